@@ -183,14 +183,15 @@ def running(config: CellConfig, file: str, as_node: bool) -> Iterator[Any]:
             cell.switch(laws, strictness="force_auto", timeout=5.0)
             yield cell
         return
-    from multipanda_py.ros.cell_of_node import answer_of
     from multipanda_py.ros.node_cell import NodeCell
 
     command = [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args", "--params-file", file]
     node = subprocess.Popen([*command, "-p", f"cell.name:={config.cell.name}"])
     try:
         with NodeCell() as cell:
-            answer_of(cell.ask_switch(laws, strictness="force_auto", timeout=5.0).look)
+            switch = cell.ask_switch(laws, strictness="force_auto", timeout=5.0)
+            while not switch.look():
+                time.sleep(0.01)
             yield cell
     finally:
         node.terminate()

@@ -168,7 +168,7 @@ class PolicyFailed(MultipandaError, RuntimeError):
 
 
 class NodeRefused(MultipandaError, RuntimeError):
-    """Report what the node of a running cell has refused, or did not answer."""
+    """Report what the node of a running cell has refused."""
 
 
 class DatasetRefused(MultipandaError, ValueError):

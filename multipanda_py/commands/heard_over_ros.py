@@ -20,6 +20,7 @@ from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.extras import require
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.machine.child import end_with_parent, module_command
+from multipanda_py.machine.discovery import where_to_look
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix
 
@@ -118,12 +119,7 @@ class HeardOverRos:
 
     def _silence(self) -> str:
         topics = ", ".join(f"{self._root}/{name}/joint_states" for name in sorted(self._silent))
-        domain = os.environ.get("ROS_DOMAIN_ID", "0")
-        return (
-            f"nothing was heard on {topics} within {PATIENCE:g} s: is the namespace that of the "
-            f"cell, and ROS_DOMAIN_ID, which is {domain} here? Between machines both need "
-            "ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET"
-        )
+        return f"nothing was heard on {topics} within {PATIENCE:g} s{where_to_look()}"
 
     def _log(self, name: str, said: list[dict[str, Any]]) -> ArmLog:
         arm = self._arms[name]

@@ -19,6 +19,15 @@ _OF_USERS = ("FASTRTPS_DEFAULT_PROFILES_FILE", VARIABLE)
 _IN_FOLDERS = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 
 
+def where_to_look() -> str:
+    """Ask what may be why nobody is found, to stand behind a message that says so."""
+    domain = os.environ.get("ROS_DOMAIN_ID", "0")
+    return (
+        f": is the namespace that of the cell, and ROS_DOMAIN_ID, which is {domain} here? Between "
+        "machines both need ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET"
+    )
+
+
 def announce_without_types() -> None:
     """Have Fast DDS announce no types, unless the user has a profile of their own.
 

@@ -4,35 +4,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from numpy.typing import NDArray
 from rcl_interfaces.msg import Log
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, movable_things
 from multipanda_py.config.node_names import NODE
-from multipanda_py.ros.conversions import read_message, read_numbers, read_pose
+from multipanda_py.ros.conversions import read_numbers, read_pose
 from multipanda_py.ros.node_link import NodeLink
-from multipanda_py.ros.node_status import NodeStatus
+from multipanda_py.ros.node_status import LINES, NodeStatus
 from multipanda_py.state import ArmSnapshot
 
-HEARD = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""As sensors are listened to: over a bad network the newest, not the lost one again."""
-LINES = QoSProfile(depth=100)
 WARNING = 30
 """Level of a line of a log from which on it is shown."""
 
 
 class HeardCell:
-    """Keep what comes as it is, in bytes: a hundred times a second nobody reads it.
+    """Hear what it takes to show a cell, and read it when it is shown.
 
     Args:
         link: To the node; not started yet.
@@ -46,43 +39,45 @@ class HeardCell:
     """
 
     def __init__(self, link: NodeLink, root: str, config: CellConfig) -> None:
-        self._node, self._root = link.node, root
         self._arms = describe_arms(config)
         self._index = {arm.name: index for index, arm in enumerate(self._arms)}
         self._logger = f"{root}/{NODE}".strip("/").replace("/", ".")
-        self._raw: dict[str, bytes] = {}
-        self._read: dict[str, tuple[bytes, Any]] = {}
         self._begin: float | None = None
-        self.status = NodeStatus(config)
-        self._things = list(movable_things(config))
+        self.status = NodeStatus(config, link.node)
         self._order: dict[tuple[str, ...], list[tuple[int, list[int], list[int]]]] = {}
         most = max(arm.n_joints for arm in self._arms)
         of_arm = np.dtype([(name, np.float64, most) for name in ("q", "dq", "tau")]
                           + [("fingers", np.float64, 2)])  # fmt: skip
         kind = [("time", np.float64), ("arms", of_arm, len(self._arms)),
-                ("objects", np.float64, (len(self._things), 7))]  # fmt: skip
+                ("objects", np.float64, (len(list(movable_things(config))), 7))]  # fmt: skip
         self._row = np.zeros((), np.dtype(kind))
-        self._listen("joint_states", JointState)
-        for arm in self._arms:
-            self._listen(f"{arm.name}/current_pose", PoseStamped)
-            self._listen(f"{arm.name}/external_wrench", WrenchStamped)
-        for thing in self._things:
-            self._listen(f"objects/{thing}/pose", PoseStamped)
-        link.node.create_subscription(DiagnosticArray, "/diagnostics", self.status.take, LINES)
+        read_wrench = partial(read_numbers, WrenchStamped, ("force", "torque"))
+        self._joints = link.hear(JointState, f"{root}/joint_states")
+        self._poses = {
+            arm.name: link.hear(PoseStamped, f"{root}/{arm.name}/current_pose", read=read_pose)
+            for arm in self._arms
+        }
+        self._wrenches = {
+            arm.name: link.hear(
+                WrenchStamped, f"{root}/{arm.name}/external_wrench", read=read_wrench
+            )
+            for arm in self._arms
+        }
+        self._things = [
+            link.hear(PoseStamped, f"{root}/objects/{thing}/pose", read=read_pose)
+            for thing in movable_things(config)
+        ]
         link.node.create_subscription(Log, "/rosout", self._take_line, LINES)
 
     def silent(self) -> list[str]:
         """Return what was not heard of yet, of what it takes to show the cell."""
-        needed = ["joint_states"]
-        needed += [
-            f"{a.name}/{n}" for a in self._arms for n in ("current_pose", "external_wrench")
-        ]
-        missing = [f"{self._root}/{name}" for name in needed if name not in self._raw]
+        needed = [self._joints, *self._poses.values(), *self._wrenches.values()]
+        missing = [topic.name for topic in needed if not topic.count]
         return missing if self.status.is_known else [*missing, "/diagnostics"]
 
     def row(self) -> NDArray[np.void]:
         """Return where everything is, as far as :meth:`.SceneView.show` wants it."""
-        row, message = self._row, self._newest("joint_states", partial(read_message, JointState))
+        row, message = self._row, self._joints.message()
         names = tuple(message.name)
         if names not in self._order:
             self._order[names] = self._places(names)
@@ -98,8 +93,8 @@ class HeardCell:
         self._begin = now if self._begin is None else self._begin
         row["time"] = now - self._begin
         for place, thing in enumerate(self._things):
-            if (topic := f"objects/{thing}/pose") in self._raw:
-                pose = self._newest(topic, read_pose).pose
+            if thing.count:
+                pose = thing.message().pose
                 row["objects"][place] = [*pose.position, *np.roll(pose.quaternion_xyzw, 1)]
         return row
 
@@ -108,30 +103,16 @@ class HeardCell:
         row, index = self.row(), self._index[arm]
         n = self._arms[index].n_joints
         found = row["arms"][index]
-        pose = self._newest(f"{arm}/current_pose", read_pose).pose
-        wrench = self._newest(
-            f"{arm}/external_wrench", partial(read_numbers, WrenchStamped, ("force", "torque"))
-        )
+        pose, wrench = self._poses[arm].message().pose, self._wrenches[arm].message().numbers
         status = self.status.arms[arm]
         return ArmSnapshot(
             name=arm, time=float(row["time"]), q=found["q"][:n].copy(), dq=found["dq"][:n].copy(),
             tau_J=found["tau"][:n].copy(), tau_ext=np.full(n, np.nan),
             tau=found["tau"][:n].copy(), position_ee_in_base=pose.position,
             rotation_ee_in_base=pose.rotation, twist_ee_in_base=np.full(6, np.nan),
-            wrench_ext_in_base=np.array(wrench.numbers), fingers=found["fingers"].copy(),
+            wrench_ext_in_base=np.array(wrench), fingers=found["fingers"].copy(),
             owner=status.owner, fault=status.fault,
         )  # fmt: skip
-
-    def _listen(self, topic: str, kind: Any) -> None:
-        keep = partial(self._raw.__setitem__, topic)
-        self._node.create_subscription(kind, f"{self._root}/{topic}", keep, HEARD, raw=True)
-
-    def _newest(self, topic: str, read: Callable[[bytes], Any]) -> Any:
-        raw = self._raw[topic]
-        before = self._read.get(topic)
-        if before is None or before[0] is not raw:
-            before = self._read[topic] = raw, read(raw)
-        return before[1]
 
     def _places(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
         """Return where in a message the joints and fingers are of each arm that is in it."""

@@ -26,21 +26,19 @@ from multipanda_py.exceptions import LoopError, NodeRefused, ParameterRejected, 
 from multipanda_py.loop.events import LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.machine.closing import Closing
+from multipanda_py.machine.discovery import where_to_look
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.ros.cell_of_node import (
-    answer_of,
-    ask_for_cell,
-    offer_cell,
-    parameters_of,
-    wait_until,
-)
+from multipanda_py.ros.cell_of_node import ask_for_cell, parameters_of
 from multipanda_py.ros.heard_cell import HeardCell
 from multipanda_py.ros.node_hand import NodeHand
-from multipanda_py.ros.node_link import Call, NodeLink
+from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.ros.sent_targets import SentTargets
+from multipanda_py.ros.service_call import Call
 from multipanda_py.state import ArmSnapshot
 
+PATIENCE = 30.0
+"""For the node to be found, and for what it is [s]."""
 GONE = 10.0
 """Silence of the node after which it is taken to have ended [s]."""
 FRESH = 1.0
@@ -63,7 +61,7 @@ class NodeCell(Closing):
         config: The cell, if not as the node's parameters say.
 
     Raises:
-        NodeRefused: If there is no such node, or it does not answer.
+        TopicLost: If there is no such node, or it does not answer.
         ConfigurationError: If its cell cannot be read here.
 
     Attributes:
@@ -79,22 +77,16 @@ class NodeCell(Closing):
         try:
             self._stop.offer(Trigger, f"{self._root}/stop")
             self._stop.start()
-            self._begin(namespace, config)
+            self._begin(config)
         except BaseException:
             self._link.close()
             self._stop.close()
             raise
 
-    def _begin(self, namespace: str, config: CellConfig | None) -> None:
+    def _begin(self, config: CellConfig | None) -> None:
         root, link = self._root, self._link
         if config is None:
-            asking = NodeLink(f"multipanda_panel_{os.getpid()}_first")
-            try:
-                offer_cell(asking, root)
-                asking.start()
-                config = ask_for_cell(asking, root)
-            finally:
-                asking.close()
+            config = ask_for_cell(link, root, PATIENCE)
         self.config = config
         self.descriptions: Mapping[str, ArmDescription] = {
             arm.name: arm for arm in describe_arms(config)
@@ -119,18 +111,15 @@ class NodeCell(Closing):
         self._sent = SentTargets(
             link, root, config, self.frames, lambda: self._heard.status.has_system_time
         )
-        self._switches: list[Call] = []
+        self._switches: list[Call[SwitchResult]] = []
         link.start()
-        wait_until(
-            lambda: not (self._stop.not_found() or link.not_found()),
-            lambda: f"not found: {', '.join([*self._stop.not_found(), *link.not_found()])}",
-        )
-        wait_until(
-            lambda: not self._heard.silent(),
-            lambda: f"nothing was heard on {', '.join(self._heard.silent())}",
-        )
+        link.need(
+            lambda: [*self._stop.not_found(), *link.not_found()],
+            PATIENCE, "not there", where_to_look(),
+        )  # fmt: skip
+        link.need(self._heard.silent, PATIENCE, "nothing heard", where_to_look())
         asked = {spec.name: self._ask_parameters(spec) for spec in self._laws()}
-        self._values = {name: answer_of(call.look) for name, call in asked.items()}
+        self._values = {name: link.answer(call) for name, call in asked.items()}
         self._asked_at = dict.fromkeys(self._values, time.monotonic())
 
     @property
@@ -187,7 +176,7 @@ class NodeCell(Closing):
             call.when_done(lambda: self._values.__setitem__(name, call.look() or {}))
         return dict(self._values[name])
 
-    def set_parameters(self, name: str, values: Mapping[str, object]) -> Call:
+    def set_parameters(self, name: str, values: Mapping[str, object]) -> Call[object]:
         """Change parameters of an instance, if the node takes them.
 
         Raises:
@@ -223,7 +212,7 @@ class NodeCell(Closing):
         deactivate: Sequence[str] = (),
         strictness: str = "strict",
         timeout: float = 1.0,
-    ) -> Call:
+    ) -> Call[SwitchResult]:
         """Ask for other laws."""
 
         def read(said: Any) -> SwitchResult:
@@ -243,7 +232,7 @@ class NodeCell(Closing):
         self._switches = [one for one in self._switches if not one.is_done] + [call]
         return call
 
-    def ask_hold(self) -> Call:
+    def ask_hold(self) -> Call[object]:
         """Have every arm brake and hold; asked for at once, and again while no answer comes."""
         call = self._stop_now()
         for switch in self._switches:
@@ -251,7 +240,7 @@ class NodeCell(Closing):
                 switch.when_done(self._stop_now)
         return call
 
-    def ask_recovery(self, arms: Sequence[str] | None = None) -> Call:
+    def ask_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
         """Clear the fault of one arm."""
         (arm,) = arms or self.arms
         service = f"{self._root}/{arm}/error_recovery"
@@ -270,12 +259,11 @@ class NodeCell(Closing):
     def _laws(self) -> list[InstanceSpec]:
         return [spec for spec in self.specs if not spec.is_hold]
 
-    def _ask_parameters(self, spec: InstanceSpec) -> Call:
+    def _ask_parameters(self, spec: InstanceSpec) -> Call[dict[str, Any]]:
         names = [one.name for one in spec.parameter_specs]
-        call: Call = parameters_of(self._link, f"{self._root}/{spec.name}", names)
-        return call
+        return parameters_of(self._link, f"{self._root}/{spec.name}", names, PATIENCE)
 
-    def _stop_now(self) -> Call:
+    def _stop_now(self) -> Call[object]:
         def read(said: Any) -> object:
             self._ask_active()
             return _done(said)

@@ -11,7 +11,8 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.exceptions import NodeRefused
 from multipanda_py.robots.parallel_gripper import ParallelGripper
-from multipanda_py.ros.node_link import Call, NodeLink
+from multipanda_py.ros.node_link import NodeLink
+from multipanda_py.ros.service_call import Call
 
 MOVES = 20.0
 """Time for the fingers to come to where they are to be [s]."""
@@ -44,7 +45,9 @@ class NodeHand:
         goal.command.position = width / 2.0  # of one finger
         return HandGoal(self._action, goal, f"{self._place}: move to {width:.4f} m")
 
-    def grasp(self, width: float, *, force: float = 0.0, epsilon_outer: float = 0.0) -> Call:
+    def grasp(
+        self, width: float, *, force: float = 0.0, epsilon_outer: float = 0.0
+    ) -> Call[object]:
         """Begin to close them on whatever is there, with the force that the node has for it."""
 
         def read(said: Any) -> object:

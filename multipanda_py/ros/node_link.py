@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that asks things of others, served by a thread of its own."""
+"""A node of one's own in a program that is no node: it hears others, and asks things of them."""
 
 from __future__ import annotations
 
+import itertools
+import math
+import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import rclpy
 from rclpy.context import Context
@@ -14,78 +17,35 @@ from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
-from multipanda_py.exceptions import NodeRefused
+from multipanda_py.exceptions import TopicLost
+from multipanda_py.machine.discovery import announce_without_types
+from multipanda_py.ros.heard_topic import HeardTopic
+from multipanda_py.ros.qos import TARGETS
 from multipanda_py.ros.running import make_executor
+from multipanda_py.ros.service_call import Answer, Call
 
 TURN = 0.05
 """Longest wait for an event before calls are looked at that may have to be sent again [s]."""
+AGAIN = 3.0
+"""A server may drop its first answer to somebody whom it does not know yet [s]."""
 ANSWERS = QoSProfile(depth=100)
 """Fast DDS sends every answer of a service to all of its clients."""
 ENDS = 10.0
 """For the thread to end [s]."""
+_LOOK = 0.005
+_numbers = itertools.count()
 
 
-class Call:
-    """A request to a service, from its sending to its answer.
-
-    Args:
-        client: Of the service.
-        request: What is asked.
-        read: Makes of the response what :meth:`look` returns, which is not None; may refuse.
-        patience: How long the answer may take [s].
-        again: After so long without an answer it is sent again [s]; 0 for never.
-
-    Thread: any.
-    """
-
-    def __init__(
-        self,
-        client: Any,
-        request: Any,
-        read: Callable[[Any], object],
-        patience: float = 10.0,
-        again: float = 0.0,
-    ) -> None:
-        self._client, self._request, self._read = client, request, read
-        self._again, self._patience = again, patience
-        self._due = time.monotonic() + (again or patience)
-        self._deadline = time.monotonic() + patience
-        self._futures = [client.call_async(request)]
-
-    @property
-    def is_done(self) -> bool:
-        """Whether there is an answer, or it is too late for one."""
-        return time.monotonic() > self._deadline or any(one.done() for one in self._futures)
-
-    def when_done(self, act: Callable[[], object]) -> None:
-        """Have something done by the link's thread when the answer is there."""
-        self._futures[0].add_done_callback(lambda _: act())
-
-    def look(self) -> object | None:
-        """Return what the answer says, or None while there is none.
-
-        Raises:
-            NodeRefused: If it is too late for one; else what the reading raises.
-        """
-        answer = next((one for one in list(self._futures) if one.done()), None)
-        if answer is not None:
-            return self._read(answer.result())
-        if time.monotonic() > self._deadline:
-            raise NodeRefused(
-                f"{self._client.srv_name}: no answer within {self._patience:g} s; it may still "
-                "be done"
-            )
-        return None
-
-    def repeat_if_due(self) -> None:
-        """Send it again if that is wanted and it is time. Thread: the link's."""
-        if self._again and time.monotonic() > self._due:
-            self._due += self._again
-            self._futures.append(self._client.call_async(self._request))
+def name_of_own(name: str) -> str:
+    """Return a name for a node that no other one of this machine has."""
+    return f"{name}_{os.getpid()}_{next(_numbers)}"
 
 
 class NodeLink:
     """A participant of the middleware, its node and the thread that serves it.
+
+    It has a context of its own, so that the program's rclpy, if it has one, is left alone.
+    Subscriptions, publishers and clients are made before :meth:`start`.
 
     Args:
         name: Of the node.
@@ -93,10 +53,11 @@ class NodeLink:
     Attributes:
         node: To subscribe and publish with.
 
-    Thread: any, once it is made.
+    Thread: any, once it serves; before, one.
     """
 
     def __init__(self, name: str) -> None:
+        announce_without_types()
         self._context = Context()
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self.node = rclpy.create_node(
@@ -106,14 +67,27 @@ class NodeLink:
         self._executor = make_executor(self._context)
         self._executor.add_node(self.node)
         self._clients: dict[str, Any] = {}
-        self._open: list[Call] = []
+        self._known: set[str] = set()
+        self._open: list[Call[Any]] = []
         self._opening = threading.Lock()
         self._ends = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to serve; everything of the node should be there."""
-        self._thread.start()
+        """Serve in a thread from now on; again is the same."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def hear(
+        self,
+        kind: type,
+        topic: str,
+        stale: float = math.inf,
+        read: Callable[[bytes], Any] | None = None,
+        qos: QoSProfile = TARGETS,
+    ) -> HeardTopic:
+        """Subscribe: see :class:`.HeardTopic`."""
+        return HeardTopic(self.node, kind, topic, stale, read, qos)
 
     def offer(self, kind: Any, service: str) -> None:
         """Make ready to call a service."""
@@ -123,22 +97,74 @@ class NodeLink:
         """Return the services that nobody offers, as far as is known."""
         return [name for name, one in self._clients.items() if not one.service_is_ready()]
 
+    def is_found(self, service: str) -> bool:
+        """Return whether somebody offers a service."""
+        return bool(self._clients[service].service_is_ready())
+
+    def until(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait for a condition, and return whether it holds."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            if self._thread.ident is None:
+                self._serve(_LOOK)
+            else:
+                time.sleep(_LOOK)
+        return True
+
+    def need(
+        self, missing: Callable[[], list[str]], patience: float, what: str, hint: str = ""
+    ) -> None:
+        """Wait until nothing is missing.
+
+        Raises:
+            TopicLost: With what is, and the words.
+        """
+        if not self.until(lambda: not missing(), patience):
+            raise TopicLost(f"{', '.join(missing())}: {what} within {patience:g} s{hint}")
+
     def call(
         self,
         service: str,
         request: Any,
-        read: Callable[[Any], object],
+        read: Callable[[Any], Answer],
         patience: float = 10.0,
         again: float = 0.0,
-    ) -> Call:
-        """Call a service and return at once: see :class:`Call`."""
-        call = Call(self._clients[service], request, read, patience, again)
+        most: float = math.inf,
+    ) -> Call[Answer]:
+        """Call a service and return at once: see :class:`.Call`."""
+        call = Call(self._clients[service], request, read, patience, again, most)
         with self._opening:
             self._open = [*(one for one in self._open if not one.is_done), call]
         return call
 
+    def answer(self, call: Call[Answer]) -> Answer:
+        """Wait for an answer, and return it; raises as :meth:`.Call.look`."""
+        self.until(lambda: call.is_done, math.inf)
+        try:
+            return cast("Answer", call.look())
+        finally:
+            call.forget()
+
+    def ask(self, service: str, request: Any, patience: float) -> Any:
+        """Call a service and wait; of a service's first request it may be made twice.
+
+        Raises:
+            TopicLost: If it is not there, or does not answer in time.
+        """
+        self.need(
+            lambda: [] if self.is_found(service) else [f"service {service}"],
+            patience, "not there",
+        )  # fmt: skip
+        most = 0 if service in self._known else 1
+        self._known.add(service)
+        return self.answer(self.call(service, request, _as_it_is, patience, AGAIN, most))
+
     def close(self) -> None:
-        """Give everything back."""
+        """Give everything back; again is the same."""
+        if self._ends:
+            return
         self._ends = True
         if self._thread.is_alive():
             self._executor.wake()
@@ -149,7 +175,14 @@ class NodeLink:
 
     def _run(self) -> None:
         while not self._ends:
-            self._executor.spin_once(TURN)
-            for call in self._open:
-                if not call.is_done:
-                    call.repeat_if_due()
+            self._serve(TURN)
+
+    def _serve(self, timeout: float) -> None:
+        """Do what has come, and send again what is due."""
+        self._executor.spin_once(timeout)
+        for call in self._open:
+            call.repeat_if_due()
+
+
+def _as_it_is(said: Any) -> Any:
+    return said

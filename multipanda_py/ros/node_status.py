@@ -8,7 +8,10 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.qos import QoSProfile
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.loop.events import Event, LoopEvent
@@ -16,22 +19,29 @@ from multipanda_py.loop.statistics import LoopStatistics
 
 REMEMBERED = 100
 """So many reports are kept for who asks late."""
+LINES = QoSProfile(depth=100)
+"""Of which none is to be missed, while somebody else's may come in between."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
-@dataclass(frozen=True)
-class ArmStatus:
+class ArmStatus(NamedTuple):
     """What is known of an arm beside its motion.
 
     Attributes:
         owner: Name of the law that has it.
         fault: Name of the latched fault, or an empty string.
         reason: Why, in words.
+        refused: How many targets the node has refused.
+        refusal: Why the last one.
+        heard: When it was heard of, CLOCK_MONOTONIC [s].
     """
 
     owner: str = ""
     fault: str = ""
     reason: str = ""
+    refused: int = 0
+    refusal: str = ""
+    heard: float = -1e9
 
 
 @dataclass(frozen=True)
@@ -47,16 +57,17 @@ class NodeStatus:
 
     Args:
         config: The cell.
+        node: Hears.
 
     Attributes:
         active: Names of the instances that are active.
         arms: What is known of each.
         heard: When the cell was heard of last, CLOCK_MONOTONIC [s].
 
-    Thread: :meth:`take` and :meth:`say` the link's; what they leave any.
+    Thread: :meth:`say` that of the node; what is left any.
     """
 
-    def __init__(self, config: CellConfig) -> None:
+    def __init__(self, config: CellConfig, node: Any) -> None:
         self._cell = config.cell.name
         self.active: tuple[str, ...] = ()
         self.arms = dict.fromkeys(config.arms, ArmStatus())
@@ -64,7 +75,7 @@ class NodeStatus:
         self._events: deque[LoopEvent] = deque(maxlen=REMEMBERED)
         self._count = 0
         self._loop: Mapping[str, str] = {}
-        self._refused: dict[str, str] = {}
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._take, LINES)
 
     @property
     def is_known(self) -> bool:
@@ -75,19 +86,6 @@ class NodeStatus:
     def has_system_time(self) -> bool:
         """Whether the node's time is the machine's."""
         return self._loop.get("time") == "system"
-
-    def take(self, message: Any) -> None:
-        """Read a message, which may be of another node."""
-        for status in message.status:
-            values = {item.key: item.value for item in status.values}
-            cell, _, arm = status.hardware_id.partition("/")
-            if cell != self._cell:
-                continue
-            if not arm and "active" in values:
-                self._loop, self.heard = values, time.monotonic()
-                self.active = tuple(filter(None, values["active"].split(", ")))
-            elif arm in self.arms and "fault" in values:
-                self._take_arm(arm, values)
 
     def say(self, text: str, time_ns: int) -> None:
         """Remember a line."""
@@ -116,17 +114,32 @@ class NodeStatus:
             int(missed or 0), number("real-time factor"),
         )  # fmt: skip
 
+    def _take(self, message: Any) -> None:
+        """Read a message, which may be of another node."""
+        for status in message.status:
+            values = {item.key: item.value for item in status.values}
+            cell, _, arm = status.hardware_id.partition("/")
+            if cell != self._cell:
+                continue
+            if not arm and "active" in values:
+                self._loop, self.heard = values, time.monotonic()
+                self.active = tuple(filter(None, values["active"].split(", ")))
+            elif arm in self.arms and "fault" in values:
+                self._take_arm(arm, values)
+
     def _take_arm(self, arm: str, values: Mapping[str, str]) -> None:
-        fault = values["fault"].replace("none", "")
-        now = ArmStatus(values.get("owner", ""), fault, values.get("reason", ""))
+        fault = "" if values["fault"] == "none" else values["fault"]
+        now = ArmStatus(
+            values.get("owner", ""), fault, values.get("reason", ""),
+            int(refused) if (refused := values.get("refused targets", "")).isdigit() else 0,
+            values.get("last refusal", ""), time.monotonic(),
+        )  # fmt: skip
         before, self.arms[arm] = self.arms[arm], now
-        if fault and now != before:
+        if fault and before[:3] != now[:3]:
             kind = Event[fault.upper()] if fault.upper() in Event.__members__ else Event.NOTICE
             self._remember(LoopEvent(kind, time.monotonic_ns(), arm, "", now.reason))
-        refused = values.get("refused targets", "")
-        if refused != self._refused.setdefault(arm, refused):
-            self._refused[arm] = refused
-            self.say(f"refused: {values.get('last refusal', '')}", time.monotonic_ns())
+        if before.heard > 0.0 and now.refused != before.refused:
+            self.say(f"refused: {now.refusal}", time.monotonic_ns())
 
     def _remember(self, event: LoopEvent) -> None:
         self._events.append(event)

@@ -19,7 +19,6 @@ import sys
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.machine.discovery import announce_without_types
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
 from multipanda_py.panel import CellPanel
@@ -30,7 +29,6 @@ from multipanda_py.ros.stop import SWITCH_INTERVAL
 def main() -> int:
     """Serve the page until Ctrl-C, the end of the time or that of the node."""
     options = json.loads(sys.argv[1])
-    announce_without_types()
     sys.setswitchinterval(SWITCH_INTERVAL)  # a stop does not wait for pictures
     try:
         end_in_order()

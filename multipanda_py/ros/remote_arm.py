@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from sensor_msgs.msg import JointState
 from multipanda_py.exceptions import TargetRejected, TopicLost
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.ros.client_link import ClientLink, HeardTopic
-from multipanda_py.ros.conversions import read_joints
+from multipanda_py.ros.conversions import read_joints, read_numbers, read_pose
+from multipanda_py.ros.heard_topic import HeardTopic
+from multipanda_py.ros.node_link import NodeLink
+from multipanda_py.ros.node_status import ArmStatus, NodeStatus
 from multipanda_py.state import ArmSnapshot, Vector
 
 
@@ -28,6 +31,7 @@ class RemoteArm:
         description: What it is.
         stale: How old a state may be [s].
         merged: The cell's ``joint_states``, for the fingers.
+        said: What diagnostics say of the cell.
 
     Attributes:
         topics: What has to be heard.
@@ -35,46 +39,34 @@ class RemoteArm:
 
     def __init__(
         self,
-        link: ClientLink,
+        link: NodeLink,
         root: str,
         name: str,
         description: ArmDescription,
         stale: float,
         merged: HeardTopic,
+        said: NodeStatus,
     ) -> None:
-        self.name, self._description, self._merged = name, description, merged
+        self.name, self._description = name, description
+        self._merged, self._said = merged, said
+        read_twist = partial(read_numbers, TwistStamped, ("linear", "angular"))
+        read_wrench = partial(read_numbers, WrenchStamped, ("force", "torque"))
         self._joints, self._pose, self._twist, self._wrench = (
-            link.hear(kind, f"{root}/{name}/{topic}", stale)
-            for kind, topic in (
-                (JointState, "joint_states"), (PoseStamped, "current_pose"),
-                (TwistStamped, "current_twist"), (WrenchStamped, "external_wrench"),
+            link.hear(kind, f"{root}/{name}/{topic}", stale, read)
+            for kind, topic, read in (
+                (JointState, "joint_states", None), (PoseStamped, "current_pose", read_pose),
+                (TwistStamped, "current_twist", read_twist),
+                (WrenchStamped, "external_wrench", read_wrench),
             )
         )  # fmt: skip
         self.topics = [self._joints, self._pose, self._twist, self._wrench]
         if description.gripper is not None:
             self.topics.append(merged)
-        self._status: dict[str, str] = {}
-        self.told = -1e9
-
-    def tell(self, status: dict[str, str]) -> None:
-        """Take what diagnostics say of the arm."""
-        self._status, self.told = status, time.monotonic()
 
     @property
-    def owner(self) -> str:
-        """Name of the controllet that has the arm, as diagnostics have said last."""
-        return self._status.get("owner", "")
-
-    @property
-    def fault(self) -> str:
-        """Name of the latched fault, or an empty string; likewise."""
-        fault = self._status.get("fault", "none")
-        return "" if fault == "none" else fault
-
-    @property
-    def refused(self) -> tuple[int, str]:
-        """How many targets the node has refused, and why the last one; likewise."""
-        return int(self._status.get("refused targets", 0)), self._status.get("last refusal", "")
+    def status(self) -> ArmStatus:
+        """Who has it, and what is wrong, as diagnostics have said last."""
+        return self._said.arms[self.name]
 
     @property
     def stamp(self) -> float:
@@ -98,12 +90,8 @@ class RemoteArm:
         Raises:
             TopicLost: If it is too old, or none.
         """
-        pose = self._pose.message().pose
-        try:
-            quaternion = [*_xyz(pose.orientation), pose.orientation.w]
-            return Pose.from_quaternion(_xyz(pose.position), quaternion)
-        except TargetRejected as error:
-            raise TopicLost(f"{self._pose.name}: {error}") from None
+        pose: Pose = self._pose.message().pose
+        return pose
 
     def state(self, time: float) -> ArmSnapshot:
         """Return its newest state; what no topic has is nan.
@@ -119,14 +107,12 @@ class RemoteArm:
             q, dq = read_joints(joints, self._description.joint_names)
         except TargetRejected as error:
             raise TopicLost(f"{self._joints.name}: {error}") from None
-        twist, wrench = self._twist.message().twist, self._wrench.message().wrench
-        n = self._description.n_joints
+        n, status = self._description.n_joints, self.status
         found = ArmSnapshot(
             self.name, time, _array(q, n), _array(dq, n), _array(joints.effort, n),
             np.full(n, np.nan), np.full(n, np.nan), pose.position, pose.rotation,
-            np.array([*_xyz(twist.linear), *_xyz(twist.angular)]),
-            np.array([*_xyz(wrench.force), *_xyz(wrench.torque)]),
-            self._fingers(), self.owner, self.fault,
+            np.array(self._twist.message().numbers), np.array(self._wrench.message().numbers),
+            self._fingers(), status.owner, status.fault,
         )  # fmt: skip
         for topic, values in (
             (self._joints, found.q), (self._joints, found.dq),
@@ -146,10 +132,6 @@ class RemoteArm:
             return np.array([positions[name] for name in names])
         except KeyError as error:
             raise TopicLost(f"{self._merged.name}: has no {error}") from None
-
-
-def _xyz(part: Any) -> list[float]:
-    return [part.x, part.y, part.z]
 
 
 def _array(values: Any, size: int) -> Vector:

@@ -11,18 +11,12 @@ from numpy.typing import ArrayLike
 from multipanda_py.cell.move_finder import MoveFinder
 from multipanda_py.cell.names import CellNames
 from multipanda_py.config.node_names import refuse_namespace
-from multipanda_py.exceptions import (
-    LoopTimeout,
-    MotionFailed,
-    MultipandaError,
-    TopicLost,
-    UnknownName,
-)
+from multipanda_py.exceptions import LoopTimeout, MotionFailed, TopicLost, UnknownName
 from multipanda_py.moves.move_plan import MovePlan
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.ros.client_link import ClientLink
-from multipanda_py.ros.remote_config import read_config
+from multipanda_py.ros.cell_of_node import ask_for_cell
+from multipanda_py.ros.node_link import NodeLink, name_of_own
 from multipanda_py.ros.remote_gripper import RemoteGripper
 from multipanda_py.ros.remote_laws import FOLLOWER, RemoteLaws
 from multipanda_py.ros.remote_motion import RemoteMotion
@@ -66,16 +60,18 @@ class RosCell:
             self._connect(patience / 2.0)
         except TopicLost:
             # A newcomer of Fast DDS is now and then never told of some endpoints; the next one is.
-            self._link.close()
-            try:
-                self._connect(patience)
-            except MultipandaError:
-                self._link.close()
-                raise
+            self._connect(patience)
 
     def _connect(self, patience: float) -> None:
-        self._link = link = ClientLink("cell_client")
-        self.config = config = read_config(link, self._root, patience)
+        self._link = NodeLink(name_of_own("cell_client"))
+        try:
+            self._begin(self._link, patience)
+        except BaseException:
+            self._link.close()
+            raise
+
+    def _begin(self, link: NodeLink, patience: float) -> None:
+        self.config = config = ask_for_cell(link, self._root, patience)
         self._names = CellNames(config)
         self._states = states = RemoteStates(link, self._root, config, self.descriptions)
         self._world = RemoteWorld(link, self._root, config, states.things, patience)

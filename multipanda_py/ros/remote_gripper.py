@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from std_srvs.srv import Trigger
@@ -17,7 +18,7 @@ from multipanda_py.grippers.gripper import (
     GripperState,
 )
 from multipanda_py.robots.parallel_gripper import ParallelGripper
-from multipanda_py.ros.client_link import ClientLink
+from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.ros.remote_arm import RemoteArm
 
 _APART = 1e-3
@@ -35,15 +36,13 @@ class RemoteGripper(Gripper):
     """
 
     def __init__(
-        self, link: ClientLink, root: str, arm: RemoteArm, description: ParallelGripper
+        self, link: NodeLink, root: str, arm: RemoteArm, description: ParallelGripper
     ) -> None:
         super().__init__(arm.name, description)
         self._link, self._measured = link, arm
         self._root = f"{root}/{arm.name}/gripper"
-        self._clients = {
-            name: link.node.create_client(Trigger, f"{self._root}/{name}")
-            for name in ("open", "close", "stop")
-        }
+        for name in ("open", "close", "stop"):
+            link.offer(Trigger, f"{self._root}/{name}")
         self._motion: GripperMotion | None = None
 
     def state(self) -> GripperState:
@@ -68,18 +67,16 @@ class RemoteGripper(Gripper):
             raise TargetRejected(
                 f"gripper of {self.arm}: got {command}, allowed to open, to close and to stop"
             )
-        if not self._clients[name].service_is_ready():
-            raise TopicLost(f"service {self._root}/{name}: not there")
-        future = self._clients[name].call_async(Trigger.Request())
-        self._motion = GripperMotion(command, lambda: self._look(future), self._wait)
+        service = f"{self._root}/{name}"
+        if not self._link.is_found(service):
+            raise TopicLost(f"service {service}: not there")
+        call = self._link.call(service, Trigger.Request(), self._read, math.inf)
+        self._motion = GripperMotion(command, call.look, self._wait)
         return self._motion
 
-    def _look(self, future: Any) -> GripperResult | None:
-        if not future.done():
-            return None
-        answer, width = future.result(), self._measured.width
+    def _read(self, answer: Any) -> GripperResult:
         done = Outcome.SUCCEEDED if answer.success else Outcome.UNSUCCESSFUL
-        return GripperResult(done, width, answer.message)
+        return GripperResult(done, self._measured.width, answer.message)
 
     def _wait(self, condition: Any, timeout: float, what: str) -> None:
         if not self._link.until(condition, timeout):

@@ -22,7 +22,7 @@ from multipanda_py.exceptions import (
     TopicLost,
     UnknownName,
 )
-from multipanda_py.ros.client_link import ClientLink
+from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.ros.remote_arm import RemoteArm
 
 SETTLED = 0.5
@@ -47,7 +47,7 @@ class RemoteLaws:
 
     def __init__(
         self,
-        link: ClientLink,
+        link: NodeLink,
         root: str,
         config: CellConfig,
         arms: Mapping[str, RemoteArm],
@@ -60,7 +60,7 @@ class RemoteLaws:
             (SwitchController, "controller_manager/switch_controller"),
             (Trigger, "stop"),
         ):
-            link.client(kind, f"{root}/{name}")
+            link.offer(kind, f"{root}/{name}")
         self._laws: dict[str, str] = {}
         self._since, self._judged = 0.0, dict.fromkeys(arms, 0.0)
         self._refused = dict.fromkeys(arms, (0, 0))
@@ -111,7 +111,7 @@ class RemoteLaws:
             TopicLost: If the node does not answer.
             SwitchRejected: If it refuses.
         """
-        answer = self._link.call(f"{self._root}/stop", Trigger.Request(), self._patience)
+        answer = self._link.ask(f"{self._root}/stop", Trigger.Request(), self._patience)
         if not answer.success:
             raise SwitchRejected(f"{self._root}/stop: {answer.message}")
 
@@ -132,13 +132,13 @@ class RemoteLaws:
             activate_controllers=list(activate), deactivate_controllers=list(deactivate),
             strictness=int(Strictness[strictness.upper()]),
         )  # fmt: skip
-        answer = self._link.call(name, request, self._patience)
+        answer = self._link.ask(name, request, self._patience)
         if not answer.ok:
             raise SwitchRejected(f"{name}: {getattr(answer, 'message', '') or 'refused'}")
         is_ours = {*activate} == {*self._laws.values()}
         self._since = time.monotonic() if is_ours else 0.0
         self._refused = {
-            name: (arm.refused[0], self._sent[name]) for name, arm in self._arms.items()
+            name: (arm.status.refused, self._sent[name]) for name, arm in self._arms.items()
         }
 
     def end(self) -> None:
@@ -160,25 +160,25 @@ class RemoteLaws:
         now = time.monotonic()
         for name, law in self._laws.items():
             arm = self._arms[name]
+            said = arm.status
             for topic in arm.topics:
                 topic.check()
-            if now - arm.told > silence:
+            if now - said.heard > silence:
                 raise TopicLost(
-                    f"/diagnostics: nothing heard of {name} for {now - arm.told:.1f} s, allowed "
+                    f"/diagnostics: nothing heard of {name} for {now - said.heard:.1f} s, allowed "
                     f"{silence:.1f} s"
                 )
-            if not self._since or arm.told < self._since + SETTLED:
+            if not self._since or said.heard < self._since + SETTLED:
                 continue
-            if arm.owner != law and not arm.fault:
+            if said.owner != law and not said.fault:
                 raise LoopError(
-                    f"{name}: {arm.owner} has the arm, not {law}: somebody has switched or "
+                    f"{name}: {said.owner} has the arm, not {law}: somebody has switched or "
                     "stopped it; reset() begins anew"
                 )
-            count, reason = arm.refused
             before, sent_before = self._refused[name]
             sent = self._sent[name]
-            if sent - sent_before < JUDGED or arm.told == self._judged[name]:
+            if sent - sent_before < JUDGED or said.heard == self._judged[name]:
                 continue
-            self._refused[name], self._judged[name] = (count, sent), arm.told
-            if count - before > (sent - sent_before) / 2:  # some may be, on a busy machine
-                raise TargetRejected(f"{name}: the node refuses targets: {reason}")
+            self._refused[name], self._judged[name] = (said.refused, sent), said.heard
+            if said.refused - before > (sent - sent_before) / 2:  # some may be, on a busy machine
+                raise TargetRejected(f"{name}: the node refuses targets: {said.refusal}")

@@ -12,7 +12,7 @@ from rclpy.action import ActionClient
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from multipanda_py.exceptions import MotionFailed, TopicLost
-from multipanda_py.ros.client_link import ClientLink
+from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.state import Matrix
 
 AHEAD = 0.5
@@ -30,7 +30,7 @@ class RemoteMotion:
         laws: Name of the law that follows trajectories, by arm.
     """
 
-    def __init__(self, link: ClientLink, root: str, laws: Mapping[str, str]) -> None:
+    def __init__(self, link: NodeLink, root: str, laws: Mapping[str, str]) -> None:
         self._link = link
         self._clients = {
             arm: ActionClient(

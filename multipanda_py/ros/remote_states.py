@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState
 
@@ -16,10 +14,12 @@ from multipanda_py.config.node_names import NODE
 from multipanda_py.exceptions import TopicLost
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.ros.client_link import ClientLink, HeardTopic
-from multipanda_py.ros.qos import NUMBERS
+from multipanda_py.ros.conversions import read_pose
+from multipanda_py.ros.entities import WORLD
+from multipanda_py.ros.heard_topic import HeardTopic
+from multipanda_py.ros.node_link import NodeLink
+from multipanda_py.ros.node_status import NodeStatus
 from multipanda_py.ros.remote_arm import RemoteArm
-from multipanda_py.ros.remote_world import pose_from
 
 STALE = 0.5
 """How old a state may be, where states come fast enough [s]."""
@@ -41,7 +41,7 @@ class RemoteStates:
 
     def __init__(
         self,
-        link: ClientLink,
+        link: NodeLink,
         root: str,
         config: CellConfig,
         descriptions: Mapping[str, ArmDescription],
@@ -49,13 +49,13 @@ class RemoteStates:
         self._link, self._root, self._config, self._origin = link, root, config, 0.0
         stale = max(STALE, 5.0 / config.cell.joint_state_rate)
         merged = link.hear(JointState, f"{root}/joint_states", stale)
+        status = NodeStatus(config, link.node)
         self.arms = {
-            name: RemoteArm(link, root, name, arm, stale, merged)
+            name: RemoteArm(link, root, name, arm, stale, merged, status)
             for name, arm in descriptions.items()
         }
-        link.node.create_subscription(DiagnosticArray, "/diagnostics", self._diagnose, NUMBERS)
         self.things = {
-            name: link.hear(PoseStamped, f"{root}/objects/{name}/pose", stale)
+            name: link.hear(PoseStamped, f"{root}/objects/{name}/pose", stale, read_pose)
             for name in movable_things(config)
         }
 
@@ -77,15 +77,14 @@ class RemoteStates:
         """
 
         def silent() -> list[str]:
-            untold = [arm.name for arm in self.arms.values() if arm.told < 0.0]
+            untold = [arm.name for arm in self.arms.values() if arm.status.heard < 0.0]
             found = [topic.name for topic in self.topics if not topic.count]
             return [*dict.fromkeys(found), *(f"/diagnostics of {name}" for name in untold)]
 
-        if not self._link.until(lambda: not silent(), patience):
-            raise TopicLost(
-                f"{', '.join(silent())}: nothing heard within {patience:g} s from the node "
-                f"{self._root}/{NODE}; is it active, and its simulation not paused?"
-            )
+        self._link.need(
+            silent, patience, f"nothing heard of {self._root}/{NODE}",
+            "; is it active, and its simulation not paused?",
+        )  # fmt: skip
         self._origin = min(arm.stamp for arm in self.arms.values())
 
     def begin_anew(self, patience: float) -> None:
@@ -106,13 +105,15 @@ class RemoteStates:
             TopicLost: If nobody does of one that the cell has from the start.
         """
         return {
-            name: pose_from(topic)
+            name: _in_world(topic)
             for name, topic in self.things.items()
             if topic.count or self._config.objects[name].present
         }
 
-    def _diagnose(self, message: Any) -> None:
-        for status in message.status:
-            cell, _, name = status.hardware_id.rpartition("/")
-            if cell == self._config.cell.name and name in self.arms:
-                self.arms[name].tell({item.key: item.value for item in status.values})
+
+def _in_world(topic: HeardTopic) -> Pose:
+    said = topic.message()
+    if said.frame not in ("", WORLD):
+        raise TopicLost(f"{topic.name}: got frame {said.frame!r}, allowed {WORLD}")
+    pose: Pose = said.pose
+    return pose

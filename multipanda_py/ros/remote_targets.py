@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from numpy.typing import ArrayLike
 from sensor_msgs.msg import JointState
 
 from multipanda_py.cell.names import CellNames
-from multipanda_py.exceptions import TargetRejected, TopicLost
+from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
-from multipanda_py.ros.client_link import ClientLink
 from multipanda_py.ros.conversions import write_pose
+from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.ros.qos import STATES
 from multipanda_py.ros.remote_arm import RemoteArm
 
@@ -40,7 +39,7 @@ class RemoteTargets:
     """
 
     def __init__(
-        self, link: ClientLink, root: str, names: CellNames, arms: Mapping[str, RemoteArm]
+        self, link: NodeLink, root: str, names: CellNames, arms: Mapping[str, RemoteArm]
     ) -> None:
         self._link, self._root, self._names, self._arms = link, root, names, arms
         self.sent: Counter[str] = Counter()
@@ -61,9 +60,7 @@ class RemoteTargets:
         Raises:
             TopicLost: If it does not.
         """
-        for publisher in self._publishers.values():
-            if not self._link.until(partial(_is_heard, publisher), patience):
-                raise TopicLost(f"{publisher.topic_name}: nobody listens within {patience:g} s")
+        self._link.need(self._unheard, patience, "nobody listens")
 
     def send(
         self, arm: str, pose: Pose | None, q: ArrayLike | None, wrench: ArrayLike | None
@@ -104,6 +101,6 @@ class RemoteTargets:
         message.header.stamp = Time(sec=int(now), nanosec=int(now % 1.0 * 1e9))
         return message
 
-
-def _is_heard(publisher: Any) -> bool:
-    return bool(publisher.get_subscription_count())
+    def _unheard(self) -> list[str]:
+        all_of_them = self._publishers.values()
+        return [one.topic_name for one in all_of_them if not one.get_subscription_count()]

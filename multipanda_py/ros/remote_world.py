@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import first_real_arm
-from multipanda_py.exceptions import SimulationRefused, TargetRejected, TopicLost
+from multipanda_py.exceptions import SimulationRefused, TopicLost
 from multipanda_py.pose import Pose
-from multipanda_py.ros.client_link import ClientLink, HeardTopic
 from multipanda_py.ros.conversions import write_pose
 from multipanda_py.ros.entities import WORLD
+from multipanda_py.ros.heard_topic import HeardTopic
+from multipanda_py.ros.node_link import NodeLink
 
 try:
     from simulation_interfaces.msg import Result
@@ -33,7 +34,7 @@ class RemoteWorld:
 
     def __init__(
         self,
-        link: ClientLink,
+        link: NodeLink,
         root: str,
         config: CellConfig,
         things: Mapping[str, HeardTopic],
@@ -42,7 +43,7 @@ class RemoteWorld:
         self._link, self._name, self._things = link, f"{root}/set_entity_state", things
         self._real, self._patience = first_real_arm(config), patience
         if not self.refusal():
-            link.client(SetEntityState, self._name)
+            link.offer(SetEntityState, self._name)
 
     def refusal(self) -> str:
         """Say why nothing can be put anywhere, or nothing."""
@@ -60,7 +61,7 @@ class RemoteWorld:
         request = SetEntityState.Request(entity=thing)
         request.state.header.frame_id = WORLD
         write_pose(request.state.pose, pose)
-        answer = self._link.call(self._name, request, self._patience).result
+        answer = self._link.ask(self._name, request, self._patience).result
         if answer.result != Result.RESULT_OK:
             raise SimulationRefused(f"{thing}: {answer.error_message}")
         topic, before = self._things[thing], self._things[thing].count
@@ -71,19 +72,3 @@ class RemoteWorld:
     def is_placed(self, thing: str, number: int) -> bool:
         """Return whether a request has been answered: it has."""
         return True
-
-
-def pose_from(topic: HeardTopic) -> Pose:
-    """Return a pose in the world.
-
-    Raises:
-        TopicLost: If it is too old, none, or in another frame.
-    """
-    message = topic.message()
-    if message.header.frame_id not in ("", WORLD):
-        raise TopicLost(f"{topic.name}: got frame {message.header.frame_id!r}, allowed {WORLD}")
-    place, turn = message.pose.position, message.pose.orientation
-    try:
-        return Pose.from_quaternion((place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w))
-    except TargetRejected as error:
-        raise TopicLost(f"{topic.name}: {error}") from None

@@ -17,7 +17,8 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 
 from multipanda_py.exceptions import ConfigurationError, TopicLost
-from multipanda_py.ros.client_link import ClientLink, HeardTopic
+from multipanda_py.ros.heard_topic import HeardTopic
+from multipanda_py.ros.node_link import NodeLink, name_of_own
 from multipanda_py.ros.qos import TARGETS
 from multipanda_py.state import Vector
 
@@ -54,7 +55,7 @@ class TopicSensors:
     def __init__(
         self, topics: Mapping[str, str | tuple[str, float]], patience: float = PATIENCE
     ) -> None:
-        self._link = ClientLink("sensors")
+        self._link = NodeLink(name_of_own("sensors"))
         self._heard: dict[str, HeardTopic] = {}
         self._readers: dict[str, Callable[[HeardTopic], NDArray[Any]]] = {}
         self.pictures: dict[str, tuple[int, int]] = {}
@@ -83,7 +84,7 @@ class TopicSensors:
         # A picture is many packets, of which best effort may lose one.
         reliable = all(one.qos_profile.reliability == ReliabilityPolicy.RELIABLE for one in offers)
         self._heard[name] = self._link.hear(
-            KINDS[kind][0], topic, stale, QoSProfile(depth=1) if reliable else TARGETS
+            KINDS[kind][0], topic, stale, qos=QoSProfile(depth=1) if reliable else TARGETS
         )
         self._readers[name] = KINDS[kind][1]
 
