@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import itertools
 import math
 import os
@@ -13,6 +15,7 @@ from typing import Any, cast
 
 import rclpy
 from rclpy.context import Context
+from rclpy.executors import ExternalShutdownException
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
@@ -76,6 +79,8 @@ class NodeLink:
     def start(self) -> None:
         """Serve in a thread from now on; again is the same."""
         if self._thread.ident is None:
+            # A thread that waits within the middleware has Python abort at the program's end.
+            atexit.register(self.close)
             self._thread.start()
 
     def hear(
@@ -161,11 +166,21 @@ class NodeLink:
         self._known.add(service)
         return self.answer(self.call(service, request, _as_it_is, patience, AGAIN, most))
 
+    def check(self) -> None:
+        """Raise if nothing can be sent any more.
+
+        Raises:
+            TopicLost: If ROS was shut down in this program: its handlers of signals do so.
+        """
+        if not self._context.ok():
+            raise TopicLost("ROS was shut down in this program, by a signal perhaps")
+
     def close(self) -> None:
         """Give everything back; again is the same."""
         if self._ends:
             return
         self._ends = True
+        atexit.unregister(self.close)
         if self._thread.is_alive():
             self._executor.wake()
             self._thread.join(ENDS)
@@ -174,8 +189,9 @@ class NodeLink:
         self._context.try_shutdown()
 
     def _run(self) -> None:
-        while not self._ends:
-            self._serve(TURN)
+        with contextlib.suppress(ExternalShutdownException):
+            while not self._ends:
+                self._serve(TURN)
 
     def _serve(self, timeout: float) -> None:
         """Do what has come, and send again what is due."""

@@ -82,7 +82,7 @@ class RosCell:
         }
         self._targets = RemoteTargets(link, self._root, self._names, states.arms)
         self._laws = RemoteLaws(
-            link, self._root, config, states.arms, self._targets.sent, self._patience
+            link, self._root, config, states.arms, self._targets, self._patience
         )
         states.begin(patience)
 
@@ -253,4 +253,5 @@ class RosCell:
             LoopError: If somebody else has an arm.
             TargetRejected: If the node refuses targets; says why.
         """
+        self._link.check()
         self._laws.check()

@@ -24,6 +24,7 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.ros.remote_arm import RemoteArm
+from multipanda_py.ros.remote_targets import RemoteTargets
 
 SETTLED = 0.5
 """How long after a switch diagnostics may still tell of before [s]."""
@@ -41,7 +42,7 @@ class RemoteLaws:
         root: Namespace of the cell, with a slash in front, or nothing.
         config: The cell.
         arms: By name.
-        sent: How many targets were sent, by arm.
+        targets: That are sent to them.
         patience: For answers [s].
     """
 
@@ -51,17 +52,18 @@ class RemoteLaws:
         root: str,
         config: CellConfig,
         arms: Mapping[str, RemoteArm],
-        sent: Mapping[str, int],
+        targets: RemoteTargets,
         patience: float,
     ) -> None:
         self._link, self._root, self._config, self._patience = link, root, config, patience
-        self._arms, self._sent = arms, sent
+        self._arms, self._targets = arms, targets
         for kind, name in (
             (SwitchController, "controller_manager/switch_controller"),
             (Trigger, "stop"),
         ):
             link.offer(kind, f"{root}/{name}")
         self._laws: dict[str, str] = {}
+        self._timeouts = dict.fromkeys(arms, 0.0)
         self._since, self._judged = 0.0, dict.fromkeys(arms, 0.0)
         self._refused = dict.fromkeys(arms, (0, 0))
 
@@ -99,6 +101,7 @@ class RemoteLaws:
             if f"{arm}/{FOLLOWER}" not in [one.name for one in own]:
                 faults.append(f"controllets: {arm} has no {FOLLOWER}, by which it goes home")
             found[arm] = fitting[0].name if fitting else ""
+            self._timeouts[arm] = fitting[0].target_timeout if fitting else 0.0
         if faults:
             raise ConfigurationError(*(f"{self._root}/{NODE}: {fault}" for fault in faults))
         self._laws = found
@@ -135,10 +138,12 @@ class RemoteLaws:
         answer = self._link.ask(name, request, self._patience)
         if not answer.ok:
             raise SwitchRejected(f"{name}: {getattr(answer, 'message', '') or 'refused'}")
+        self._targets.begin()
         is_ours = {*activate} == {*self._laws.values()}
         self._since = time.monotonic() if is_ours else 0.0
         self._refused = {
-            name: (arm.status.refused, self._sent[name]) for name, arm in self._arms.items()
+            name: (arm.status.refused, self._targets.sent[name])
+            for name, arm in self._arms.items()
         }
 
     def end(self) -> None:
@@ -153,7 +158,7 @@ class RemoteLaws:
 
         Raises:
             TopicLost: If a topic is silent.
-            LoopError: If somebody else has an arm.
+            LoopError: If somebody else has an arm or gives it targets, or it holds as none came.
             TargetRejected: If the node refuses targets; says why.
         """
         silence = 3.0 / self._config.cell.diagnostics_rate + self._patience / 4.0
@@ -168,6 +173,7 @@ class RemoteLaws:
                     f"/diagnostics: nothing heard of {name} for {now - said.heard:.1f} s, allowed "
                     f"{silence:.1f} s"
                 )
+            self._check_alone(name)
             if not self._since or said.heard < self._since + SETTLED:
                 continue
             if said.owner != law and not said.fault:
@@ -176,9 +182,20 @@ class RemoteLaws:
                     "stopped it; reset() begins anew"
                 )
             before, sent_before = self._refused[name]
-            sent = self._sent[name]
+            sent = self._targets.sent[name]
             if sent - sent_before < JUDGED or said.heard == self._judged[name]:
                 continue
             self._refused[name], self._judged[name] = (said.refused, sent), said.heard
             if said.refused - before > (sent - sent_before) / 2:  # some may be, on a busy machine
                 raise TargetRejected(f"{name}: the node refuses targets: {said.refusal}")
+
+    def _check_alone(self, name: str) -> None:
+        """Raise if an arm had time to go elsewhere since its last target, or is pulled at."""
+        silence, most = self._targets.silence(name), self._timeouts[name]
+        if silence > most:
+            raise LoopError(
+                f"{name}: was given no target for {silence:.2f} s, allowed {most:g} s "
+                "(target_timeout): it holds, or somebody else has moved it; reset() begins anew"
+            )
+        if topic := self._targets.of_others(name):
+            raise LoopError(f"{name}: somebody else sends to {topic}, too; reset() begins anew")

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from simulation_interfaces.srv import SetEntityState, SetSimulationState
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
@@ -24,6 +27,7 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.gym import CellEnv, GymTask
 from multipanda_py.policies import PolicyRunner, ThreadInference
+from multipanda_py.ros.conversions import write_pose
 from multipanda_py.ros.qos import KEPT
 from multipanda_py.ros.remote_cell import RosCell
 
@@ -169,6 +173,65 @@ def test_who_loses_the_arm_is_told(lab, env, client):
     assert client.call(Trigger, f"{LAB}/stop").success
     with pytest.raises(LoopError, match=r"arm/hold has the arm, not arm/compliant"):
         stay(env)
+
+
+def test_an_action_of_zeros_moved_an_arm_to_a_target_of_long_ago(lab, env, cell):
+    """Somebody else may have moved it meanwhile, and given the law back."""
+    env.reset(seed=6)
+    env.step([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5])
+    cell.wait(lambda: cell._targets.silence("arm") > 1.05, LONG, "a target that is old")
+    sent = cell._targets.sent["arm"]
+    with pytest.raises(LoopError, match=r"arm: was given no target for .* s, allowed 1 s"):
+        env.step(env.hold_action())
+    assert cell._targets.sent["arm"] == sent
+
+
+def test_somebody_else_who_gives_targets_is_told_of(lab, env, cell, client):
+    env.reset(seed=7)
+    env.step(env.hold_action())
+    here = PoseStamped()
+    here.header.frame_id = "base"
+    write_pose(here.pose, cell.pose("arm"))
+    client.publish(f"{LAB}/arm/target_pose", here)
+    with pytest.raises(LoopError, match=rf"arm: somebody else sends to {LAB}/arm/target_pose"):
+        stay(env)
+    env.reset(seed=7)
+    for _ in range(5):
+        env.step(env.hold_action())
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_an_arm_went_on_to_its_start_when_its_client_was_interrupted(lab, env, cell, client):
+    signs = client.listen(String, f"{LAB}/life_sign")
+    env.reset(seed=8)
+    start = cell.state("arm").q
+    follower = "arm/joint_trajectory_controller"
+    cell.switch([follower], strictness="force_auto")
+
+    def interrupt(*_):
+        raise Interrupted
+
+    def to_and_fro():
+        while True:
+            cell.move_to({"arm": start + np.array([0.8, 0, 0, 0, 0, 0, 0])})
+            cell.move_to({"arm": start})
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 3.0)
+        with pytest.raises(Interrupted):
+            to_and_fro()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    lab.wait_for("arm holds: nothing was heard for 0.5 s of 'cell_client_", LONG)
+    cell.wait(lambda: np.abs(cell.state("arm").dq).max() < 0.01, LONG, "rest")
+    client.until(lambda: signs() is not None, 5.0, "a sign")
+    assert signs().data.startswith("cell_client_")
+    env.reset(seed=8)
 
 
 def test_silence_of_the_node_is_an_error(lab, env, client, cell):
