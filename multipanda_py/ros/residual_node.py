@@ -25,6 +25,8 @@ from multipanda_py.ros.qos import NUMBERS, STATES
 
 HEARD = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Every state counts: the network has to see them all."""
+REASONS = 20
+"""So many different ones are said."""
 REPEATS = 20
 """So many states may have one stamp before that is said."""
 
@@ -49,7 +51,7 @@ class ResidualNode:
         self._joints, self._states = trained.joints, CorrectedStates(trained)
         self._names: list[str] = []
         self._places: list[int] = []
-        self._said = ""
+        self._said: set[str] = set()
         self._stamp, self._repeats = -1.0, 0
         self._out = node.create_publisher(JointState, "corrected/joint_states", STATES)
         self._confidence = node.create_publisher(Float64, "residual/confidence", NUMBERS)
@@ -57,9 +59,9 @@ class ResidualNode:
 
     def _take(self, message: JointState) -> None:
         if reason := self._unusable(message):
-            if reason != self._said:
+            if reason not in self._said and len(self._said) < REASONS:
                 self._node.get_logger().error(f"left out: {reason}")
-            self._said = reason
+                self._said.add(reason)
             return
         rows = [np.array(part) for part in (message.position, message.velocity, message.effort)]
         stamp, gaps = message.header.stamp, self._states.gaps
