@@ -194,7 +194,13 @@ class DatasetWriter:
             there = os.path.samestat(os.stat(self.folder), os.fstat(self._claim))
         except OSError:
             there = False
-        if not there or not (self.folder / OURS).exists():
+        last = self.count - 1
+        parts = [film_file(self.folder, key, last) for key in self.features.films]
+        parts = [
+            self.folder / OURS,
+            *([*parts, data_file(self.folder, last)] if self.count else ()),
+        ]
+        if not there or not all(part.exists() for part in parts):
             raise DatasetRefused(
                 f"{self.folder}: was moved, removed or emptied since it was opened; allowed where "
                 "it is now, by a new recorder"

@@ -218,7 +218,7 @@ def test_a_second_recorder_removed_what_the_first_one_was_recording(tmp_path):
             assert other.count == 1
 
 
-@pytest.mark.parametrize("goes", ["renamed", "removed", "emptied"])
+@pytest.mark.parametrize("goes", ["renamed", "removed", "emptied", "without numbers"])
 def test_episodes_of_a_folder_that_had_gone_were_kept_where_nobody_found_them(env, tmp_path, goes):
     folder = tmp_path / "set"
     recorder = EpisodeRecorder(env, folder, instruction="reach the point")
@@ -230,7 +230,7 @@ def test_episodes_of_a_folder_that_had_gone_were_kept_where_nobody_found_them(en
     elif goes == "removed":
         shutil.rmtree(folder)
     else:
-        shutil.rmtree(folder / "meta")
+        shutil.rmtree(folder / ("meta" if goes == "emptied" else "data"))
     for act in (recorder.end, recorder.begin, recorder.redo):
         with pytest.raises(DatasetRefused, match="set: was moved, removed or emptied since"):
             act()
