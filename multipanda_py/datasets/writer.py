@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import weakref
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.datasets.features import ACTION, SCALARS, Features
+from multipanda_py.datasets.features import ACTION, Features
 from multipanda_py.datasets.layout import (
     CHUNK,
     DATA_PATH,
@@ -30,15 +29,13 @@ from multipanda_py.datasets.layout import (
     data_file,
     episode_file,
     film_file,
-    place,
     read_json,
     write_json,
 )
 from multipanda_py.datasets.reader import read_tasks, stats_in, summary_of
 from multipanda_py.datasets.statistics import Stats, stats_of, together
+from multipanda_py.datasets.tables import write_episode, write_numbers, write_tasks
 from multipanda_py.exceptions import DatasetRefused
-from multipanda_py.extras import needed
-from multipanda_py.machine.whole_file import replacing
 
 
 class DatasetWriter:
@@ -136,7 +133,7 @@ class DatasetWriter:
         episode, length = self.count, len(columns[ACTION])
         if task not in self._tasks:
             self._tasks.append(task)
-            self._write_tasks()
+            write_tasks(self.folder, self._tasks)
         first = sum(self._lengths)
         table = dict(columns) | {
             "timestamp": np.arange(length) / self.features.fps,
@@ -151,8 +148,8 @@ class DatasetWriter:
             target = film_file(self.folder, key, episode)
             target.parent.mkdir(parents=True, exist_ok=True)
             path.replace(target)
-        self._write_numbers(episode, table, facts)
-        self._write_episode(episode, task, (first, first + length), stats)
+        write_numbers(self.folder, self.features, episode, table, facts)
+        write_episode(self.folder, self.features, episode, task, (first, first + length), stats)
         self.count += 1
         self._stats.append(stats)
         self._lengths.append(length)
@@ -246,57 +243,6 @@ class DatasetWriter:
         for key in self.features.films:
             film_file(self.folder, key, self.count).unlink(missing_ok=True)
         shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
-
-    def _write_numbers(
-        self, episode: int, table: Mapping[str, Any], facts: Mapping[str, Any]
-    ) -> None:
-        arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
-        fields, arrays = [], []
-        for key, names in self.features.vectors.items():
-            kind = arrow.list_(arrow.float32(), len(names))
-            flat = arrow.array(np.asarray(table[key], np.float32).reshape(-1))
-            fields.append((key, kind))
-            arrays.append(arrow.FixedSizeListArray.from_arrays(flat, len(names)))
-        for key, name in SCALARS.items():
-            fields.append((key, getattr(arrow, "bool_" if name == "bool" else name)()))
-            arrays.append(arrow.array(np.asarray(table[key]).astype(name)))
-        schema = arrow.schema(fields, metadata={"multipanda_episode": json.dumps(dict(facts))})
-        path = data_file(self.folder, episode)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as partial:
-            parquet.write_table(arrow.Table.from_arrays(arrays, schema=schema), partial)
-
-    def _write_episode(
-        self, episode: int, task: str, rows: tuple[int, int], stats: Mapping[str, Stats]
-    ) -> None:
-        arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
-        begin, end = rows
-        row: dict[str, Any] = {"episode_index": episode, "tasks": [task], "length": end - begin}
-        row |= {f"data/{key}": value for key, value in place(episode).items()}
-        row |= {"dataset_from_index": begin, "dataset_to_index": end}
-        for film in self.features.films:
-            row |= {f"videos/{film}/{key}": value for key, value in place(episode).items()}
-            row[f"videos/{film}/from_timestamp"] = 0.0
-            row[f"videos/{film}/to_timestamp"] = (end - begin) / self.features.fps
-        row |= {
-            f"stats/{key}/{name}": value.tolist()
-            for key, found in stats.items()
-            for name, value in found.items()
-        }
-        row |= {f"meta/episodes/{key}": value for key, value in place(episode).items()}
-        path = episode_file(self.folder, episode)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as partial:
-            parquet.write_table(arrow.Table.from_pylist([row]), partial)
-
-    def _write_tasks(self) -> None:
-        pandas = needed("pandas")
-        frame = pandas.DataFrame(
-            {"task_index": np.arange(len(self._tasks))},
-            index=pandas.Index(self._tasks, name="task"),
-        )
-        with replacing(self.folder / TASKS) as partial:
-            frame.to_parquet(partial)
 
     def _write_summary(self) -> None:
         """Write what all episodes are together; made anew from them, so never out of step."""
