@@ -36,7 +36,7 @@ def residual_of(
 
 
 def check_residuals(config: CellConfig) -> None:
-    """Refuse a cell file whose arms have residuals that are not theirs.
+    """Refuse a cell file whose arms have residuals that are not theirs, or lack one.
 
     Raises:
         ConfigurationError: With every fault.
@@ -49,5 +49,12 @@ def check_residuals(config: CellConfig) -> None:
                     residual_of(arm, use, file, 1.0 / config.cell.rate)
             except ConfigurationError as error:
                 faults += error.faults
+    for name, law in config.controllets.items():
+        faults += [
+            f"controllets.{name}.features: residual: {arm} has no file, allowed one per arm: "
+            f"arms.{arm}.residual.torque"
+            for arm in law.arms or config.arms
+            if "residual" in (law.features or ()) and not config.arms[arm].residual.torque
+        ]
     if faults:
         raise ConfigurationError(*faults)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from multipanda_py.cli import main
@@ -23,3 +25,18 @@ def test_a_residual_that_is_not_there_passed_the_check_and_the_cell_never_starte
     said = capsys.readouterr().err
     for place in ("arms.left.residual.state", "arms.right.residual.wrench"):
         assert f"{place}: {tmp_path / 'none.npz'}: cannot be read" in said
+
+
+def test_a_law_whose_other_arm_has_no_residual_passed_the_check(tmp_path, capsys):
+    file = tmp_path / "cell.yaml"
+    weights = Path(__file__).parents[2] / "config" / "residual" / "plant.npz"
+    file.write_text(
+        "/**:\n  ros__parameters:\n    arms:\n"
+        f"      left: {{residual: {{torque: {weights}}}}}\n"
+        "      right: {position: [0.0, -0.6, 0.0]}\n"
+        "    controllets:\n      one: {type: joint_impedance, features: [residual]}\n"
+    )
+    assert main(["check", str(file)]) == 1
+    said = capsys.readouterr().err
+    assert "controllets.one.features: residual: right has no file, allowed one per arm" in said
+    assert "left has no file" not in said
