@@ -7,6 +7,7 @@ import argparse
 import json
 import math
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -53,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
     """Serve the page of a cell."""
     from multipanda_py.panel import CellPanel
 
+    _refuse_host(options.host)
     if options.node is not None:
         _become_client(options)
     if options.file is None:
@@ -80,6 +82,22 @@ def run(options: argparse.Namespace) -> int:
     finally:
         cell.close()
     return OK
+
+
+def _refuse_host(host: str) -> None:
+    """Refuse what this machine cannot listen at: the server would wait for that in silence.
+
+    Raises:
+        ConfigurationError: With why.
+    """
+    try:
+        kind, *_, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(kind, socket.SOCK_STREAM) as one:
+            one.bind(address)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--host: got {host}, allowed an address of this machine: {error.strerror}"
+        ) from None
 
 
 def _become_client(options: argparse.Namespace) -> NoReturn:

@@ -35,6 +35,9 @@ Faults: TypeAlias = list[str]
 
 _SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
+DRIVERS = ("friction", "residual")
+"""Features that put energy into joints which friction is to take."""
+
 
 def check_cell(config: CellConfig, faults: Faults) -> None:
     """Collect what is wrong between the parts of a cell whose parts are well formed."""
@@ -259,6 +262,13 @@ def _check_controllet(
             channel_table((*law.Target.channels, *feature.channels))
         except ConfigurationError as error:
             faults.extend(f"{where}.features: {name}: {fault}" for fault in error.faults)
+    drivers = [name for name in DRIVERS if name in chosen]
+    if drivers and "nullspace" in {*feature_names(law, None)} - {*chosen} and max(sizes) > 6:
+        faults.append(
+            f"{where}.features: {drivers[0]} does not fit {controllet.type} without nullspace: "
+            "friction that joints do not have would drive their posture, which nothing damps; "
+            "allowed with nullspace before it"
+        )
     found: dict[str, None] = {}  # the same fault is said once, for all instances that it is of
     if arms is not None and controllet.params_of:
         faults.append(

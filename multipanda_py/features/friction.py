@@ -121,7 +121,9 @@ class Friction(Feature[FrictionParams]):
 
     Limits: a hand that pushes less than the dead zone gets no help, braking none either, and
     an offset of the external torque beyond the dead zone (an unknown load) is taken for a push.
-    Coriolis torques, compensated or not, are not taken for a drive.
+    Coriolis torques, compensated or not, are not taken for a drive. A posture that nothing damps
+    swings where more than twice the friction is promised: laws with a nullspace are refused
+    without the feature of that name.
 
     Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca, IEEE RA-L 2019 (model, and
     values of a Panda, which Franka arms begin with; an FR3 needs its own for a high share).

@@ -91,6 +91,9 @@ class Residual(Feature[ResidualParams]):
     alone, however much was learned wrongly: see :class:`.Friction`, beside which this compensates
     friction twice. All of it is bounded, and smoothed, as the network runs at a rate of its own.
 
+    Limits: as of :class:`.Friction`; a posture that nothing damps is driven by friction that the
+    arm does not have, so laws with a nullspace are refused without that feature.
+
     Source: Realeasy (the residual); bound as for :class:`.Friction`.
 
     Raises:

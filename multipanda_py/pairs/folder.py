@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -85,8 +87,19 @@ class Folder:
         return self.said(next(iter(self._files)))
 
     def _read(self, name: Name) -> dict[str, Matrix]:
-        with np.load(self._files[name], allow_pickle=False) as data:
-            return {key: data[key] for key in data.files}
+        file = self._files[name]
+        try:
+            with np.load(file, allow_pickle=False) as data:
+                found = {key: data[key] for key in data.files}
+            lost = {"twin", "plant", "starts", "said"}.difference(found)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+            lost = {"what was written"}
+        if lost:
+            raise ConfigurationError(
+                f"{file}: was cut or changed: lacks {min(lost)}; without the file its motion is "
+                "recorded again"
+            )
+        return found
 
 
 def key_of(*parts: object) -> list[object]:
@@ -99,6 +112,11 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
     mark = parts / "key.txt"
     try:
         parts.mkdir(parents=True, exist_ok=True)
+        if not mark.exists() and any(parts.glob("*.npz")):
+            raise ConfigurationError(
+                f"{folder}: has motions, but {mark.name}, which says whose they are, is not "
+                "there; allowed another folder"
+            )
         if not mark.exists():
             with replacing(mark) as partial:
                 partial.write_text(key, encoding="utf-8")

@@ -114,6 +114,10 @@ class HeardCell:
             owner=status.owner, fault=status.fault,
         )  # fmt: skip
 
+    def silence(self, arm: str) -> float:
+        """Return how long ago the newest pose of an arm came [s]."""
+        return time.monotonic() - self._poses[arm].heard
+
     def _places(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
         """Return where in a message the joints and fingers are of each arm that is in it."""
         found = []

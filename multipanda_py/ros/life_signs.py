@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any
 
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import String
@@ -64,16 +63,18 @@ class LifeSigns:
     def _hold(self, arm: str, sender: str) -> None:
         why = f"nothing was heard for {LEASE:g} s of {sender!r:.60}, which moved it"
         try:
-            here = self._cell.state(arm).q
-            self._give_one_of(arm, {"pose": self._cell.pose(arm)}, {"q": here}, {"dq": 0.0 * here})
+            self._stop(arm)
         except MultipandaError as error:  # its law takes none of them, or the loop stands still
             self._logger.warning(f"{arm} is not told to hold: {error}; {why}")
         else:
             self._logger.warning(f"{arm} holds: {why}")
 
-    def _give_one_of(self, arm: str, *targets: dict[str, Any]) -> None:
-        """Give an arm the first target that its law takes."""
-        for target in targets[:-1]:
+    def _stop(self, arm: str) -> None:
+        """Give an arm the first target that its law takes of those that stop it."""
+        with contextlib.suppress(TargetRejected):  # else it would come back to where it was now
+            return self._cell.follow(arm, [])
+        here = self._cell.state(arm).q
+        for target in ({"pose": self._cell.pose(arm)}, {"q": here}):
             with contextlib.suppress(TargetRejected):
                 return self._cell.set_target(arm, **target)
-        return self._cell.set_target(arm, **targets[-1])
+        return self._cell.set_target(arm, dq=0.0 * here)

@@ -22,7 +22,13 @@ from multipanda_py.cell.switch_result import SwitchResult
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
-from multipanda_py.exceptions import LoopError, NodeRefused, ParameterRejected, SwitchRejected
+from multipanda_py.exceptions import (
+    LoopError,
+    NodeRefused,
+    ParameterRejected,
+    SwitchRejected,
+    TargetRejected,
+)
 from multipanda_py.loop.events import LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.machine.closing import Closing
@@ -41,6 +47,8 @@ PATIENCE = 30.0
 """For the node to be found, and for what it is [s]."""
 GONE = 10.0
 """Silence of the node after which it is taken to have ended [s]."""
+SILENT = 0.5
+"""Silence of the node after which what is asked of it has to be asked anew [s]."""
 FRESH = 1.0
 """Age of parameters from which on they are asked for again [s]."""
 STOP_AGAIN = 0.25
@@ -201,8 +209,14 @@ class NodeCell(Closing):
         """Give an arm's law a pose for its tool.
 
         Raises:
-            TargetRejected: If it is too far from there. What the node refuses is reported later.
+            TargetRejected: If it is too far from there, or the node is silent: another one may
+                have taken its place when it speaks again. What it refuses is reported later.
         """
+        silence = self._heard.silence(arm)
+        if silence > max(SILENT, 5.0 / self.config.cell.joint_state_rate):
+            raise TargetRejected(
+                f"{arm}: target: nothing was heard of the node for {silence:.1f} s: ask again"
+            )
         if pose is not None:
             self._sent.give(self.state(arm), pose, frame)
 

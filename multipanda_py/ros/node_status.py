@@ -138,7 +138,7 @@ class NodeStatus:
         if fault and before[:3] != now[:3]:
             kind = Event[fault.upper()] if fault.upper() in Event.__members__ else Event.NOTICE
             self._remember(LoopEvent(kind, time.monotonic_ns(), arm, "", now.reason))
-        if before.heard > 0.0 and now.refused != before.refused:
+        if before.heard > 0.0 and now.refused > before.refused:  # fewer are of a new node
             self.say(f"refused: {now.refusal}", time.monotonic_ns())
 
     def _remember(self, event: LoopEvent) -> None:

@@ -40,3 +40,24 @@ def test_a_law_whose_other_arm_has_no_residual_passed_the_check(tmp_path, capsys
     said = capsys.readouterr().err
     assert "controllets.one.features: residual: right has no file, allowed one per arm" in said
     assert "left has no file" not in said
+
+
+@pytest.mark.parametrize("features", ["residual", "coriolis, friction"])
+def test_an_undamped_posture_was_driven_by_friction_that_the_arm_did_not_have(
+    tmp_path, capsys, features
+):
+    """It swung at 1.5 rad/s after 24 s of a tool's circles; 0.003 with the feature nullspace."""
+    file = tmp_path / "cell.yaml"
+    weights = Path(__file__).parents[2] / "config" / "residual" / "plant.npz"
+    law = f"      one: {{type: cartesian_impedance, features: [{features}]}}\n"
+    text = (
+        "/**:\n  ros__parameters:\n    arms:\n"
+        f"      left: {{residual: {{torque: {weights}}}}}\n    controllets:\n{law}"
+    )
+    file.write_text(text)
+    assert main(["check", str(file)]) == 1
+    assert "does not fit cartesian_impedance without nullspace" in capsys.readouterr().err
+    file.write_text(text.replace(f"[{features}]", f"[nullspace, {features}]"))
+    assert main(["check", str(file)]) == 0
+    file.write_text(text.replace("cartesian_impedance", "joint_impedance"))
+    assert main(["check", str(file)]) == 0

@@ -51,3 +51,9 @@ def test_a_cell_that_is_stepped_by_hand_has_no_panel(cell_file, capsys):
     cell_file.write_text(text)
     assert main(["panel", str(cell_file)]) == 1
     assert "cell.placement: got inline, allowed process or thread" in capsys.readouterr().err
+
+
+def test_an_address_of_another_machine_was_waited_for_in_silence(cell_file, capsys):
+    pytest.importorskip("viser", reason="viser is not installed: extra panel")
+    assert main(["panel", str(cell_file), "--host", "203.0.113.7"]) == 1
+    assert "--host: got 203.0.113.7, allowed an address of this machine" in capsys.readouterr().err

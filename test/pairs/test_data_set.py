@@ -64,6 +64,16 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
     away = (data["plant_q_1"] - data["twin_q_1"]).to_numpy()
     assert away == pytest.approx(np.full(len(away), BIAS / STIFFNESS), rel=1e-2)
 
+    file = next((again / RECORDED).glob("*.npz"))
+    sound = file.read_bytes()
+    for damaged in (sound[:3000], b"", b"a text", sound[:-30]):
+        file.write_bytes(damaged)
+        with pytest.raises(ConfigurationError, match=rf"{file.name}: was cut or changed: lacks"):
+            record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1)
+    (again / RECORDED / "key.txt").unlink()
+    with pytest.raises(ConfigurationError, match=r"has motions, but key\.txt, which says whose"):
+        record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1)
+
     with pytest.raises(
         ConfigurationError, match="align: got 'eye', allowed clock, told, rest, correlation"
     ):

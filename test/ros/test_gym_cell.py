@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped
-from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from simulation_interfaces.srv import SetEntityState, SetSimulationState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -198,6 +198,26 @@ def test_somebody_else_who_gives_targets_is_told_of(lab, env, cell, client):
     env.reset(seed=7)
     for _ in range(5):
         env.step(env.hold_action())
+
+
+def test_an_arm_came_back_to_where_it_was_when_who_moved_it_fell_silent(lab, env, cell, client):
+    """It overshot by 3 cm, and came back as fast: it was told a posture instead of to stop."""
+    env.reset(seed=9)
+    start = cell.state("arm").q
+    cell.switch(["arm/joint_trajectory_controller"], strictness="force_auto")
+    names = list(cell.descriptions["arm"].joint_names)
+    far = JointState(name=names, position=(start + [0.8, 0, 0, 0, 0, 0, 0]).tolist())
+    client.publish(f"{LAB}/arm/target_joint", far)
+    sign = String(data="somebody arm")
+    client.stream(f"{LAB}/life_sign", sign, lambda: cell.state("arm").q[0] > start[0] + 0.1, "way")
+    lab.wait_for("arm holds: nothing was heard for 0.5 s of 'somebody'", LONG)
+    way, still = [], 0
+    while still < 25:
+        way.append(cell.state("arm").q[0])
+        still = still + 1 if abs(cell.state("arm").dq[0]) < 0.01 else 0
+        time.sleep(0.02)
+    assert max(way) - way[-1] < 0.01, way
+    assert way[-1] < start[0] + 0.75
 
 
 class Interrupted(Exception):

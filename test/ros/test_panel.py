@@ -110,6 +110,22 @@ def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_n
     assert cell.log.count(line) == 1
 
 
+def test_a_drag_that_goes_on_while_the_node_is_silent_was_done_by_whatever_came_next(rig, cell):
+    page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
+    os.kill(cell.process.pid, signal.SIGSTOP)
+    try:
+        until(lambda: rig.cell._heard.silence("left") > 0.6, "it is silent")
+        page.grasp_gizmo("left")
+        page.drag("left", *asked)
+        rig.until(rig.noted("nothing was heard of the node for"), "it is refused")
+    finally:
+        os.kill(cell.process.pid, signal.SIGCONT)
+    rig.until(lambda: rig.cell._heard.silence("left") < 0.3, "it speaks again")
+    page.drag("left", *asked)
+    rig.until(partial(is_past, time.monotonic()), "a wish would be done")
+    assert abs(rig.z() - rest) < 2e-3
+
+
 def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
     """It may reach the node after the stop, by another participant."""
     switch = rig.cell.ask_switch([f"right/{JOINT}"], strictness="force_auto")
