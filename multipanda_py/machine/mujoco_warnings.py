@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import logging
 
-import mujoco
+from multipanda_py.extras import require
+
+require("mujoco")
+
+import mujoco  # noqa: E402 -- what is missing is said by its extra
 
 _DIVERGED = "unstable"
 _GAVE_UP = [
