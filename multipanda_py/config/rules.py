@@ -263,7 +263,8 @@ def _check_controllet(
         except ConfigurationError as error:
             faults.extend(f"{where}.features: {name}: {fault}" for fault in error.faults)
     drivers = [name for name in DRIVERS if name in chosen]
-    if drivers and "nullspace" in {*feature_names(law, None)} - {*chosen} and max(sizes) > 6:
+    lacks_nullspace = "nullspace" in feature_names(law, None) and "nullspace" not in chosen
+    if drivers and lacks_nullspace and max(sizes, default=0) > 6:
         faults.append(
             f"{where}.features: {drivers[0]} does not fit {controllet.type} without nullspace: "
             "friction that joints do not have would drive their posture, which nothing damps; "

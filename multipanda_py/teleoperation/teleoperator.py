@@ -101,12 +101,12 @@ class Teleoperator:
         try:
             self._cell.switch(self._laws, strictness="auto")
         except MultipandaError as error:
-            why = str(error)
+            if str(error) != self._why_lost:
+                self._say(str(error))
+            self._why_lost = str(error)
         else:
-            why = f"{', '.join(self._laws)} had lost arms, and has them again"
-        if why != self._why_lost:
-            self._say(why)
-        self._why_lost = why
+            self._say(f"{', '.join(self._laws)} had lost arms, and has them again")
+            self._why_lost = ""
 
     def run(self, duration: float = math.inf) -> None:
         """Tick at the rate for a time [s]; a cell that is stepped by hand is stepped as well.

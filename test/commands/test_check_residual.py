@@ -61,3 +61,13 @@ def test_an_undamped_posture_was_driven_by_friction_that_the_arm_did_not_have(
     assert main(["check", str(file)]) == 0
     file.write_text(text.replace("cartesian_impedance", "joint_impedance"))
     assert main(["check", str(file)]) == 0
+
+
+def test_a_law_with_friction_on_arms_that_are_not_there_was_an_error_of_python(tmp_path, capsys):
+    file = tmp_path / "cell.yaml"
+    file.write_text(
+        "/**:\n  ros__parameters:\n    arms:\n      left: {}\n    controllets:\n"
+        "      one: {type: cartesian_impedance, arms: [right], features: [friction]}\n"
+    )
+    assert main(["check", str(file)]) == 1
+    assert "controllets.one.arms" in capsys.readouterr().err
