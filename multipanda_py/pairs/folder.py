@@ -6,8 +6,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from multipanda_py import __version__
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.pairs.recording import AlignedPair
+from multipanda_py.residual.weights_archive import UNREADABLE
 from multipanda_py.state import Matrix
 
 TABLE, RECORDED = "pairs.parquet", "recorded"
@@ -92,7 +91,7 @@ class Folder:
             with np.load(file, allow_pickle=False) as data:
                 found = {key: data[key] for key in data.files}
             lost = {"twin", "plant", "starts", "said"}.difference(found)
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+        except (*UNREADABLE, OSError, ValueError):
             lost = {"what was written"}
         if lost:
             raise ConfigurationError(
