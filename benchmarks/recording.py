@@ -80,6 +80,7 @@ def record(env: CellEnv, folder: Path, frames: int) -> Dataset:
                     flush=True,
                 )
         recorder.end(success=True)
+        print(f"held, as this program was late: {recorder.held} frames")
     return Dataset(folder)
 
 

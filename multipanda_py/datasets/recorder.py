@@ -31,8 +31,13 @@ from multipanda_py.machine.closing import Closing
 class EpisodeRecorder(Closing):
     """Act in an environment through this, and have each episode kept or thrown away.
 
-    A frame is what was seen, and the action that answered it. Nothing of an episode is in the data
-    set before :meth:`end`; a program that dies loses the episode that runs, and no other.
+    A frame is what was seen, and the action that answered it. While the program is late by more
+    than a tenth of a second nobody acts: frames of these instants have what the loop recorded
+    then, and the action that changes nothing. Nothing of an episode is in the data set before
+    :meth:`end`; a program that dies loses the episode that runs, and no other.
+
+    Attributes:
+        held: Frames of the episode at whose instants nobody acted.
 
     Args:
         env: Where episodes are; it is not closed with the recorder.
@@ -60,7 +65,7 @@ class EpisodeRecorder(Closing):
         self._films: dict[str, tuple[FilmWriter, Path, PictureStats]] = {}
         self._rows: dict[str, list[Any]] = {}
         self._is_running, self._has_ended, self._is_kept = False, False, False
-        self._seed, self._is_closed = 0, False
+        self._seed, self._is_closed, self.held = 0, False, 0
         self._seen: Observation = {}
         self._info: dict[str, Any] = {}
         self._numbers = np.random.default_rng()
@@ -98,6 +103,7 @@ class EpisodeRecorder(Closing):
         # Last, as arms that move do not wait for encoders to start.
         self._seen, self._info = self._env.reset(seed=self._seed)
         self._rows, self._is_running, self._has_ended, self._is_kept = {}, True, False, False
+        self.held = 0
         return self._seen, self._info
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -112,25 +118,43 @@ class EpisodeRecorder(Closing):
                 f"step: {'the episode is over' if self._is_running else 'no episode is running'}, "
                 "allowed after begin"
             )
-        before, time = self._seen, self._info["time"]
-        pictures = self._info.get("picture_time", time)
+        frames, hold = [(self._seen, self._info)], self._env.hold_action()
         result = self._env.step(action)
         self._seen, reward, ends, cut, self._info = result
-        row = numbers_of(self._env, before) | {
+        for instant in self._env.left_out:  # before the action came
+            frames.append(self._looked_back(frames[0][0], instant))
+        for k, (seen, info) in enumerate(frames, start=1):
+            self._keep(seen, info, action if k == len(frames) else hold, reward)
+        self.held += len(frames) - 1
+        self._rows["next.done"][-1] = self._has_ended = ends or cut
+        return result
+
+    def _looked_back(
+        self, before: Observation, instant: float
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Return what was seen at an instant at which targets were still those of ``before``."""
+        seen, info = self._env.seen_at(instant)
+        for arm in self._env.controls:
+            seen[arm]["target"] = before[arm]["target"]
+        return seen, info
+
+    def _keep(
+        self, seen: Observation, info: dict[str, Any], action: ArrayLike, reward: float
+    ) -> None:
+        """Add a frame."""
+        row = numbers_of(self._env, seen) | {
             ACTION: np.asarray(action, np.float32),
             "next.reward": reward,
-            "next.done": ends or cut,
+            "next.done": False,
             "next.success": self._info["is_success"],
-            TIME: time,
-            PICTURE_TIME: pictures,
+            TIME: info["time"],
+            PICTURE_TIME: info.get("picture_time", info["time"]),
         }
         for key, value in row.items():
             self._rows.setdefault(key, []).append(value)
         for name, (film, _, stats) in self._films.items():
-            film.add(before["images"][name])
-            stats.add(before["images"][name])
-        self._has_ended = ends or cut
-        return result
+            film.add(seen["images"][name])
+            stats.add(seen["images"][name])
 
     def end(self, success: bool | None = None) -> int:
         """Keep the episode.

@@ -14,6 +14,8 @@ PATIENCE = 0.5
 """How long a step waits for its instant while the cell's clock stands still [s]."""
 SHORTEST = 2e-4
 """Sleep before a look at the cell's clock [s]."""
+REMEMBERED = 1.0
+"""How far back instants that were left out are named [s]."""
 
 
 class StepClock:
@@ -25,16 +27,18 @@ class StepClock:
 
     Attributes:
         due: The instant of the newest step, by the cell's clock [s].
+        left_out: Instants before it at which nobody acted, as this program was late.
 
     Thread: the environment's.
     """
 
     def __init__(self, rate: float, cycle_rate: float) -> None:
         self._rate, self._cycle_rate, self.due = rate, cycle_rate, 0.0
+        self.left_out: tuple[float, ...] = ()
 
     def begin(self, cell: Cell) -> None:
         """Count from now on."""
-        self.due = cell.time
+        self.due, self.left_out = cell.time, ()
 
     def run(self, cell: Cell, step: int) -> None:
         """Run the cycles of a step, by its number; of 30 Hz they are 33, 33 and 34."""
@@ -47,9 +51,12 @@ class StepClock:
         Up to :data:`CAUGHT_UP` of lateness are made up for; beyond, whole periods are left out.
         """
         period, now = 1.0 / self._rate, cell.time
-        due = self.due + period
+        due, count = self.due + period, 0
         if (late := now - due - max(period, CAUGHT_UP)) > 0.0:
-            due += math.ceil(late / period) * period
+            count = math.ceil(late / period)
+        missed = (due + k * period for k in range(count))
+        self.left_out = tuple(instant for instant in missed if instant > now - REMEMBERED)
+        due += count * period
         self.due = min(due, now + period)  # the clock stands still while a loop is paused
         patience = time.monotonic() + PATIENCE
         while (left := self.due - cell.time) > 0.0 and time.monotonic() < patience:
