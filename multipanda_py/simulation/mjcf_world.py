@@ -15,7 +15,12 @@ AZIMUTH, ELEVATION = 145.0, -18.0  # of both cameras [deg]
 FIELD_OF_VIEW = 40.0  # vertical [deg]
 MIDDLE_OF_ARM = (0.25, 0.0, 0.37)  # of an arm in its ready posture, in its base [m]
 RADIUS_OF_ARM = 0.62  # of a ball around that point that holds the arm [m]
+ZFAR = 60.0  # how far one sees, in sizes of the scene
+TILE = 2.0  # of the floor's pattern: two squares [m]
 
+# One floor as far as one sees: MuJoCo draws an endless one as thousands of tiles, which without a
+# GPU took half of a small picture's time. For contacts every plane is endless.
+#
 # XML and not calls: the bindings of MuJoCo 3.2 cannot set nested options such as visual/global.
 # impratio above 1 makes friction stiffer, so that a grasped object does not creep.
 _WORLD = """
@@ -28,7 +33,7 @@ _WORLD = """
     <global azimuth="{azimuth}" elevation="{elevation}" fovy="{fovy}"
             offwidth="1920" offheight="1200"/>
     <quality shadowsize="4096" offsamples="8"/>
-    <map znear="0.01" zfar="60" shadowclip="2" shadowscale="0.6"/>
+    <map znear="0.01" zfar="{zfar:g}" shadowclip="2" shadowscale="0.6"/>
     <headlight ambient="0.36 0.36 0.36" diffuse="0.32 0.32 0.32" specular="0 0 0"/>
     <rgba haze="0.86 0.89 0.93 1"/>
   </visual>
@@ -40,7 +45,7 @@ _WORLD = """
     <material name="floor" texture="floor" texuniform="true" texrepeat="1 1"/>
   </asset>
   <worldbody>
-    <geom name="floor" type="plane" size="0 0 0.05" pos="0 0 {floor}" material="floor"/>
+    <geom name="floor" type="plane" size="{far} {far} {far}" pos="0 0 {floor}" material="floor"/>
     <light directional="true" castshadow="true" pos="{key}" dir="-1.2 1.6 -3"
            diffuse="0.55 0.55 0.55" specular="0.25 0.25 0.25" ambient="0 0 0"/>
     <light directional="true" castshadow="false" pos="{fill}" dir="-1 -2 -1.5"
@@ -82,11 +87,13 @@ def world_xml(arms: Sequence[ArmDescription], timestep: float) -> str:
     direction = np.array([np.cos(azimuth), np.sin(azimuth), np.tan(elevation)])
     direction /= np.linalg.norm(direction)
     distance = 0.75 * radius / np.sin(np.radians(FIELD_OF_VIEW) / 2.0)
-    rotation = look_at(direction)
+    rotation, extent = look_at(direction), 1.1 * radius
     return _WORLD.format(
         timestep=repr(float(timestep)),
         center=_text(center),
-        extent=_text([1.1 * radius]),
+        extent=_text([extent]),
+        zfar=ZFAR,
+        far=_text([TILE * np.ceil(ZFAR * extent / TILE)]),
         azimuth=AZIMUTH,
         elevation=ELEVATION,
         fovy=FIELD_OF_VIEW,
