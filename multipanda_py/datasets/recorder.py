@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py import __version__
+from multipanda_py.cell.moment import RecordedMoment
 from multipanda_py.config.fingerprint import fingerprint
 from multipanda_py.datasets.features import (
     ACTION,
@@ -26,6 +29,12 @@ from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.gym.env import CellEnv
 from multipanda_py.gym.observation import Observation
 from multipanda_py.machine.closing import Closing
+from multipanda_py.view.rendering import Image
+
+MOST_UNFILMED = 300
+"""Frames whose pictures may wait for each other in memory."""
+_Frame: TypeAlias = tuple[Observation, dict[str, Any], RecordedMoment | None]
+"""What was seen, what else there was to say, and from what its pictures are still to be drawn."""
 
 
 class EpisodeRecorder(Closing):
@@ -64,6 +73,8 @@ class EpisodeRecorder(Closing):
         self._writer = DatasetWriter(Path(folder), features, ours)
         self._films: dict[str, tuple[FilmWriter, Path, PictureStats]] = {}
         self._rows: dict[str, list[Any]] = {}
+        self._unfilmed: deque[tuple[dict[str, Image], RecordedMoment | None]] = deque()
+        self._drawing = 0.0
         self._is_running, self._has_ended, self._is_kept = False, False, False
         self._seed, self._is_closed, self.held = 0, False, 0
         self._seen: Observation = {}
@@ -118,30 +129,25 @@ class EpisodeRecorder(Closing):
                 f"step: {'the episode is over' if self._is_running else 'no episode is running'}, "
                 "allowed after begin"
             )
-        frames, hold = [(self._seen, self._info)], self._env.hold_action()
+        frames: list[_Frame] = [(self._seen, self._info, None)]
+        before, hold = self._seen, self._env.hold_action()
         result = self._env.step(action)
         self._seen, reward, ends, cut, self._info = result
-        for instant in self._env.left_out:  # before the action came
-            frames.append(self._looked_back(frames[0][0], instant))
-        for k, (seen, info) in enumerate(frames, start=1):
-            self._keep(seen, info, action if k == len(frames) else hold, reward)
+        for moment in self._env.past.left_out():  # before the action came
+            seen, info = self._env.past.seen(moment)
+            for arm in self._env.controls:
+                seen[arm]["target"] = before[arm]["target"]
+            frames.append((seen, info, moment))
+        for k, frame in enumerate(frames, start=1):
+            self._keep(frame, action if k == len(frames) else hold, reward)
         self.held += len(frames) - 1
         self._rows["next.done"][-1] = self._has_ended = ends or cut
+        self._film(waits=True)
         return result
 
-    def _looked_back(
-        self, before: Observation, instant: float
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Return what was seen at an instant at which targets were still those of ``before``."""
-        seen, info = self._env.seen_at(instant)
-        for arm in self._env.controls:
-            seen[arm]["target"] = before[arm]["target"]
-        return seen, info
-
-    def _keep(
-        self, seen: Observation, info: dict[str, Any], action: ArrayLike, reward: float
-    ) -> None:
-        """Add a frame."""
+    def _keep(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
+        """Add the numbers of a frame; its pictures are for :meth:`_film`."""
+        seen, info, moment = frame
         row = numbers_of(self._env, seen) | {
             ACTION: np.asarray(action, np.float32),
             "next.reward": reward,
@@ -152,9 +158,29 @@ class EpisodeRecorder(Closing):
         }
         for key, value in row.items():
             self._rows.setdefault(key, []).append(value)
-        for name, (film, _, stats) in self._films.items():
-            film.add(seen["images"][name])
-            stats.add(seen["images"][name])
+        if self._films:
+            self._unfilmed.append((seen.get("images", {}), moment))
+
+    def _film(self, waits: bool) -> None:
+        """Add pictures to the films, in their order.
+
+        Args:
+            waits: Whether those that are still to be drawn wait for a step that leaves time:
+                drawn at once, a stall would make itself longer.
+        """
+        while self._unfilmed:
+            images, moment = self._unfilmed[0]
+            if moment is not None:
+                waits = waits and len(self._unfilmed) < MOST_UNFILMED
+                if waits and self._env.past.slack < 2.0 * self._drawing:
+                    return
+                begun = time.monotonic()
+                images = {**images, **self._env.past.drawn(moment)}
+                self._drawing = time.monotonic() - begun
+            self._unfilmed.popleft()
+            for name, (film, _, stats) in self._films.items():
+                film.add(images[name])
+                stats.add(images[name])
 
     def end(self, success: bool | None = None) -> int:
         """Keep the episode.
@@ -171,6 +197,7 @@ class EpisodeRecorder(Closing):
         if not self._is_running or not self._rows:
             raise DatasetRefused("end: no episode with steps is running, allowed after step")
         rows = self._rows
+        self._film(waits=False)
         if success is not None:
             rows["next.success"][-1] = bool(success)
         rows["next.done"][-1] = True
@@ -193,6 +220,7 @@ class EpisodeRecorder(Closing):
     def discard(self) -> None:
         """Throw the running episode away; does nothing if none is running."""
         self._is_running = False
+        self._unfilmed.clear()
         for film, _, _ in self._films.values():
             film.close()
         self._films = {}

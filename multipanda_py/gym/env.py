@@ -28,6 +28,7 @@ from multipanda_py.gym.elsewhere import (
 from multipanda_py.gym.episode_state import EpisodeState, put_back, saved
 from multipanda_py.gym.hand import HandControl
 from multipanda_py.gym.observation import Observation, Observer
+from multipanda_py.gym.past import Past
 from multipanda_py.gym.scene_file import LAW, Residual, cell_of_file, lockstep_cell
 from multipanda_py.gym.step_clock import StepClock
 from multipanda_py.gym.task import GymTask
@@ -180,12 +181,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return MappingProxyType(self._controls)
 
     @property
-    def left_out(self) -> tuple[float, ...]:
-        """Instants before the last step's at which nobody acted, as this program was late [s].
+    def past(self) -> Past:
+        """What there was to be seen while this program was late.
 
-        Those that :meth:`seen_at` can look back to: none of a cell that runs elsewhere.
+        Raises:
+            ActionRejected: If no episode has begun.
         """
-        return () if self._is_remote else self._clock.left_out
+        self._begun("past")
+        return self._past
 
     @property
     def scene(self) -> TaskScene:
@@ -256,31 +259,6 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         is_over = self._steps >= self.task.seconds * self.rate
         ends = bool(info["is_success"] or info["fault"])
         return seen, reward, ends, is_over and not ends, info
-
-    def seen_at(self, instant: float) -> tuple[Observation, dict[str, Any]]:
-        """Return what there was to be seen at an instant of the last seconds.
-
-        Args:
-            instant: On the cell's clock, as of :attr:`left_out` [s].
-
-        Returns:
-            The observation, with targets, hands and topics as they are now; ``time`` and, with
-            cameras, ``picture_time``.
-
-        Raises:
-            SimulationRefused: If the cell is in lockstep or runs elsewhere, which keep nothing.
-            ActionRejected: If no episode has begun.
-        """
-        self._begun("seen_at")
-        if self._is_remote or self._scene.is_lockstep:
-            raise SimulationRefused(
-                "seen_at: got a cell that keeps nothing of the past, allowed one of a file whose "
-                "loop runs by itself"
-            )
-        try:
-            return self._see(instant)
-        finally:
-            self._scene.look(self._clock.due)  # for whoever looks next
 
     def expert_action(self) -> Action:
         """Return what the task's expert would do now.
@@ -375,6 +353,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._cell.start()
         self._is_open = True
         self._scene = TaskScene(self._cell)
+        keeps = not (self._is_remote or self._scene.is_lockstep)
+        self._past = Past(self._scene, self._observer, self._clock, keeps)
         if self._observer.sizes:
             self._scene.draw(self._observer.sizes)
         if self._scene.is_lockstep:
@@ -413,23 +393,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
         In real time this process may wake up late: the loop has kept what was at the instant.
         """
-        seen, info = self._see(self._clock.due)
+        instant = self._scene.look(self._clock.due)
         faults = {arm: self._cell.state(arm).fault for arm in self._controls}
-        return seen, {
+        info = {
             "is_success": is_done(self.task, self.task.is_done(self._scene)),
             "fault": ", ".join(f"{arm}: {fault}" for arm, fault in faults.items() if fault),
-            **info,
+            "time": instant,
         }
-
-    def _see(self, instant: float) -> tuple[Observation, dict[str, Any]]:
-        """Return what is seen at an instant [s], and when that and its pictures were."""
-        info: dict[str, Any] = {"time": self._scene.look(instant)}
         seen = self._observer.see(self._scene)
         if "images" in seen:
-            heard = self._observer.picture_time
-            info["picture_time"] = (
-                float(np.fmin(heard, info["time"])) if self._observer.sizes else heard
-            )
+            info["picture_time"] = self._observer.oldest_picture(instant)
         return seen, info
 
 

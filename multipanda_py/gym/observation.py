@@ -14,6 +14,7 @@ from multipanda_py.gym.control import Control, pose_numbers
 from multipanda_py.gym.elsewhere import Sensors
 from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.robots import ArmDescription
+from multipanda_py.view.rendering import Image
 
 Observation = dict[str, Any]
 _POSE = 9
@@ -80,22 +81,36 @@ class Observer:
         sizes["target"] = len(self._controls[arm].target)
         return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
 
-    def see(self, scene: TaskScene) -> Observation:
-        """Return what was at the instant that the scene looks at."""
+    def see(self, scene: TaskScene, draws: bool = True) -> Observation:
+        """Return what was at the instant that the scene looks at.
+
+        Args:
+            scene: That is seen.
+            draws: Whether there are pictures of its cameras.
+        """
         seen: Observation = {name: self._arm(scene, name) for name in self._arms}
         if self._things:
             poses = scene.seen.objects()
             seen["things"] = {name: _float(pose_numbers(poses[name])) for name in self._things}
         if self._goal_size:
             seen["goal"] = _float(scene.goal)
-        if self._cameras:
-            seen["images"] = {
-                name: scene.image(name, width, height)
-                for name, (height, width) in self._cameras.items()
-            }
+        if self._cameras and draws:
+            seen["images"] = self.draw(scene)
         if self._sensors is not None:
             self._hear(self._sensors, scene, seen)
         return seen
+
+    def draw(self, scene: TaskScene) -> dict[str, Image]:
+        """Return pictures of all cameras, of the instant that the scene looks at."""
+        return {
+            name: scene.image(name, width, height)
+            for name, (height, width) in self._cameras.items()
+        }
+
+    def oldest_picture(self, instant: float) -> float:
+        """Return when the oldest picture was, if those of cameras are of an instant [s]."""
+        heard = self.picture_time
+        return float(np.fmin(heard, instant)) if self._cameras else heard
 
     def _hear(self, sensors: Sensors, scene: TaskScene, seen: Observation) -> None:
         """Add what is seen beside the cell."""

@@ -14,7 +14,7 @@ PATIENCE = 0.5
 """How long a step waits for its instant while the cell's clock stands still [s]."""
 SHORTEST = 2e-4
 """Sleep before a look at the cell's clock [s]."""
-REMEMBERED = 1.0
+REMEMBERED = 2.0
 """How far back instants that were left out are named [s]."""
 
 
@@ -26,6 +26,7 @@ class StepClock:
         cycle_rate: Of the cell's loop [Hz].
 
     Attributes:
+        period: Between steps [s].
         due: The instant of the newest step, by the cell's clock [s].
         left_out: Instants before it at which nobody acted, as this program was late.
 
@@ -34,6 +35,7 @@ class StepClock:
 
     def __init__(self, rate: float, cycle_rate: float) -> None:
         self._rate, self._cycle_rate, self.due = rate, cycle_rate, 0.0
+        self.period = 1.0 / rate
         self.left_out: tuple[float, ...] = ()
 
     def begin(self, cell: Cell) -> None:
@@ -50,7 +52,7 @@ class StepClock:
 
         Up to :data:`CAUGHT_UP` of lateness are made up for; beyond, whole periods are left out.
         """
-        period, now = 1.0 / self._rate, cell.time
+        period, now = self.period, cell.time
         due, count = self.due + period, 0
         if (late := now - due - max(period, CAUGHT_UP)) > 0.0:
             count = math.ceil(late / period)

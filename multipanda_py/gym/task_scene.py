@@ -68,10 +68,14 @@ class TaskScene:
         if self.is_lockstep:
             return self.cell.time
         moment = self.cell.at(time)
+        self.show(moment)
+        return moment.time
+
+    def show(self, moment: RecordedMoment) -> None:
+        """Take what the loop recorded for what is seen and drawn next; not in lockstep."""
         self.seen = moment
         if self._pictures is not None:
             self._pictures.show(moment.row)
-        return moment.time
 
     def image(self, camera: str, width: int, height: int) -> Image:
         """Return a picture of the instant that was looked at, (height, width, 3).
