@@ -14,8 +14,8 @@ PATIENCE = 0.5
 """How long a step waits for its instant while the cell's clock stands still [s]."""
 SHORTEST = 2e-4
 """Sleep before a look at the cell's clock [s]."""
-REMEMBERED = 2.0
-"""How far back instants that were left out are named [s]."""
+REMEMBERED = 3.5
+"""How far back instants that were left out are named, of the four that a loop keeps [s]."""
 
 
 class StepClock:
