@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -14,7 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell.cell import Cell
-from multipanda_py.exceptions import ActionRejected, ConfigurationError, SimulationRefused
+from multipanda_py.exceptions import (
+    ActionRejected,
+    ConfigurationError,
+    LoopError,
+    SimulationRefused,
+)
 from multipanda_py.gym.action_layout import Action, ActionLayout
 from multipanda_py.gym.control import Control, control_named
 from multipanda_py.gym.elsewhere import (
@@ -29,7 +36,7 @@ from multipanda_py.gym.episode_state import EpisodeState, put_back, saved
 from multipanda_py.gym.hand import HandControl
 from multipanda_py.gym.observation import Observation, Observer
 from multipanda_py.gym.past import Past
-from multipanda_py.gym.scene_file import LAW, Residual, cell_of_file, lockstep_cell
+from multipanda_py.gym.scene_file import LAW, STALLED, Residual, cell_of_file, lockstep_cell
 from multipanda_py.gym.step_clock import StepClock
 from multipanda_py.gym.task import GymTask
 from multipanda_py.gym.task_answers import goal_of, is_done, refuse_mistaken, reward_of
@@ -163,7 +170,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         )
         self.observation_space = self._observer.space
         self._home: Any = None
-        self._steps, self._is_open = 0, False
+        self._steps, self._is_open, self._told = 0, False, math.inf
 
     @property
     def cell(self) -> Cell:
@@ -224,7 +231,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             control.begin(self._cell)
         for hand in self._hands.values():
             hand.begin(self._cell)
-        self._steps = 0
+        self._steps, self._told = 0, math.inf
         self._clock.begin(self._cell)
         return self._look()
 
@@ -239,6 +246,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         Raises:
             ActionRejected: If the action is of another shape or not finite, no episode has begun,
                 or another law has an arm than the environment's; nothing has moved.
+            LoopError: In real time, after a second without an action: the arms hold.
             TaskFailed: If the task's reward is no number, or it does not say whether it is done.
         """
         if not self._is_open:
@@ -249,9 +257,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._cell.check()  # it hears who has them later, and gives diagnostics their time
         else:
             self._refuse_of_others(states)
+            self._refuse_after_silence()
         for name, state in states.items():
             if not state.fault:
                 self._actions.send(self._cell, numbers, name)
+        self._told = time.monotonic()
         self._pass_time()
         self._steps += 1
         seen, info = self._look()
@@ -338,6 +348,15 @@ class CellEnv(gymnasium.Env[Observation, Action]):
                     f"step: {state.owner} has {name}, which was stopped or heard nothing of this "
                     "program for too long; allowed after reset()"
                 )
+
+    def _refuse_after_silence(self) -> None:
+        """Raise if arms hold since long, maybe where somebody has pushed them."""
+        silence = time.monotonic() - self._told
+        if not self._scene.is_lockstep and silence > STALLED:
+            raise LoopError(
+                f"step: no action came for {silence:.2f} s, allowed {STALLED:g} s: the arms hold; "
+                "reset() begins anew"
+            )
 
     def _begun(self, what: str) -> None:
         if not self._is_open:

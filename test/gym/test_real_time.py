@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.gym import CellEnv
 
 CELL = {
@@ -61,6 +61,12 @@ def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
 
         env.cell.wait(is_stale, 20.0, "the end of the stream")
         env.cell.wait(lambda: np.abs(env.cell.state("arm").dq).max() < 0.01, 20.0, "rest")
+        held = env.cell.state("arm").q
+        with pytest.raises(LoopError, match=r"no action came for \d.* the arms hold; reset"):
+            env.step(np.zeros(6))  # had the arm go on to a target of before
+        began = env.cell.time
+        env.cell.wait(lambda: env.cell.time > began + 0.2, 20.0, "the arm that holds")
+        assert env.cell.state("arm").q == pytest.approx(held, abs=1e-3)
     finally:
         env.close()
 
