@@ -7,7 +7,14 @@ import numpy as np
 
 from multipanda_py.datasets.features import ACTION, STATE, TIME
 from multipanda_py.datasets.film import count_pictures
-from multipanda_py.datasets.layout import DATA_PATH, RUNNING, data_file, film_file
+from multipanda_py.datasets.layout import (
+    DATA_PATH,
+    INFO,
+    RUNNING,
+    data_file,
+    film_file,
+    missing_word,
+)
 from multipanda_py.datasets.reader import Dataset, Episode, read_tasks
 from multipanda_py.exceptions import DatasetRefused
 
@@ -18,11 +25,15 @@ MAX_SKEW = 0.010
 def check(dataset: Dataset) -> list[str]:
     """Return all faults of a data set, in sentences; none if it is whole."""
     faults = []
-    if dataset.info["total_episodes"] != len(dataset):
+    told = dataset.info["total_episodes"]
+    lost = missing_word(dataset.folder, len(dataset), told)
+    if lost is not None:
         faults.append(
-            f"meta/info.json: {dataset.info['total_episodes']} episodes, "
-            f"but {len(dataset)} are there"
+            f"{lost.relative_to(dataset.folder)}: is not there; episodes from {len(dataset)} on "
+            "are not seen without it, and nothing is recorded to this folder"
         )
+    elif told != len(dataset):
+        faults.append(f"{INFO}: {told} episodes, but {len(dataset)} are there")
     first = 0
     for number in range(len(dataset)):
         try:
@@ -36,8 +47,7 @@ def check(dataset: Dataset) -> list[str]:
         faults.append(
             f"meta/info.json: {dataset.info['total_frames']} frames, but {first} are there"
         )
-    faults += _rest(dataset)
-    return faults
+    return faults + (_rest(dataset) if lost is None else [])
 
 
 def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:

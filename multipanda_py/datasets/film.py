@@ -69,6 +69,8 @@ class FilmWriter(Closing):
         """
         if self._thread is None:
             return
+        if not self.count:  # the encoder complains of films of nothing, which nobody keeps
+            self._queue.put(np.zeros(self._shape, np.uint8))
         self._queue.put(None)
         self._thread.join()
         self._thread = None

@@ -28,6 +28,7 @@ _FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 DATA_PATH = f"data/{_FILE}.parquet"
 VIDEO_PATH = "videos/{video_key}/" + f"{_FILE}.mp4"
 EPISODE_PATH = f"meta/episodes/{_FILE}.parquet"
+_ANY = "{}/chunk-*/file-*.parquet"
 
 
 def place(episode: int) -> dict[str, int]:
@@ -58,20 +59,65 @@ def count_episodes(folder: Path) -> int:
     return count
 
 
-def read_json(folder: Path, name: str) -> Any:
-    """Return what a JSON file holds.
+def missing_word(folder: Path, count: int, told: int) -> Path | None:
+    """Return the file whose loss hides episodes that are there, or None.
+
+    The writer makes the word that an episode is there last and removes it first, and one at a
+    time: what it leaves when it is killed is of episode ``count`` and no other.
+
+    Args:
+        folder: Of the data set.
+        count: Episodes without a gap from the first one.
+        told: How many there are by :data:`INFO`.
+    """
+    words = {episode_file(folder, number) for number in range(count)}
+    numbers = {data_file(folder, number) for number in range(count + 1)}
+    hidden = {*folder.glob(_ANY.format("meta/episodes"))} - words
+    hidden |= {*folder.glob(_ANY.format("data"))} - numbers
+    return episode_file(folder, count) if hidden or told > count else None
+
+
+def read_info(folder: Path) -> dict[str, Any]:
+    """Return what :data:`INFO` holds, of which the names and kinds that are read are checked.
 
     Raises:
-        DatasetRefused: If it is not there, or cut.
+        DatasetRefused: If it is not there, cut, or not of this format.
+    """
+    info = read_json(folder, INFO)
+    version = info.get("codebase_version")
+    if version != VERSION:
+        raise DatasetRefused(f"{folder}: version {version!r:.40} of the format, allowed {VERSION}")
+    features = info.get("features")
+    if not isinstance(features, dict) or not all(
+        isinstance(one, dict) and isinstance(one.get("dtype"), str) for one in features.values()
+    ):
+        raise DatasetRefused(f"{folder / INFO}: features: allowed a dtype by name of a column")
+    for key, least in (("total_episodes", 0), ("total_frames", 0), ("fps", 1)):
+        value = info.get(key)
+        if not isinstance(value, int) or value < least:
+            raise DatasetRefused(
+                f"{folder / INFO}: {key}: got {value!r:.40}, allowed a whole number from {least}"
+            )
+    return info
+
+
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """Return what a JSON file holds, by name.
+
+    Raises:
+        DatasetRefused: If it is not there, cut, or has something else than names.
     """
     try:
-        return json.loads((folder / name).read_text(encoding="utf-8"))
+        content = json.loads((folder / name).read_text(encoding="utf-8"))
     except OSError as error:
         raise DatasetRefused(
             f"{folder}: not a data set: {name} cannot be read: {error.strerror}"
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DatasetRefused(f"{folder / name}: not JSON, maybe cut: {error}") from None
+    if not isinstance(content, dict):
+        raise DatasetRefused(f"{folder / name}: got {content!r:.40}, allowed values by name")
+    return content
 
 
 def write_json(folder: Path, name: str, content: Any) -> None:

@@ -13,13 +13,12 @@ import numpy as np
 
 from multipanda_py.datasets.features import PICTURE_TIME, SCALARS, TIME
 from multipanda_py.datasets.layout import (
-    INFO,
     OURS,
     TASKS,
-    VERSION,
     count_episodes,
     data_file,
     episode_file,
+    read_info,
     read_json,
 )
 from multipanda_py.datasets.statistics import Stats
@@ -82,15 +81,12 @@ class Dataset:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.info: dict[str, Any] = read_json(self.folder, INFO)
-        version = self.info.get("codebase_version")
-        if version != VERSION:
-            raise DatasetRefused(f"{folder}: version {version!r} of the format, allowed {VERSION}")
+        self.info = read_info(self.folder)
         if not (self.folder / OURS).exists():
             raise DatasetRefused(
                 f"{folder}: {OURS} is not there: allowed data sets that this package recorded"
             )
-        self.ours: dict[str, Any] = read_json(self.folder, OURS)
+        self.ours = read_json(self.folder, OURS)
         if missing := [key for key in _NEEDED if key not in self.ours]:
             raise DatasetRefused(
                 f"{folder}: {OURS} has no {', '.join(missing)}: it was cut or edited"
@@ -175,5 +171,6 @@ def _table(path: Path) -> Any:
     try:
         return needed("pyarrow.parquet").ParquetFile(path).read()
     except (arrow.ArrowException, OSError) as error:
-        reason = "it is not there" if not path.exists() else f"maybe cut: {error}"
+        words = " ".join(str(error).split())
+        reason = f"maybe cut: {words}" if path.exists() else "it is not there"
         raise DatasetRefused(f"{path}: cannot be read: {reason}") from None

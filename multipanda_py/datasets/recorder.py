@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import deque
 from pathlib import Path
@@ -54,15 +55,15 @@ class EpisodeRecorder(Closing):
         instruction: What is to be done, in a sentence, for policies that read.
 
     Raises:
-        DatasetRefused: If the folder has something else, or episodes of other arms, or another
-            recorder adds to it.
+        DatasetRefused: If the folder has something else, or episodes of other arms, or has lost
+            some, another recorder adds to it, or the instruction is no text.
         ConfigurationError: If the rate is no whole number, or pictures have odd sides.
 
     Thread: one, that of the environment.
     """
 
     def __init__(self, env: CellEnv, folder: str | Path, *, instruction: str) -> None:
-        self._env, self._instruction = env, instruction
+        self._env, self._instruction = env, _checked_words(instruction)
         features = features_of(env)
         ours = dict(env.arguments) | {
             "arms": dict(features.robot),
@@ -98,14 +99,14 @@ class EpisodeRecorder(Closing):
             seed: Of the episode; drawn, and kept with it, if none is given.
 
         Raises:
-            DatasetRefused: If one is running.
+            DatasetRefused: If one is running, or the seed is no whole number from 0.
         """
         if self._is_closed:
             raise DatasetRefused("begin: the recorder is closed, allowed before close")
         if self._is_running:
             raise DatasetRefused("begin: an episode is running, allowed after end or discard")
         self.discard()  # of an episode whose environment could not be reset
-        self._seed = int(self._numbers.integers(2**31)) if seed is None else int(seed)
+        self._seed = int(self._numbers.integers(2**31)) if seed is None else _checked_seed(seed)
         features, folder = self._writer.features, self._writer.begin()
         for name, (height, width) in features.cameras.items():
             path = folder / f"{name}.mp4"
@@ -192,8 +193,11 @@ class EpisodeRecorder(Closing):
             Its number.
 
         Raises:
-            DatasetRefused: If none is running, or it has no steps; it then goes on.
+            DatasetRefused: If none is running, it has no steps, or the success is neither True
+                nor False; it then goes on.
         """
+        if success is not None and not isinstance(success, (bool, np.bool_)):
+            raise DatasetRefused(f"end: success: got {success!r:.40}, allowed True, False or None")
         if not self._is_running or not self._rows:
             raise DatasetRefused("end: no episode with steps is running, allowed after step")
         rows = self._rows
@@ -246,3 +250,21 @@ class EpisodeRecorder(Closing):
             self.discard()
             self._is_closed = True
             self._writer.close()
+
+
+def _checked_seed(seed: Any) -> int:
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise DatasetRefused(f"begin: seed: got {seed!r:.40}, allowed a whole number from 0")
+    return number
+
+
+def _checked_words(instruction: Any) -> str:
+    try:
+        instruction.encode()
+    except (AttributeError, UnicodeError):
+        raise DatasetRefused(f"instruction: got {instruction!r:.40}, allowed a text") from None
+    return str(instruction)

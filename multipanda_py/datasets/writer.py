@@ -29,6 +29,8 @@ from multipanda_py.datasets.layout import (
     data_file,
     episode_file,
     film_file,
+    missing_word,
+    read_info,
     read_json,
     write_json,
 )
@@ -77,11 +79,14 @@ class DatasetWriter:
         else:
             write_json(folder, OURS, self._ours)
         self.count = count_episodes(folder)
-        self._remove_rest()
+        self._refuse_hidden()
+        with self._writing():
+            self._remove_rest()
         self._tasks = read_tasks(folder) if (folder / TASKS).exists() else []
         self._stats = [stats_in(folder, k) for k in range(self.count)]
         self._lengths = [summary_of(folder, k)["length"] for k in range(self.count)]
-        self._write_summary()
+        with self._writing():
+            self._write_summary()
 
     def begin(self) -> Path:
         """Return an empty folder for the films of an episode.
@@ -175,12 +180,12 @@ class DatasetWriter:
             return
         self._check_there()
         with self._writing():
-            episode_file(self.folder, self.count - 1).unlink()
             self.count -= 1
             self._stats.pop()
             self._lengths.pop()
+            self._write_summary()  # first: one that tells of more says that files were lost
+            episode_file(self.folder, self.count).unlink()
             self._remove_rest()
-            self._write_summary()
 
     def _check_there(self) -> None:
         """Raise if what is at the folder's name is not what was opened, or has become read-only.
@@ -225,7 +230,7 @@ class DatasetWriter:
                     f"but was recorded with {there.get(key)}; allowed another folder"
                 )
         if (self.folder / INFO).exists():
-            known = read_json(self.folder, INFO)["features"]
+            known = read_info(self.folder)["features"]
             differing = [
                 key
                 for key, feature in self.features.described().items()
@@ -236,6 +241,16 @@ class DatasetWriter:
                     f"{self.folder}: other frames than those that are there, in "
                     f"{', '.join(differing)}; allowed another folder"
                 )
+
+    def _refuse_hidden(self) -> None:
+        """Raise if there are more episodes than can be seen; they would be written over."""
+        there = (self.folder / INFO).exists()
+        told = read_info(self.folder)["total_episodes"] if there else 0
+        if lost := missing_word(self.folder, self.count, told):
+            raise DatasetRefused(
+                f"{lost}: is not there, but episodes from {self.count} on are; allowed a whole "
+                "data set or another folder"
+            )
 
     def _remove_rest(self) -> None:
         """Remove what is left of an episode that is not there."""

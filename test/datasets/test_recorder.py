@@ -14,8 +14,8 @@ import pytest
 from multipanda_py.cli import main
 from multipanda_py.datasets import Dataset, EpisodeRecorder, replay
 from multipanda_py.datasets.check import check
-from multipanda_py.datasets.film import count_pictures
-from multipanda_py.datasets.layout import data_file, film_file
+from multipanda_py.datasets.film import FilmWriter, count_pictures
+from multipanda_py.datasets.layout import data_file, episode_file, film_file
 from multipanda_py.exceptions import ConfigurationError, DatasetRefused
 from multipanda_py.gym import CellEnv
 
@@ -250,3 +250,69 @@ def test_a_folder_that_is_a_file_and_words_of_ours_that_were_cut_are_refused(tmp
     (tmp_path / "set" / "meta" / "multipanda.json").write_text("{}")
     with pytest.raises(DatasetRefused, match=r"multipanda.json has no task, control"):
         Dataset(tmp_path / "set")
+
+
+@pytest.mark.parametrize("lost", [[0], [1], [2], [0, 1, 2]])
+def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_path, lost, capsys):
+    folder = recorded(env, tmp_path / "set", 3).folder
+    for number in lost:
+        episode_file(folder, number).unlink()
+    kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(DatasetRefused, match=rf"file-00{lost[0]}\.parquet: is not there, but"):
+        EpisodeRecorder(env, folder, instruction="reach")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == kept
+    assert main(["dataset", "check", str(folder)]) == 1
+    said = capsys.readouterr().err
+    assert f"file-00{lost[0]}.parquet: is not there" in said
+    assert "removes it" not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("[1, 2]", "allowed values by name"), ("NaN", "allowed values by name"),
+        ("[" * 100_000, "not JSON"), (None, "features: allowed a dtype"),
+        ({"features": [1]}, "features: allowed a dtype"),
+        ({"fps": "x"}, "fps: got 'x', allowed a whole number from 1"),
+        ({"fps": 0}, "fps: got 0"), ({"total_episodes": None}, "total_episodes: got None"),
+    ],
+)  # fmt: skip
+def test_words_of_another_shape_were_errors_of_python(env, tmp_path, content, says, capsys):
+    folder = recorded(env, tmp_path / "set", 1).folder
+    info = folder / "meta" / "info.json"
+    if not isinstance(content, str):
+        known = json.loads(info.read_text()) | (content or {})
+        if content is None:
+            del known["features"]
+        content = json.dumps(known)
+    info.write_text(content)
+    for verb in ("check", "stats", "replay"):
+        assert main(["dataset", verb, str(folder)]) == 1
+        said = capsys.readouterr().err
+        assert says in said
+        assert said.count("\n") == 1
+    with pytest.raises(DatasetRefused, match=r"info\.json"):
+        EpisodeRecorder(env, folder, instruction="reach")
+
+
+def test_seeds_successes_and_instructions_that_are_none_were_taken(env, tmp_path):
+    for words in (None, 3, "\ud800"):
+        with pytest.raises(DatasetRefused, match=r"instruction: got .* allowed a text"):
+            EpisodeRecorder(env, tmp_path / "set", instruction=words)
+    with EpisodeRecorder(env, tmp_path / "set", instruction="reach") as recorder:
+        for seed in ("x", 1.5, -1):
+            with pytest.raises(DatasetRefused, match=r"seed: got .* a whole number from 0"):
+                recorder.begin(seed)
+        record(recorder, np.int64(4), 1)
+        for success in ("no", 2, [True]):
+            with pytest.raises(DatasetRefused, match=r"success: got .* True, False or None"):
+                recorder.end(success)
+        recorder.end(np.True_)
+    assert Dataset(tmp_path / "set")[0].facts == {"success": True, "seed": 4, "fault": ""}
+
+
+def test_a_film_of_nothing_had_its_encoder_print_three_lines(tmp_path, capfd, caplog):
+    film = FilmWriter(tmp_path / "film.mp4", 64, 96, 30)
+    film.close()
+    assert capfd.readouterr().err == ""
+    assert caplog.text == ""
