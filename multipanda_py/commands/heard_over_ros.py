@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,18 +15,15 @@ from multipanda_py.dynamics.tool_jacobian import ToolJacobian
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.extras import require
 from multipanda_py.logs.arm_log import ArmLog
-from multipanda_py.machine.child import end_with_parent, module_command
 from multipanda_py.machine.discovery import where_to_look
+from multipanda_py.machine.line_process import LineProcess
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix
 
 PATIENCE = 20.0
 """For the first state of every arm to be heard [s]."""
-END = 5.0
-"""For the node to end [s]."""
 MOST = 1000
 """States of an arm that wait for another arm which is silent."""
-_PIECE = 1 << 16
 
 
 class HeardOverRos:
@@ -60,20 +53,14 @@ class HeardOverRos:
         self._root = f"/{namespace.strip('/')}".rstrip("/")
         self._arms = {name: describe_arm(name, config.arms[name]) for name in names}
         self._tools = {name: ToolJacobian(arm) for name, arm in self._arms.items()}
-        self._begin, self._silent, self._part = time.monotonic(), set(names), b""
+        self._begin, self._silent = time.monotonic(), set(names)
         self._said: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-        self._process = subprocess.Popen(
-            module_command("multipanda_py.ros.state_listener", self._root or "/", *names),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            start_new_session=True, preexec_fn=end_with_parent,
-        )  # fmt: skip
-        if self._process.stdout is not None:
-            os.set_blocking(self._process.stdout.fileno(), False)
+        self._node = LineProcess("multipanda_py.ros.state_listener", self._root or "/", *names)
 
     @property
     def is_there(self) -> bool:
         """Whether the node still listens."""
-        return self._process.poll() is None
+        return self._node.is_alive
 
     def take(self) -> dict[str, ArmLog]:
         """Return what was heard since the last call, by arm; empty unless of all arms.
@@ -81,7 +68,7 @@ class HeardOverRos:
         Raises:
             ShadowRefused: If an arm was never heard, or is another one.
         """
-        for line in self._lines():
+        for line in self._node.lines():
             state = json.loads(line)
             said = self._said[state["arm"]]
             if not said or state["time"] > said[-1]["time"]:
@@ -100,22 +87,7 @@ class HeardOverRos:
 
     def close(self) -> None:
         """End the node."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-        try:
-            self._process.wait(END)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def _lines(self) -> Iterator[bytes]:
-        """Yield what the node has written, without waiting."""
-        out = self._process.stdout
-        while out is not None and (piece := out.read(_PIECE)):
-            *lines, self._part = (self._part + piece).split(b"\n")
-            yield from lines
+        self._node.close()
 
     def _silence(self) -> str:
         topics = ", ".join(f"{self._root}/{name}/joint_states" for name in sorted(self._silent))

@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import subprocess
 import time
 
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.extras import require
-from multipanda_py.machine.child import end_with_parent, module_command
+from multipanda_py.machine.line_process import LineProcess
 from multipanda_py.shadow.cell_shadow import CellShadow
 from multipanda_py.shadow.quantities import QUANTITIES, places
-
-END = 5.0
-"""For the node to end [s]."""
 
 
 class ToldOverRos:
@@ -32,10 +27,7 @@ class ToldOverRos:
     def __init__(self, cell: str, namespace: str = "") -> None:
         require("rclpy", "diagnostic_msgs")
         self._cell = cell
-        self._process = subprocess.Popen(
-            module_command("multipanda_py.ros.shadow_node", cell, namespace),
-            stdin=subprocess.PIPE, start_new_session=True, preexec_fn=end_with_parent,
-        )  # fmt: skip
+        self._node = LineProcess("multipanda_py.ros.shadow_node", cell, namespace, is_heard=False)
 
     def say(self, shadow: CellShadow) -> None:
         """Say how it is now.
@@ -44,26 +36,14 @@ class ToldOverRos:
             ShadowRefused: If the node has ended.
         """
         line = json.dumps({"cell": self._cell, "time": time.time(), "arms": _arms(shadow)})
-        pipe = self._process.stdin
         try:
-            if pipe is None or self._process.poll() is not None:
-                raise BrokenPipeError
-            pipe.write(f"{line}\n".encode())
-            pipe.flush()
+            self._node.tell(line)
         except OSError:
             raise ShadowRefused("nobody is told over ROS: its node has ended") from None
 
     def close(self) -> None:
         """End the node."""
-        pipe = self._process.stdin
-        with contextlib.suppress(OSError):
-            if pipe is not None:
-                pipe.close()
-        try:
-            self._process.wait(END)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._node.close()
 
 
 def _arms(shadow: CellShadow) -> list[dict[str, object]]:

@@ -19,7 +19,7 @@ import yaml
 
 from multipanda_py.config.backend_section import find_backend, section_of
 from multipanda_py.config.node_names import NODE, NODES, may_reach_node
-from multipanda_py.config.ros_yaml import load, ros_faults
+from multipanda_py.config.ros_yaml import load, read, ros_faults
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.settings import declared
@@ -99,14 +99,7 @@ def load_file(path: str | Path) -> Any:
     Raises:
         ConfigurationError: If it cannot be read, or is no parameter file.
     """
-    try:
-        data = load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"{path}: not valid YAML: {' '.join(str(error).split())}"
-        ) from None
+    data = read(path)
     for name, section in data.items() if isinstance(data, dict) else ():
         if not _is_node(section) and any(map(_is_node, data.values())):
             raise ConfigurationError(

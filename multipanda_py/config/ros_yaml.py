@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from multipanda_py.exceptions import ConfigurationError
 
 _KINDS = {bool: "true or false", int: "integer", float: "number with a point", str: "text"}
 
@@ -76,6 +79,21 @@ _resolve("float", r"^[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 RosLoader.add_constructor("tag:yaml.org,2002:bool", _construct_bool)
 RosLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 RosLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+
+
+def read(path: str | Path) -> Any:
+    """Return the data of a YAML file.
+
+    Raises:
+        ConfigurationError: If it cannot be read, or is not valid.
+    """
+    try:
+        return load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        words = " ".join(str(error).split())
+        raise ConfigurationError(f"{path}: not valid YAML: {words}") from None
 
 
 def load(text: str) -> Any:

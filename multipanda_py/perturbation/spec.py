@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation_section import PerturbationConfig
-from multipanda_py.config.ros_yaml import load
+from multipanda_py.config.ros_yaml import read
 from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.section import Section
 from multipanda_py.config.sections import JointsConfig, NoiseConfig
@@ -73,14 +72,7 @@ class PerturbationSpec:
         Raises:
             ConfigurationError: If it cannot be read or is faulty, with every fault.
         """
-        try:
-            data = load(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            words = " ".join(str(error).split())
-            raise ConfigurationError(f"{path}: not valid YAML: {words}") from None
-        return cls.from_dict(data, str(path))
+        return cls.from_dict(read(path), str(path))
 
     @classmethod
     def from_dict(cls, data: Any, source: str = "perturbation") -> PerturbationSpec:

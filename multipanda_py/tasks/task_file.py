@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, ValidationError
 
 from multipanda_py.config.bounds import Name
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_objects
-from multipanda_py.config.ros_yaml import load
+from multipanda_py.config.ros_yaml import read
 from multipanda_py.config.section import Section
 from multipanda_py.config.sentences import sentences
 from multipanda_py.exceptions import ConfigurationError
@@ -60,13 +59,7 @@ class TaskFile(Section):
         Raises:
             ConfigurationError: If it cannot be read or is faulty, with every fault.
         """
-        try:
-            data = load(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            words = " ".join(str(error).split())
-            raise ConfigurationError(f"{path}: not valid YAML: {words}") from None
+        data = read(path)
         if isinstance(data, Mapping) and isinstance(data.get("cell"), str) and data["cell"]:
             data = {**data, "cell": str(Path(path).parent / data["cell"])}
         return cls.from_dict(data, str(path))

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -62,8 +60,6 @@ class Leader(RosStreams):
         self._say, self._takers, self._told = say, dict.fromkeys(leaders, -1), set[str]()
         pairs = [text for pair in self._places.items() for text in pair]
         self._listen(tuple(leaders), frame, "multipanda_py.ros.leader_link", *pairs)
-        if self._process.stdin is not None:
-            os.set_blocking(self._process.stdin.fileno(), False)
 
     def feel(self, arm: str, touch: Touch) -> None:
         """Send a leader what the arm that follows it feels."""
@@ -79,11 +75,7 @@ class Leader(RosStreams):
             )
         until = time.monotonic() + SILENCE
         said = {"arm": arm, "wrench": wrench.tolist(), "until": until}
-        pipe = self._process.stdin
-        if pipe is not None:
-            # The node has ended, which read says, or stands still; no line is written in part.
-            with contextlib.suppress(OSError):
-                os.write(pipe.fileno(), f"{json.dumps(said)}\n".encode())
+        self._node.tell_now(json.dumps(said))  # if it has ended, read says so
 
     def _topic(self, arm: str, kind: str) -> str:
         return f"{self._places[arm]}/{_HEARD.get(kind, kind)}"

@@ -3,26 +3,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from multipanda_py.exceptions import SourceLost, TargetRejected
 from multipanda_py.extras import require
-from multipanda_py.machine.child import end_with_parent, module_command
+from multipanda_py.machine.line_process import LineProcess
 from multipanda_py.pose import Pose
 from multipanda_py.teleoperation.source import GripperWish, HandCommand
 
 SILENCE = 0.25
 """A stream that pauses for longer is lost [s]."""
-END = 5.0
-"""For the node to end [s]."""
-_PIECE = 1 << 16
 
 
 @dataclass
@@ -67,13 +61,7 @@ class RosStreams:
         require("rclpy", "geometry_msgs", "std_msgs")
         self.arms, self._frame = tuple(arms), frame
         self._heard = {arm: _Heard() for arm in self.arms}
-        self._part = b""
-        self._process = subprocess.Popen(
-            module_command(module, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            start_new_session=True, preexec_fn=end_with_parent,
-        )  # fmt: skip
-        if self._process.stdout is not None:
-            os.set_blocking(self._process.stdout.fileno(), False)
+        self._node = LineProcess(module, *arguments)
 
     def read(self) -> Mapping[str, HandCommand]:
         """Return what was heard last of every arm.
@@ -81,23 +69,15 @@ class RosStreams:
         Raises:
             SourceLost: If the node that listens has ended.
         """
-        for line in self._lines():
+        for line in self._node.lines():
             self._take(json.loads(line))
-        if self._process.poll() is not None:
+        if not self._node.is_alive:
             raise SourceLost("the node that listens has ended")
         return {arm: self._command(arm, heard) for arm, heard in self._heard.items()}
 
     def close(self) -> None:
         """End the node."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-        try:
-            self._process.wait(END)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._node.close()
 
     def _topic(self, arm: str, kind: str) -> str:
         """Return where something is heard of an arm."""
@@ -131,10 +111,3 @@ class RosStreams:
         except TargetRejected as error:
             return HandCommand(problem=f"{self._topic(arm, 'pose')}: {error}")
         return HandCommand(True, pose=pose, frame=self._frame, gripper=grip)
-
-    def _lines(self) -> Iterator[bytes]:
-        """Yield what the node has written, without waiting."""
-        out = self._process.stdout
-        while out is not None and (piece := out.read(_PIECE)):
-            *lines, self._part = (self._part + piece).split(b"\n")
-            yield from lines

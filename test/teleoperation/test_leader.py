@@ -129,14 +129,14 @@ def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
     led.until(lambda: led.sent and led.sent[-1] > 3.0, "a wrench")
 
     # The link is stopped, and goes on when what waits in it is of the past.
-    process = led.leader._process
-    process.send_signal(signal.SIGSTOP)
+    process = led.leader._node.pid
+    os.kill(process, signal.SIGSTOP)
     led.until(lambda: silent in str(led.said), "words of an arm that holds")
     end = time.monotonic() + 2 * SILENCE
     led.until(lambda: time.monotonic() > end, "what waits to be old")
     led.press(0.0)
     led.sent.clear()
-    process.send_signal(signal.SIGCONT)
+    os.kill(process, signal.SIGCONT)
     led.until(lambda: len(led.sent) > 3, "a link that goes on")
     assert not any(led.sent)
     held = led.target()

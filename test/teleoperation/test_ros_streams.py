@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import time
 
 import pytest
@@ -139,7 +140,7 @@ def test_twists_of_both_kinds_move_it_the_hand_closes_and_a_dead_listener_is_sai
     hand.publishers["gripper"].publish(Bool(data=True))
     gripper = hand.cell.gripper("left")
     hand.until(lambda: gripper.state().width < 0.01, lambda: cmd_vel.publish(Twist()))
-    hand.source._process.kill()
+    os.kill(hand.source._node.pid, signal.SIGKILL)
     hand.until(lambda: hand.said)
     assert "ros: the node that listens has ended" in hand.said[0]
     with pytest.raises(SourceLost):
