@@ -32,8 +32,8 @@ class RemoteCell(Protocol):
     """A cell that runs elsewhere, for the part of :class:`.Cell` that environments use.
 
     It has ``descriptions``, ``time``, ``state``, ``pose``, ``objects``, ``gripper``, ``world``,
-    ``set_target``, ``switch``, ``hold``, ``move_to``, ``wait``, ``check``, ``start`` and ``close``
-    of a cell, with the same meaning, and this.
+    ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``, ``check``,
+    ``events_since``, ``start`` and ``close`` of a cell, with the same meaning, and this.
     """
 
     is_remote: bool

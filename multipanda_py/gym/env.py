@@ -20,7 +20,9 @@ from multipanda_py.exceptions import (
     ActionRejected,
     ConfigurationError,
     LoopError,
+    MultipandaError,
     SimulationRefused,
+    TargetRejected,
 )
 from multipanda_py.gym.action_layout import Action, ActionLayout
 from multipanda_py.gym.control import Control, control_named
@@ -38,12 +40,13 @@ from multipanda_py.gym.observation import Observation, Observer
 from multipanda_py.gym.past import Past
 from multipanda_py.gym.scene_file import LAW, STALLED, Residual, cell_of_file, lockstep_cell
 from multipanda_py.gym.step_clock import StepClock
+from multipanda_py.gym.stopped_arms import RECOVER, StoppedArms
 from multipanda_py.gym.task import GymTask
 from multipanda_py.gym.task_answers import goal_of, is_done, refuse_mistaken, reward_of
 from multipanda_py.gym.task_named import task_named
 from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.perturbation import PerturbationSpec
-from multipanda_py.state import ArmSnapshot
+from multipanda_py.state import Vector
 
 SIZE = (128, 128)
 """Height and width of pictures [pixels], where nobody says."""
@@ -209,12 +212,19 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
         Args:
             seed: The same for the same episode; None goes on from the last one.
-            options: None are known.
+            options: ``recover``, in real time: whether arms that have stopped are brought back
+                first. **They MOVE afterwards**; else they are refused.
 
         Raises:
             TaskFailed: If the task draws no goal, or does not say whether it is done.
+            MotionFailed: In real time, if an arm has stopped; says why.
             MultipandaError: In real time, if the arms cannot go to where they start.
         """
+        given: Any = options or {}
+        if not isinstance(given, Mapping) or not isinstance(given.get(RECOVER, False), bool):
+            raise ConfigurationError(
+                f"options: got {options!r:.60}, allowed {{{RECOVER!r}: True or False}}"
+            )
         super().reset(seed=seed)
         if self._twins is not None:
             self._rebuild(self._twins)
@@ -223,7 +233,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self._scene.is_lockstep:
             self._cell.simulation.reset(self._home, seed=int(self.np_random.integers(2**31)))
         else:
-            self._go_home()
+            self._begin_again(given.get(RECOVER, False))
         self._scene.goal = goal_of(self.task, self.task.begin(self._scene, self.np_random))
         if self._scene.is_lockstep:
             self._cell.step(1)
@@ -239,9 +249,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         """Act for one step.
 
         Returns:
-            What is seen after it; the reward, 0 to 1; whether the task is done or an arm has a
-            fault; whether its time is over; and ``is_success``, ``fault``, ``time`` and, with
-            cameras, ``picture_time``, both on the cell's clock [s].
+            What is seen after it; the reward, 0 to 1; whether the task is done, or an arm has a
+            fault or holds for another reason; whether its time is over; and ``is_success``,
+            ``fault``, ``time`` and, with cameras, ``picture_time``, both on the cell's clock [s].
 
         Raises:
             ActionRejected: If the action is of another shape or not finite, no episode has begun,
@@ -256,15 +266,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self._is_remote:  # all arms, before one is told anything
             self._cell.check()  # it hears who has them later, and gives diagnostics their time
         else:
-            self._refuse_of_others(states)
+            self._refuse_of_others()
             self._refuse_after_silence()
         for name, state in states.items():
             if not state.fault:
-                self._actions.send(self._cell, numbers, name)
+                self._send(numbers, name)
         self._told = time.monotonic()
         self._pass_time()
         self._steps += 1
         seen, info = self._look()
+        info["fault"] = info["fault"] or self._taken()
         reward = 1.0 if info["is_success"] else reward_of(self.task, self.task.reward(self._scene))
         is_over = self._steps >= self.task.seconds * self.rate
         ends = bool(info["is_success"] or info["fault"])
@@ -275,7 +286,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
         Raises:
             NotImplementedError: If the task has none, or the control goes to no poses.
+            ActionRejected: If no episode has begun.
         """
+        self._begun("expert_action")
         wanted = self.task.expert(self._scene, self._steps / self.rate)
         return self._actions.toward(
             {
@@ -341,13 +354,27 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             hand.again(self._cell, state.hands[name])
         return self._look()
 
-    def _refuse_of_others(self, states: Mapping[str, ArmSnapshot]) -> None:
-        for name, state in states.items():
-            if not state.fault and state.owner != self._laws[name]:
-                raise ActionRejected(
-                    f"step: {state.owner} has {name}, which was stopped or heard nothing of this "
-                    "program for too long; allowed after reset()"
+    def _send(self, numbers: Vector, arm: str) -> None:
+        try:
+            self._actions.send(self._cell, numbers, arm)
+        except TargetRejected:
+            if not (self._cell.state(arm).fault or self._taken()):  # it has just stopped
+                raise
+
+    def _refuse_of_others(self) -> None:
+        if taken := self._taken():
+            raise ActionRejected(f"step: {taken}; allowed after reset()")
+
+    def _taken(self) -> str:
+        """Say which arm is another law's; of one that runs elsewhere its check() does so."""
+        for name, law in self._laws.items():
+            state = self._cell.state(name)
+            if not (self._is_remote or state.fault or state.owner == law):
+                return (
+                    f"{state.owner} has {name}, which was stopped or heard nothing of this "
+                    "program for too long"
                 )
+        return ""
 
     def _refuse_after_silence(self) -> None:
         """Raise if arms hold since long, maybe where somebody has pushed them."""
@@ -373,6 +400,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._is_open = True
         self._scene = TaskScene(self._cell)
         keeps = not (self._is_remote or self._scene.is_lockstep)
+        self._stopped = StoppedArms(self._cell, self._controls)
         self._past = Past(self._scene, self._observer, self._clock, keeps)
         if self._observer.sizes:
             self._scene.draw(self._observer.sizes)
@@ -384,6 +412,17 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._end()
         self._cell = Cell(twins.draw(self._config, int(self.np_random.integers(2**31))))
         self._start()
+
+    def _begin_again(self, recovers: bool) -> None:
+        """Have arms in real time where they start; say why, if one has stopped before or then."""
+        if recovers:
+            self._stopped.recover()
+        self._stopped.refuse()
+        try:
+            self._go_home()
+        except MultipandaError:  # by what came of it
+            self._stopped.refuse()
+            raise
 
     def _go_home(self) -> None:
         """Have arms of a cell in real time go to where they start, and take the law there."""
@@ -413,10 +452,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         In real time this process may wake up late: the loop has kept what was at the instant.
         """
         instant = self._scene.look(self._clock.due)
-        faults = {arm: self._cell.state(arm).fault for arm in self._controls}
         info = {
             "is_success": is_done(self.task, self.task.is_done(self._scene)),
-            "fault": ", ".join(f"{arm}: {fault}" for arm, fault in faults.items() if fault),
+            "fault": self._stopped.reasons(),
             "time": instant,
         }
         seen = self._observer.see(self._scene)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from multipanda_py.exceptions import ConfigurationError, PolicyFailed
+from multipanda_py.exceptions import ActionRejected, ConfigurationError, PolicyFailed
 from multipanda_py.gym import CellEnv
 from multipanda_py.policies.action_chunk import ActionChunk, checked
 from multipanda_py.policies.chunk_player import ChunkPlayer
@@ -82,6 +82,7 @@ class PolicyRunner:
         self._past, self._why = 0, ""
         self.fault: str | None = None
         self.log = RunLog(env.controls)
+        self._info: dict[str, Any] = {}
 
     def reset(self, seed: int | None = None) -> None:
         """Begin an episode, without anything of the last one."""
@@ -92,7 +93,13 @@ class PolicyRunner:
         self.log = RunLog(self.env.controls)
 
     def step(self) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Act for one step of the environment, and return what that returns."""
+        """Act for one step of the environment, and return what that returns.
+
+        Raises:
+            ActionRejected: If no episode has begun.
+        """
+        if not self._info:
+            raise ActionRejected("step: got no episode, allowed after reset()")
         now = float(self._info["time"])
         hold: Vector = self.env.hold_action().astype(float)
         if self.fault is None:

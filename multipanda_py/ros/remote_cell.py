@@ -12,6 +12,7 @@ from multipanda_py.cell.move_finder import MoveFinder
 from multipanda_py.cell.names import CellNames
 from multipanda_py.config.node_names import refuse_namespace
 from multipanda_py.exceptions import LoopTimeout, MotionFailed, TopicLost, UnknownName
+from multipanda_py.loop.events import LoopEvent
 from multipanda_py.moves.move_plan import MovePlan
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
@@ -197,6 +198,24 @@ class RosCell:
             SwitchRejected: If it refuses.
         """
         self._laws.hold()
+
+    def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Clear faults of some arms or all, and wait until diagnostics tell of it.
+
+        Returns:
+            Names of the arms that were asked for.
+
+        Raises:
+            TopicLost: If the node does not answer.
+            MotionFailed: If a fault stays; says why.
+        """
+        chosen = tuple(self.descriptions) if arms is None else tuple(arms)
+        self._laws.recover(chosen)
+        return chosen
+
+    def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
+        """Return how much diagnostics have told so far, and what came after ``count``."""
+        return self._states.events_since(count)
 
     def switch(
         self,

@@ -16,6 +16,7 @@ from multipanda_py.config.node_names import NODE
 from multipanda_py.exceptions import (
     ConfigurationError,
     LoopError,
+    MotionFailed,
     MultipandaError,
     SwitchRejected,
     TargetRejected,
@@ -32,6 +33,8 @@ JUDGED = 10
 """Targets of which the node may refuse up to half [-]."""
 FOLLOWER = "joint_trajectory_controller"
 """Law by which arms go to where they start."""
+RECOVERY = "error_recovery"
+"""Service of an arm that clears its fault."""
 
 
 class RemoteLaws:
@@ -60,6 +63,7 @@ class RemoteLaws:
         for kind, name in (
             (SwitchController, "controller_manager/switch_controller"),
             (Trigger, "stop"),
+            *((Trigger, f"{arm}/{RECOVERY}") for arm in arms),
         ):
             link.offer(kind, f"{root}/{name}")
         self._laws: dict[str, str] = {}
@@ -117,6 +121,22 @@ class RemoteLaws:
         answer = self._link.ask(f"{self._root}/stop", Trigger.Request(), self._patience)
         if not answer.success:
             raise SwitchRejected(f"{self._root}/stop: {answer.message}")
+
+    def recover(self, arms: Sequence[str]) -> None:
+        """Clear faults of arms, and wait until diagnostics tell of it.
+
+        Raises:
+            TopicLost: If the node does not answer.
+            MotionFailed: If a fault stays; says why.
+        """
+        for arm in arms:
+            name = f"{self._root}/{arm}/{RECOVERY}"
+            answer = self._link.ask(name, Trigger.Request(), self._patience)
+            if not answer.success:
+                raise MotionFailed(f"{name}: {answer.message}")
+        self._link.until(
+            lambda: not any(self._arms[arm].status.fault for arm in arms), self._patience
+        )
 
     def switch(
         self,

@@ -12,6 +12,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import movable_things
 from multipanda_py.config.node_names import NODE
 from multipanda_py.exceptions import TopicLost
+from multipanda_py.loop.events import LoopEvent
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.ros.conversions import read_pose
@@ -49,7 +50,7 @@ class RemoteStates:
         self._link, self._root, self._config, self._origin = link, root, config, 0.0
         stale = max(STALE, 5.0 / config.cell.joint_state_rate)
         merged = link.hear(JointState, f"{root}/joint_states", stale)
-        status = NodeStatus(config, link.node)
+        status = self._status = NodeStatus(config, link.node)
         self.arms = {
             name: RemoteArm(link, root, name, arm, stale, merged, status)
             for name, arm in descriptions.items()
@@ -58,6 +59,10 @@ class RemoteStates:
             name: link.hear(PoseStamped, f"{root}/objects/{name}/pose", stale, read_pose)
             for name in movable_things(config)
         }
+
+    def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
+        """Return how much diagnostics have told so far, and what came after ``count``."""
+        return self._status.events_since(count)
 
     @property
     def topics(self) -> list[HeardTopic]:

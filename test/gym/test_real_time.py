@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import gymnasium
@@ -10,8 +11,8 @@ import numpy as np
 import pytest
 import yaml
 
-from multipanda_py.exceptions import ConfigurationError, LoopError
-from multipanda_py.gym import CellEnv
+from multipanda_py.exceptions import ActionRejected, ConfigurationError, LoopError, MotionFailed
+from multipanda_py.gym import CellEnv, GymTask
 
 CELL = {
     "cell": {"name": "gym_real_time", "placement": "thread"},
@@ -67,6 +68,69 @@ def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
         began = env.cell.time
         env.cell.wait(lambda: env.cell.time > began + 0.2, 20.0, "the arm that holds")
         assert env.cell.state("arm").q == pytest.approx(held, abs=1e-3)
+    finally:
+        env.close()
+
+
+def test_an_arm_that_had_stopped_was_lost_to_an_environment_and_no_reason_was_given(tmp_path):
+    sensitive = {name: [5.0] * 6 for name in ("upper_force_thresholds", "lower_force_thresholds")}
+    block = {"shape": "box", "size": [0.1, 0.1, 0.05], "position": [0.31, 0.0, 0.48]}
+    cell = CELL | {"arms": {"arm": {"hand": False, "franka": sensitive}}}
+    cell["cell"] = {"name": f"gym_stopped_{os.getpid()}", "placement": "process"}
+    cell["objects"] = {"block": block}
+    env = CellEnv("reach", cell=written(tmp_path, cell), features=["coriolis"])
+    try:
+        env.reset(seed=0)
+        for _ in range(40):
+            _, _, ends, _, info = env.step([0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+            if ends:
+                break
+        assert "cartesian_reflex" in info["fault"]
+        with pytest.raises(MotionFailed, match=r"reset: arm: arm_stopped \(reflex: .*'recover'"):
+            env.reset(seed=0)
+        for options in ("x", {"recover": 1}):
+            with pytest.raises(ConfigurationError, match="options: got "):
+                env.reset(seed=0, options=options)
+        _, info = env.reset(seed=0, options={"recover": True})
+        assert not info["fault"]
+        assert not env.step(np.zeros(6))[4]["fault"]
+    finally:
+        env.close()
+
+
+class Taken(GymTask):
+    """Somebody stops the cell while the second step looks."""
+
+    arms = {"arm": {"hand": False}}
+    goal_size = 1
+    looks = 0
+
+    def begin(self, scene, random):
+        return [0.0]
+
+    def reward(self, scene):
+        return 0.0
+
+    def is_done(self, scene):
+        self.looks += 1
+        if self.looks == 3:
+            scene.cell.hold()
+            scene.cell.wait(lambda: scene.cell.state("arm").owner == "arm/hold", 20.0, "hold")
+        return False
+
+
+def test_the_step_in_which_an_arm_was_stopped_said_that_all_was_well(tmp_path):
+    env = CellEnv(Taken(), cell=written(tmp_path, CELL))
+    try:
+        with pytest.raises(ActionRejected, match="expert_action: got no episode"):
+            env.expert_action()
+        env.reset(seed=0)
+        assert not env.step(np.zeros(6))[2]
+        _, _, ends, _, info = env.step(np.zeros(6))
+        assert ends
+        assert info["fault"].startswith("arm/hold has arm, which was stopped or heard nothing")
+        with pytest.raises(ActionRejected, match=r"which was stopped .* allowed after reset"):
+            env.step(np.zeros(6))
     finally:
         env.close()
 

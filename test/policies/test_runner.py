@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ActionRejected, ConfigurationError
 from multipanda_py.gym import CellEnv, GymTask
 from multipanda_py.policies import LockstepInference, PolicyRunner
 
@@ -172,3 +172,9 @@ def test_a_log_is_written_with_residuals(env, tmp_path):
     assert read["arm/residual"] == pytest.approx(
         read["arm/target"][:, :9] - read["arm/measured"], abs=1e-7
     )
+
+
+def test_a_step_before_an_episode_was_an_error_of_python(env):
+    runner = PolicyRunner(env, LockstepInference(lambda seen: seen, 0.0), rate=50.0)
+    with pytest.raises(ActionRejected, match="step: got no episode, allowed after reset"):
+        runner.step()
