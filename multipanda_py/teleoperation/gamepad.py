@@ -32,7 +32,8 @@ class Gamepad:
     """Moves one of its arms at a time, while the right shoulder button is held.
 
     Sticks and buttons have the names that SDL's table of pads gives them, so that they are the
-    same on all it knows. A pad that is plugged in later is taken, and so is one that comes back.
+    same on all it knows. A pad that is plugged in later is taken, and so is one that comes back,
+    or another one; its clutch counts once it has been seen open.
 
     Args:
         arms: Those that it may move; Y goes to the next one.
@@ -60,16 +61,20 @@ class Gamepad:
         self._controllers = needed("pygame._sdl2.controller")
         self._controllers.init()
         self._pad: Any = None
-        self._id = -1
+        self._id, self._was_open = -1, False
 
     def read(self) -> Mapping[str, HandCommand]:
         """Return what sticks and buttons ask for.
 
         Raises:
-            SourceLost: If there is no gamepad that SDL knows.
+            SourceLost: If there is no gamepad that SDL knows, or the one that was there is gone.
         """
+        had_one = self._pad is not None
         pressed = self._pressed()
+        is_lost = had_one and self._pad is None
         pad = self._open()
+        if is_lost:
+            raise SourceLost("was unplugged; another one is there")
         grip: Literal["", "open", "close"] = ""
         if "A" in pressed or "B" in pressed:
             grip = "close" if "A" in pressed else "open"
@@ -81,7 +86,9 @@ class Gamepad:
         if self._is_down(pad, "LEFTSHOULDER"):
             turn = [-across, -along, 0.0]
         twist: Vector = np.repeat(SPEED, 3) * [-y, -x, right - left, *turn]
-        engaged = self._is_down(pad, "RIGHTSHOULDER")
+        is_down = self._is_down(pad, "RIGHTSHOULDER")
+        self._was_open = self._was_open or not is_down
+        engaged = is_down and self._was_open
         return {self.arms[self._arm]: HandCommand(engaged, twist, None, self._frame, grip)}
 
     def close(self) -> None:
@@ -120,6 +127,7 @@ class Gamepad:
                 if self._controllers.is_controller(index):
                     self._pad = self._controllers.Controller(index)
                     self._id = self._pad.as_joystick().get_instance_id()
+                    self._was_open = False
                     break
             else:
                 raise SourceLost("is not plugged in, or SDL does not know it as a gamepad")

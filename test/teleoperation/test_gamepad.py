@@ -81,3 +81,47 @@ def test_sticks_and_buttons_are_read_and_a_pad_may_go_and_come_back():
     if done.returncode == 77:
         pytest.skip("this pygame has no SDL of its own that joysticks could be pretended with")
     assert done.stdout.endswith("played\n"), done.stdout + done.stderr
+
+
+TWO = (
+    PLAY.partition("assert lost().startswith")[0]
+    + """
+sdl.SDL_JoystickOpen.restype = ctypes.c_void_p
+
+def held(index):
+    on = ctypes.c_void_p(sdl.SDL_JoystickOpen(index))
+    sdl.SDL_JoystickSetVirtualAxis(on, 0, ctypes.c_int16(32767))
+    sdl.SDL_JoystickSetVirtualButton(on, 10, ctypes.c_uint8(1))
+    return on
+
+sdl.SDL_JoystickAttachVirtual(1, 6, 15, 0)
+first = held(0)
+assert not pad.read()["left"].is_engaged
+sdl.SDL_JoystickSetVirtualButton(first, 10, ctypes.c_uint8(0))
+assert not pad.read()["left"].is_engaged
+sdl.SDL_JoystickSetVirtualButton(first, 10, ctypes.c_uint8(1))
+assert pad.read()["left"].is_engaged
+sdl.SDL_JoystickAttachVirtual(1, 6, 15, 0)
+second = held(1)
+assert pad.read()["left"].is_engaged
+sdl.SDL_JoystickDetachVirtual(0)
+assert lost() == "was unplugged; another one is there"
+assert not pad.read()["left"].is_engaged
+sdl.SDL_JoystickSetVirtualButton(second, 10, ctypes.c_uint8(0))
+pad.read()
+sdl.SDL_JoystickSetVirtualButton(second, 10, ctypes.c_uint8(1))
+assert pad.read()["left"].is_engaged
+pad.close()
+print("played")
+"""
+)
+
+
+def test_a_shoulder_held_from_the_start_and_a_second_pad_moved_the_arm_at_once():
+    done = subprocess.run(
+        [sys.executable, "-c", TWO], capture_output=True, text=True, timeout=30.0 * PATIENCE,
+        env={**os.environ, "SDL_VIDEODRIVER": "dummy"},
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip("pygame has no SDL of its own here")
+    assert done.stdout.endswith("played\n"), done.stderr
