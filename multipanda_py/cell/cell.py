@@ -283,6 +283,10 @@ class Cell(Closing):
         """Names of the active instances, holds included."""
         return self._reader.active
 
+    def beginnings(self, arm: str) -> int:
+        """Return how often a law has begun on an arm: see :meth:`.StateReader.beginnings`."""
+        return self._reader.beginnings(arm)
+
     @property
     def time(self) -> float:
         """Time of the controlled world in the newest row [s]."""

@@ -61,6 +61,12 @@ class StateReader:
         flags = self._connection.mailbox.active
         return tuple(spec.name for spec in self._names.specs if flags[spec.index])
 
+    def beginnings(self, arm: str) -> int:
+        """Return how often a law has begun on an arm: another number, another beginning."""
+        counts = self._connection.mailbox.beginnings
+        specs = self._names.specs
+        return sum(counts[spec.index] for spec in specs if arm in spec.config.arms)
+
     @property
     def time(self) -> float:
         """Time of the controlled world in the newest row [s].

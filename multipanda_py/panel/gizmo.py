@@ -16,14 +16,16 @@ from multipanda_py.pose import Pose
 
 _CHANNEL = "pose"
 _SCALE = 0.22
+_BEGUN_ANEW = "a law has begun on it meanwhile: grasp the gizmo anew"
 
 
 class Gizmo:
     """Shows where an arm's tool is to be, and takes it from whoever drags.
 
     Targets go to the cell as those of any client do: they are checked, far jumps are refused,
-    and only a law that takes poses has them. While nobody has given it a target, and after
-    every change of the law, the gizmo is where the tool is.
+    and only a law that takes poses has them. While nobody has given it a target, and whenever a
+    law begins on the arm, be it the same one again, the gizmo is where the tool is; who dragged
+    it until then has to grasp it anew.
 
     Args:
         desk: Of the panel.
@@ -40,7 +42,7 @@ class Gizmo:
     def __init__(self, desk: Desk, arm: str, base: Pose) -> None:
         self._desk, self.arm, self._base = desk, arm, base
         self.drag = Drag()
-        self._law = ""
+        self._law: tuple[str, int] | None = None
         self._is_given = False
         self._handle = self._make(Pose.identity(), visible=False)
 
@@ -56,10 +58,12 @@ class Gizmo:
             law: What the arm does.
             now: The time [s].
         """
-        if law.name != self._law:
-            self._law, self._is_given = law.name, False
-            self.drag.end()
-            self._handle.visible = self.takes_poses(law)
+        known = law.name, self._desk.cell.beginnings(self.arm)
+        if known != self._law:
+            if self.drag.viewer is not None:
+                self._desk.note(f"{self.arm}: {_BEGUN_ANEW}")
+            self._law = known
+            self._put_back(self.takes_poses(law))
         if self.drag.falls_silent(now):
             self._hold(f"nothing heard of the drag for {TARGET_TIMEOUT:g} s")
         if self._handle.visible and not self._is_given and self.drag.viewer is None:
@@ -87,8 +91,15 @@ class Gizmo:
         if self._desk.try_to(lambda: cell.set_target(self.arm, cell.pose(self.arm))):
             self._desk.note(f"{self.arm} holds: {why}")
 
-    def _asked(self, viewer: int, phase: str, position: Any, wxyz: Any, now: float) -> None:
+    def _asked(
+        self, handle: Any, viewer: int, phase: str, position: Any, wxyz: Any, now: float
+    ) -> None:
         """Give the arm a target; a gizmo whose target is refused goes back to the tool."""
+        if handle is not self._handle:  # put back since
+            return
+        if self._law is None or self._desk.cell.beginnings(self.arm) != self._law[1]:
+            self._put_back()
+            raise TargetRejected(f"{self.arm}: {_BEGUN_ANEW}")
         if phase == "start":
             self.drag.goes_on(viewer, now)
             return
@@ -104,11 +115,15 @@ class Gizmo:
         else:
             self.drag.goes_on(viewer, now)
 
-    def _put_back(self) -> None:
-        """Make it anew where the tool is: what a page has sent may be in the old one."""
+    def _put_back(self, visible: bool | None = None) -> None:
+        """Make it anew where the tool is.
+
+        What a page has sent may be in the old one, and what it still sends of a drag is of that
+        one until the mouse is up.
+        """
         self.drag.end()
         self._is_given = False
-        visible = self._handle.visible
+        visible = self._handle.visible if visible is None else visible
         self._handle.remove()
         self._handle = self._make(self._measured(), visible)
 
@@ -122,7 +137,7 @@ class Gizmo:
             if event.target is not self._handle:  # the last words on one that was put back
                 return
             act = partial(
-                self._asked, event.client_id, event.phase,
+                self._asked, handle, event.client_id, event.phase,
                 np.array(handle.position), np.array(handle.wxyz), self._desk.now(),
             )  # fmt: skip
             if not self._desk.ask((_CHANNEL, self.arm), event.client_id, act):

@@ -74,6 +74,9 @@ class Served(Protocol):
     def active(self) -> tuple[str, ...]:
         """Names of those that are active."""
 
+    def beginnings(self, arm: str) -> int:
+        """Return how often a law has begun on an arm, as far as is known."""
+
     def check(self) -> None:
         """Raise :class:`.LoopError` if there is nothing to show any more."""
 

@@ -50,6 +50,7 @@ class Diagnostics:
         self._last_notice: dict[str, str] = {}
         self._stuck, self._timeless = False, False
         self._clipped: Counter[str] = Counter()
+        self._beginnings = self._count_beginnings()
         self._said = SaidOnce()
         every(node, 1.0 / cell.config.cell.diagnostics_rate, self._tick)
         every(node, LOOK_PERIOD, self._look)
@@ -76,7 +77,10 @@ class Diagnostics:
             self._last_notice[event.controllet] = event.text
 
     def _look(self) -> None:
-        """Say at once when the loop or the time stands still, and when it goes on."""
+        """Say at once when the loop or the time stands still or goes on, or a law begins."""
+        if self._beginnings != (now := self._count_beginnings()):
+            self._beginnings = now
+            self._tick()
         self._look_at_loop()
         self._look_at_gate()
         worry = self._clock.worry()
@@ -85,6 +89,9 @@ class Diagnostics:
             text = f"{worry}; {self._consequence()}" if worry else "/clock goes on"
             self._node.get_logger().warning(text)
             self._tick()
+
+    def _count_beginnings(self) -> list[int]:
+        return [self._cell.beginnings(arm) for arm in self._cell.arms]
 
     def _look_at_gate(self) -> None:
         """Say once that an arm stays behind its stream of targets."""
@@ -192,6 +199,7 @@ class Diagnostics:
             level, summary = DiagnosticStatus.WARN, f"{summary}; {problem}"
         values = {
             "owner": state.owner,
+            "beginnings": str(self._cell.beginnings(arm)),
             "takes laws": "no: it is inactive" if self._cell.is_resting(arm) else "yes",
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",

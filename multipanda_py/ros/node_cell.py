@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -120,6 +121,7 @@ class NodeCell(Closing):
             link, root, config, self.frames, lambda: self._heard.status.has_system_time
         )
         self._switches: list[Call[SwitchResult]] = []
+        self._beginnings = dict.fromkeys(self.arms, -1)
         link.start()
         link.need(
             lambda: [*self._stop.not_found(), *link.not_found()],
@@ -140,6 +142,10 @@ class NodeCell(Closing):
         """Names of the instances that are active, as far as is known."""
         return self._heard.status.active
 
+    def beginnings(self, arm: str) -> int:
+        """Return how often a law has begun on an arm, as far as is known."""
+        return self._heard.status.arms[arm].beginnings
+
     def check(self) -> None:
         """Show that this panel is there, and see whether the node is; to be called all the time.
 
@@ -147,6 +153,8 @@ class NodeCell(Closing):
             LoopError: If nothing was heard of the node for ``GONE``.
         """
         self._sent.say_life()
+        for arm in self.arms:
+            self._take_back(arm)
         if time.monotonic() - self._heard.status.heard > max(
             GONE, 3.0 / self.config.cell.diagnostics_rate
         ):
@@ -269,6 +277,17 @@ class NodeCell(Closing):
         self._sent.close(self.state)
         self._link.close()
         self._stop.close()
+
+    def _take_back(self, arm: str) -> None:
+        """Have an arm hold if its new law may have had a target that was meant for another one."""
+        status = self._heard.status.arms[arm]
+        before, self._beginnings[arm] = self._beginnings[arm], status.beginnings
+        law = self._by_name.get(status.owner)
+        if before == status.beginnings or law is None or "pose" not in law.channel_table:
+            return
+        if self._sent.has_just_given(arm):
+            with contextlib.suppress(TargetRejected):
+                self.set_target(arm, self.pose(arm))
 
     def _laws(self) -> list[InstanceSpec]:
         return [spec for spec in self.specs if not spec.is_hold]

@@ -34,6 +34,7 @@ class ArmStatus(NamedTuple):
         refused: How many targets the node has refused.
         refusal: Why the last one.
         heard: When it was heard of, CLOCK_MONOTONIC [s].
+        beginnings: How often a law has begun on it.
     """
 
     owner: str = ""
@@ -42,6 +43,7 @@ class ArmStatus(NamedTuple):
     refused: int = 0
     refusal: str = ""
     heard: float = -1e9
+    beginnings: int = -1
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,8 @@ class NodeStatus:
         fault = "" if values["fault"] == "none" else values["fault"]
         now = ArmStatus(
             values.get("owner", ""), fault, values.get("reason", ""),
-            int(refused) if (refused := values.get("refused targets", "")).isdigit() else 0,
-            values.get("last refusal", ""), time.monotonic(),
+            _count(values.get("refused targets", ""), 0), values.get("last refusal", ""),
+            time.monotonic(), _count(values.get("beginnings", ""), -1),
         )  # fmt: skip
         before, self.arms[arm] = self.arms[arm], now
         if fault and before[:3] != now[:3]:
@@ -144,3 +146,7 @@ class NodeStatus:
     def _remember(self, event: LoopEvent) -> None:
         self._events.append(event)
         self._count += 1
+
+
+def _count(text: str, otherwise: int) -> int:
+    return int(text) if text.isdigit() else otherwise

@@ -37,6 +37,8 @@ LAST_SIGNS = 3
 """How often it is said that no arm is moved any more: one may get lost."""
 DEAF = 0.5
 """So long after this program stood still it gives no targets: what it knows is of the past [s]."""
+JUST = 0.3
+"""Until then a node says that a law has begun, and on a busy machine [s]."""
 _UNSENT = 0.5
 _QOS = QoSProfile(depth=1)
 
@@ -107,6 +109,10 @@ class SentTargets:
         self._moved[arm] = now + MOVES
         self._unsent[arm] = now, message
         self.say_life()
+
+    def has_just_given(self, arm: str) -> bool:
+        """Return whether an arm's last target is newer than what a node may have said since."""
+        return time.monotonic() < self._moved.get(arm, 0.0) - MOVES + JUST
 
     def say_life(self) -> None:
         """Send what waits, and say which arms are moved, when it is time."""

@@ -188,6 +188,34 @@ def test_an_arm_holds_when_its_page_is_closed_in_the_middle_of_a_drag(rig):
     assert rig.z() < before + 0.12
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_drag_went_on_under_a_law_that_had_gone_and_come_back(rig, is_seen):
+    """Nobody had grasped the gizmo again, and the mouse was where it had been before."""
+    rig = rig()
+    page, before = rig.page(in_command=True), rig.z()
+    far, turn = rig.target(up=0.14)
+    page.grasp_gizmo("left")
+    page.drag("left", rig.target(up=0.02)[0], turn)
+    rig.until(lambda: rig.z() > before + 0.015, "the tool goes up")
+    for law in (JOINT, CARTESIAN):
+        rig.cell.switch([f"left/{law}"], strictness="force_auto")
+        if is_seen:
+            rig.round()
+    stopped = rig.z()
+    for _ in range(MANY):
+        page.drag("left", far, turn)
+        rig.round()
+    assert rig.noted("left: a law has begun on it meanwhile: grasp the gizmo anew")()
+    assert rig.z() == pytest.approx(stopped, abs=5e-3)
+    assert rig.panel.tabs["left"].gizmo._handle.position == pytest.approx(
+        rig.target()[0], abs=1e-3
+    )
+    page.let_go("left")
+    page.grasp_gizmo("left")
+    page.drag("left", far, turn)
+    rig.until(lambda: rig.z() > stopped + 0.05, "a new grasp moves it")
+
+
 def test_a_slider_changes_a_gain_and_one_beyond_its_range_goes_back(rig):
     rig = rig()
     page, law = rig.page(in_command=True), f"left/{CARTESIAN}"

@@ -126,6 +126,23 @@ def test_a_drag_that_goes_on_while_the_node_is_silent_was_done_by_whatever_came_
     assert abs(rig.z() - rest) < 2e-3
 
 
+def test_a_law_that_others_change_is_known_a_second_later_and_was_dragged_on(rig, client):
+    """Until ``/diagnostics`` said so what had been dragged at was given to the new law."""
+    page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
+    page.grasp_gizmo("left")
+    page.drag("left", rig.target(up=0.02)[0], asked[1])
+    rig.until(lambda: rig.z() > rest + 0.01, "the arm follows")
+    begun = rig.cell.beginnings("left")
+    for law in (JOINT, CARTESIAN):
+        assert client.switch([f"left/{law}"], strictness=4).ok
+    rig.until(lambda: rig.cell.beginnings("left") >= begun + 2, "both are known")
+    page.drag("left", *asked)
+    rig.until(rig.noted("grasp the gizmo anew"), "the drag is over")
+    rig.until(partial(is_past, time.monotonic()), "a wish would be done")
+    assert rig.z() < rest + 0.04
+    page.let_go("left")
+
+
 def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
     """It may reach the node after the stop, by another participant."""
     switch = rig.cell.ask_switch([f"right/{JOINT}"], strictness="force_auto")
