@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -47,6 +48,7 @@ class Desk:
         self.notes: tuple[str, ...] = ()
         self._noting = threading.Lock()
         self._waiting: list[Answer] = []
+        self._stopping: deque[tuple[Answer, str, str]] = deque()  # with what is said of each
         self._stops = 0
         self._worked, self._deaf_until = math.inf, -math.inf
 
@@ -79,15 +81,21 @@ class Desk:
         (handle.on_click if hasattr(handle, "on_click") else handle.on_update)(used)
 
     def stop(self, viewer: int) -> None:
-        """Have every arm brake and hold, whoever asks; nothing that was asked before is done."""
+        """Have every arm brake and hold, whoever asks; nothing that was asked before is done.
+
+        That they are stopped is said when there is an answer, not before.
+        """
         self.inbox.clear()
         self.command.release()
-        self.note(f"stopped by viewer {viewer}")
+        self.note(asked := f"viewer {viewer} has pressed STOP; no answer yet")
         self._stops += 1
         pending = self.cell.ask_hold()
         # It is handed over now, by viser's thread; the panel's waits for the answer.
         if self.try_to(pending.look):
-            self.inbox.post("stop", None, lambda: self._waiting.append(pending))
+            self._stopping.append((pending, asked, f"stopped by viewer {viewer}"))
+            self.inbox.post("stop", None, lambda: None)  # so that it looks
+        else:
+            self._unsay(asked)
 
     def work(self) -> None:
         """Do what was asked for, and look at what was not answered yet."""
@@ -105,6 +113,8 @@ class Desk:
                     self._waiting.append(self.cell.ask_hold())
             else:
                 self.note(refusal)  # somebody else has taken the command meanwhile
+        for _ in range(len(self._stopping)):
+            self._look_at_stop(*self._stopping.popleft())
         waiting, self._waiting = self._waiting, []
         for answer in waiting:
             self.try_to(lambda answer=answer: self._look(answer))  # type: ignore[misc]
@@ -125,6 +135,20 @@ class Desk:
         if isinstance(answer, Answer):
             self._waiting.append(answer)
         return True
+
+    def _look_at_stop(self, answer: Answer, asked: str, stopped: str) -> None:
+        found: list[object] = []
+        if not self.try_to(lambda: found.append(answer.look())):
+            self._unsay(asked)  # and why it was not done is said
+        elif found[0] is None:
+            self._stopping.append((answer, asked, stopped))
+        else:
+            self._unsay(asked)
+            self.note(stopped)
+
+    def _unsay(self, text: str) -> None:
+        with self._noting:
+            self.notes = tuple(one for one in self.notes if one != text)
 
     def _look(self, answer: Answer) -> None:
         result = answer.look()

@@ -158,8 +158,12 @@ class CellPanel(Closing):
         who = "nobody is in command" if holder is None else f"viewer {holder} is in command"
         _say(self._who, f"{who}; viewers: {self.viewers}")
         _say(self._said, "\n".join(f"- {line}" for line in self.desk.notes))
+        if reason := self._cell.silence_reason():
+            _say(self._timing, f"**{reason}; what is shown is of then**")
 
     def _measure(self) -> None:
+        if self._cell.silence_reason():  # which is what is said then
+            return
         found = self._cell.statistics(1000)
         _say(
             self._timing,

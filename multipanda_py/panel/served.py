@@ -77,6 +77,9 @@ class Served(Protocol):
     def beginnings(self, arm: str) -> int:
         """Return how often a law has begun on an arm, as far as is known."""
 
+    def silence_reason(self) -> str:
+        """Say why what is known of it is of the past; empty if it is not."""
+
     def check(self) -> None:
         """Raise :class:`.LoopError` if there is nothing to show any more."""
 

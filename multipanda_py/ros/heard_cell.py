@@ -116,7 +116,11 @@ class HeardCell:
 
     def silence(self, arm: str) -> float:
         """Return how long ago the newest pose of an arm came [s]."""
-        return time.monotonic() - self._poses[arm].heard
+        return time.monotonic() - self.heard(arm)
+
+    def heard(self, arm: str) -> float:
+        """Return when the newest pose of an arm came, CLOCK_MONOTONIC [s]."""
+        return self._poses[arm].heard
 
     def _places(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
         """Return where in a message the joints and fingers are of each arm that is in it."""

@@ -50,6 +50,8 @@ GONE = 10.0
 """Silence of the node after which it is taken to have ended [s]."""
 SILENT = 0.5
 """Silence of the node after which what is asked of it has to be asked anew [s]."""
+QUIET = 1.5
+"""Silence of the node from which on it is said [s]."""
 FRESH = 1.0
 """Age of parameters from which on they are asked for again [s]."""
 STOP_AGAIN = 0.25
@@ -145,6 +147,14 @@ class NodeCell(Closing):
     def beginnings(self, arm: str) -> int:
         """Return how often a law has begun on an arm, as far as is known."""
         return self._heard.status.arms[arm].beginnings
+
+    def silence_reason(self) -> str:
+        """Say that nothing is heard of the node; empty if something is, diagnostics at least."""
+        since = max(self._heard.status.heard, *(self._heard.heard(arm) for arm in self.arms))
+        silence = time.monotonic() - since
+        if silence < max(QUIET, 5.0 / self.config.cell.joint_state_rate):
+            return ""
+        return f"nothing was heard of the node for {silence:.0f} s"
 
     def check(self) -> None:
         """Show that this panel is there, and see whether the node is; to be called all the time.

@@ -99,8 +99,10 @@ def test_every_viewer_may_stop_and_nothing_asked_before_is_done(rig):
     page.drag("left", place, turn)
     until(lambda: rig.panel.desk.inbox._requests, "the wish is there")  # and nobody works on it
     other.use("STOP")
-    until(rig.noted("stopped by viewer 1"), "it is stopped")
-    rig.until(lambda: all(name.endswith("hold") for name in rig.cell.active), "both arms hold")
+    until(rig.noted("viewer 1 has pressed STOP; no answer yet"), "it is heard")
+    rig.until(rig.noted("stopped by viewer 1"), "it is stopped")
+    assert all(name.endswith("hold") for name in rig.cell.active)
+    assert not rig.noted("no answer yet")()
     assert rig.z() == pytest.approx(before, abs=1e-3)
     assert rig.panel.desk.command.holder is None
 

@@ -143,6 +143,22 @@ def test_a_law_that_others_change_is_known_a_second_later_and_was_dragged_on(rig
     page.let_go("left")
 
 
+def test_a_page_said_that_arms_were_stopped_before_a_silent_node_had_answered(rig, cell):
+    page = rig.page()
+    os.kill(cell.process.pid, signal.SIGSTOP)
+    try:
+        page.use("STOP")
+        rig.until(rig.noted("has pressed STOP; no answer yet"), "it is asked for")
+        past = "nothing was heard of the node for 2 s; what is shown is of then"
+        rig.until(partial(is_said, page, past), "it is said")
+        assert not rig.noted("stopped by viewer")()
+    finally:
+        os.kill(cell.process.pid, signal.SIGCONT)
+    rig.until(rig.noted("stopped by viewer"), "there is an answer")
+    assert holds(rig)()
+    rig.until(lambda: not is_said(page, "what is shown is of then"), "it is live again")
+
+
 def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
     """It may reach the node after the stop, by another participant."""
     switch = rig.cell.ask_switch([f"right/{JOINT}"], strictness="force_auto")
