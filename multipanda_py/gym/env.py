@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -12,15 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 import gymnasium
-import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell.cell import Cell
 from multipanda_py.exceptions import (
     ActionRejected,
     ConfigurationError,
-    LoopError,
-    MultipandaError,
     SimulationRefused,
     TargetRejected,
 )
@@ -37,8 +32,10 @@ from multipanda_py.gym.elsewhere import (
 from multipanda_py.gym.episode_state import EpisodeState, put_back, saved
 from multipanda_py.gym.hand import HandControl
 from multipanda_py.gym.observation import Observation, Observer
+from multipanda_py.gym.own_laws import OwnLaws
 from multipanda_py.gym.past import Past
-from multipanda_py.gym.scene_file import LAW, STALLED, Residual, cell_of_file, lockstep_cell
+from multipanda_py.gym.scene_file import LAW, Residual, cell_of_file, lockstep_cell
+from multipanda_py.gym.start_pose import StartPose
 from multipanda_py.gym.step_clock import StepClock
 from multipanda_py.gym.stopped_arms import RECOVER, StoppedArms
 from multipanda_py.gym.task import GymTask
@@ -50,8 +47,6 @@ from multipanda_py.state import Vector
 
 SIZE = (128, 128)
 """Height and width of pictures [pixels], where nobody says."""
-AT_REST = 0.01
-"""Speed of joints below which arms begin to go home [rad/s, m/s]."""
 RATES = (1.0, 100.0)
 """Least and largest number of steps a second."""
 
@@ -173,7 +168,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         )
         self.observation_space = self._observer.space
         self._home: Any = None
-        self._steps, self._is_open, self._told = 0, False, math.inf
+        self._steps, self._is_open = 0, False
 
     @property
     def cell(self) -> Cell:
@@ -233,7 +228,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self._scene.is_lockstep:
             self._cell.simulation.reset(self._home, seed=int(self.np_random.integers(2**31)))
         else:
-            self._begin_again(given.get(RECOVER, False))
+            self._start_pose.go(given.get(RECOVER, False))
         self._scene.goal = goal_of(self.task, self.task.begin(self._scene, self.np_random))
         if self._scene.is_lockstep:
             self._cell.step(1)
@@ -241,7 +236,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             control.begin(self._cell)
         for hand in self._hands.values():
             hand.begin(self._cell)
-        self._steps, self._told = 0, math.inf
+        self._steps = 0
+        self._own.begin()
         self._clock.begin(self._cell)
         return self._look()
 
@@ -266,12 +262,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self._is_remote:  # all arms, before one is told anything
             self._cell.check()  # it hears who has them later, and gives diagnostics their time
         else:
-            self._refuse_of_others()
-            self._refuse_after_silence()
+            self._own.refuse()
         for name, state in states.items():
             if not state.fault:
                 self._send(numbers, name)
-        self._told = time.monotonic()
+        self._own.told()
         self._pass_time()
         self._steps += 1
         seen, info = self._look()
@@ -354,36 +349,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             hand.again(self._cell, state.hands[name])
         return self._look()
 
+    def _taken(self) -> str:
+        """Say which arm is another law's; of one that runs elsewhere its check() does so."""
+        return "" if self._is_remote else self._own.taken()
+
     def _send(self, numbers: Vector, arm: str) -> None:
         try:
             self._actions.send(self._cell, numbers, arm)
         except TargetRejected:
             if not (self._cell.state(arm).fault or self._taken()):  # it has just stopped
                 raise
-
-    def _refuse_of_others(self) -> None:
-        if taken := self._taken():
-            raise ActionRejected(f"step: {taken}; allowed after reset()")
-
-    def _taken(self) -> str:
-        """Say which arm is another law's; of one that runs elsewhere its check() does so."""
-        for name, law in self._laws.items():
-            state = self._cell.state(name)
-            if not (self._is_remote or state.fault or state.owner == law):
-                return (
-                    f"{state.owner} has {name}, which was stopped or heard nothing of this "
-                    "program for too long"
-                )
-        return ""
-
-    def _refuse_after_silence(self) -> None:
-        """Raise if arms hold since long, maybe where somebody has pushed them."""
-        silence = time.monotonic() - self._told
-        if not self._scene.is_lockstep and silence > STALLED:
-            raise LoopError(
-                f"step: no action came for {silence:.2f} s, allowed {STALLED:g} s: the arms hold; "
-                "reset() begins anew"
-            )
 
     def _begun(self, what: str) -> None:
         if not self._is_open:
@@ -401,6 +376,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._scene = TaskScene(self._cell)
         keeps = not (self._is_remote or self._scene.is_lockstep)
         self._stopped = StoppedArms(self._cell, self._controls)
+        self._own = OwnLaws(self._cell, self._laws, self._scene.is_lockstep)
+        self._start_pose = StartPose(self._cell, self._laws, self._hands, self._stopped)
         self._past = Past(self._scene, self._observer, self._clock, keeps)
         if self._observer.sizes:
             self._scene.draw(self._observer.sizes)
@@ -412,32 +389,6 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._end()
         self._cell = Cell(twins.draw(self._config, int(self.np_random.integers(2**31))))
         self._start()
-
-    def _begin_again(self, recovers: bool) -> None:
-        """Have arms in real time where they start; say why, if one has stopped before or then."""
-        if recovers:
-            self._stopped.recover()
-        self._stopped.refuse()
-        try:
-            self._go_home()
-        except MultipandaError:  # by what came of it
-            self._stopped.refuse()
-            raise
-
-    def _go_home(self) -> None:
-        """Have arms of a cell in real time go to where they start, and take the law there."""
-        for hand in self._hands.values():
-            self._cell.gripper(hand.arm).move(self._cell.gripper(hand.arm).state().max_width)
-        self._cell.hold()
-        self._cell.wait(self._rests, 10.0, "arms at rest")
-        trajectories = [f"{arm}/joint_trajectory_controller" for arm in self._controls]
-        self._cell.switch(trajectories, strictness="force_auto")
-        starts = {arm: np.array(self._config.arms[arm].q_start) for arm in self._controls}
-        self._cell.move_to(starts)
-        self._cell.switch([*self._laws.values()], strictness="force_auto")
-
-    def _rests(self) -> bool:
-        return all(np.abs(self._cell.state(arm).dq).max() < AT_REST for arm in self._controls)
 
     def _pass_time(self) -> None:
         if self._scene.is_lockstep:
