@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from multipanda_py.commands.options import seed
+from multipanda_py.commands.options import positive, seed
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.machine.interruption import end_in_order
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a cell file instead of the task's scene; real arms in it MOVE",
     )  # fmt: skip
     parser.add_argument(
-        "--within", type=float, default=5.0, metavar="MM",
+        "--within", type=positive, default=5.0, metavar="MM",
         help="how far a tool may be from where it was, default 5; 1 is returned beyond",
     )  # fmt: skip
 

@@ -11,9 +11,11 @@ from multipanda_py.datasets.layout import (
     DATA_PATH,
     INFO,
     RUNNING,
+    STATS,
     data_file,
     film_file,
     missing_word,
+    read_json,
 )
 from multipanda_py.datasets.reader import Dataset, Episode, read_tasks
 from multipanda_py.exceptions import DatasetRefused
@@ -47,6 +49,11 @@ def check(dataset: Dataset) -> list[str]:
         faults.append(
             f"meta/info.json: {dataset.info['total_frames']} frames, but {first} are there"
         )
+    if len(dataset):
+        try:
+            read_json(dataset.folder, STATS)
+        except DatasetRefused as error:
+            faults.append(str(error))
     return faults + (_rest(dataset) if lost is None else [])
 
 

@@ -88,27 +88,34 @@ class Supervisor:
 
     def run(self) -> None:
         """Serve until the owner has gone."""
-        while True:
-            worker = self._worker
-            fds = [0] if worker is None else [0, worker.fd]
-            ready = select.select(fds, [], [], SIGN_OF_LIFE)[0]
-            if not ready:
-                say(1)
-            if worker is not None and worker.fd in ready:
-                self._pass_on(worker)
-            elif worker is not None and time.monotonic() > worker.deadline:
-                self._drop(Outcome.FAILED, f"no answer from {self._address}; connection closed")
-            if 0 in ready:
-                data = os.read(0, 65536)
-                if not data:
-                    break
-                self._heard += data
-                while b"\n" in self._heard:
-                    line, _, rest = bytes(self._heard).partition(b"\n")
-                    self._heard[:] = rest
-                    self._command(json.loads(line))
-        if self._worker is not None:
-            self._worker.kill()
+        try:
+            while self._serve():
+                pass
+        finally:
+            if self._worker is not None:
+                self._worker.kill()
+
+    def _serve(self) -> bool:
+        """Wait for whoever has something to say; return whether the owner is still there."""
+        worker = self._worker
+        fds = [0] if worker is None else [0, worker.fd]
+        ready = select.select(fds, [], [], SIGN_OF_LIFE)[0]
+        if not ready:
+            say(1)
+        if worker is not None and worker.fd in ready:
+            self._pass_on(worker)
+        elif worker is not None and time.monotonic() > worker.deadline:
+            self._drop(Outcome.FAILED, f"no answer from {self._address}; connection closed")
+        if 0 in ready:
+            data = os.read(0, 65536)
+            if not data:
+                return False
+            self._heard += data
+            while b"\n" in self._heard:
+                line, _, rest = bytes(self._heard).partition(b"\n")
+                self._heard[:] = rest
+                self._command(json.loads(line))
+        return True
 
     def _command(self, command: dict[str, Any]) -> None:
         if self._worker is not None and self._worker.number:
@@ -161,7 +168,8 @@ def main() -> int:
     except ImportError as error:
         say(1, problem=f"pylibfranka cannot be imported ({error}): {missing('pylibfranka')}")
         return 1
-    Supervisor(library, sys.argv[1]).run()
+    with contextlib.suppress(BrokenPipeError):  # the owner was killed, who has blocked SIGPIPE
+        Supervisor(library, sys.argv[1]).run()
     return 0
 
 

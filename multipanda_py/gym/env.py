@@ -34,6 +34,7 @@ from multipanda_py.gym.hand import HandControl
 from multipanda_py.gym.observation import Observation, Observer
 from multipanda_py.gym.own_laws import OwnLaws
 from multipanda_py.gym.past import Past
+from multipanda_py.gym.pictures import sizes_of
 from multipanda_py.gym.scene_file import LAW, Residual, cell_of_file, lockstep_cell
 from multipanda_py.gym.start_pose import StartPose
 from multipanda_py.gym.step_clock import StepClock
@@ -45,8 +46,6 @@ from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.perturbation import PerturbationSpec
 from multipanda_py.state import Vector
 
-SIZE = (128, 128)
-"""Height and width of pictures [pixels], where nobody says."""
 RATES = (1.0, 100.0)
 """Least and largest number of steps a second."""
 
@@ -156,7 +155,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self.action_space = self._actions.space
         self._clock = StepClock(self.rate, self._config.cell.rate)
         movable = [name for name, thing in self._config.objects.items() if thing.mass]
-        sizes = cameras if isinstance(cameras, Mapping) else dict.fromkeys(cameras, SIZE)
+        sizes = sizes_of(cameras)
         sensors = self._sensors = sensors_of(topics)
         self._observer = Observer(
             arms,

@@ -3,17 +3,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import first_real_arm
-from multipanda_py.exceptions import SimulationRefused
+from multipanda_py.exceptions import ConfigurationError, SimulationRefused
 from multipanda_py.machine.closing import Closing
 from multipanda_py.view.rendering import Image, Renderer
 from multipanda_py.view.scene_view import SceneView
+
+SIZE = (128, 128)
+"""Height and width of pictures [pixels], where nobody says."""
+
+
+def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """Return heights and widths of pictures by camera.
+
+    Raises:
+        ConfigurationError: If they are no names, or no whole numbers of pixels by name.
+    """
+    given: Any = cameras
+    try:
+        sizes = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, SIZE)
+        found = {
+            name: (operator.index(height), operator.index(width))
+            for name, (height, width) in sizes.items()
+        }
+    except (TypeError, ValueError):
+        found = {"": (0, 0)}
+    if isinstance(given, str) or any(
+        not isinstance(name, str) or min(size) < 1 for name, size in found.items()
+    ):
+        raise ConfigurationError(
+            f"cameras: got {cameras!r:.60}, allowed names, or height and width by name, whole "
+            "numbers from 1"
+        )
+    return found
 
 
 class RowPictures(Closing):

@@ -150,6 +150,16 @@ def test_cut_files_are_named(env, tmp_path, capsys):
     with pytest.raises(DatasetRefused, match=r"allowed v3\.0"):
         Dataset(dataset.folder)
     assert main(["dataset", "stats", str(tmp_path / "none")]) == 1
+    for within in ("nan", "-1", "0"):
+        with pytest.raises(SystemExit):
+            main(["dataset", "replay", str(dataset.folder), "--within", within])
+
+
+def test_statistics_that_were_cut_were_whole_to_check(env, tmp_path):
+    dataset = recorded(env, tmp_path / "set", 1)
+    path = dataset.folder / "meta" / "stats.json"
+    path.write_bytes(path.read_bytes()[:100])
+    assert [fault for fault in check(dataset) if "stats.json: not JSON, maybe cut" in fault]
 
 
 KILLED = """

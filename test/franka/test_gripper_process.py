@@ -7,6 +7,8 @@ import importlib.util
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -246,3 +248,23 @@ def test_without_the_library_the_state_says_what_to_install():
         assert "pip install 'multipanda_py[real]'" in result.text
     finally:
         gripper.close()
+
+
+@needs_library
+def test_a_hand_whose_owner_was_killed_ended_with_a_traceback(robot):
+    """Signals that the owner has blocked stay so in its children: a write fails instead."""
+    _, address = robot
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
+    try:
+        hand = subprocess.Popen(
+            [sys.executable, "-m", "multipanda_py.franka.gripper_process", address],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    with hand:
+        assert hand.stdout.readline()
+        hand.stdout.close()
+        assert hand.stderr.read() == b""
+        hand.stdin.close()
+        assert hand.wait(10.0 * PATIENCE) == 0

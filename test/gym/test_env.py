@@ -262,3 +262,12 @@ def test_actions_that_are_no_numbers_are_refused_in_words(make, action):
     with pytest.raises(ActionRejected, match=r"action: got .*allowed an array of real numbers"):
         env.step(action)
     assert env.cell.time == before
+
+
+@pytest.mark.parametrize(
+    "cameras", [5, "overview", [3], {"overview": (-3, 5)}, {"overview": (0, 0)}, {"overview": 64},
+                {"overview": (64.5, 64)}],
+)  # fmt: skip
+def test_cameras_that_are_none_were_errors_of_python_or_of_the_first_reset(cameras):
+    with pytest.raises(ConfigurationError, match=r"cameras: got .*, allowed names, or"):
+        CellEnv("push", cameras=cameras)
