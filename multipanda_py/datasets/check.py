@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.datasets.features import ACTION, STATE, TIME
-from multipanda_py.datasets.film import count_pictures
+from multipanda_py.datasets.film import count_pictures, damage
 from multipanda_py.datasets.layout import (
     DATA_PATH,
     INFO,
@@ -79,13 +79,16 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
     if not set(episode["task_index"]) <= set(range(len(read_tasks(dataset.folder)))):
         faults.append("task_index names no task")
     for key in dataset.films:
+        film = film_file(dataset.folder, key, episode.number)
         try:
-            count = count_pictures(film_file(dataset.folder, key, episode.number))
+            count = count_pictures(film)
         except DatasetRefused as error:
             faults.append(str(error))
             continue
         if count != length:
             faults.append(f"{key} has {count} pictures, but there are {length} frames")
+        elif damaged := damage(film):
+            faults.append(damaged)
     return faults
 
 

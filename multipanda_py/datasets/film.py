@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -109,3 +110,13 @@ def count_pictures(path: Path) -> int:
     except (RuntimeError, OSError, ValueError):
         raise DatasetRefused(f"{path}: cannot be read as a film, maybe cut") from None
     return int(count)
+
+
+def damage(path: Path) -> str:
+    """Say what keeps pictures of a film from being as they were, or nothing; decodes all of it."""
+    line = [needed("imageio_ffmpeg").get_ffmpeg_exe(), "-v", "error", "-xerror", "-i", str(path)]
+    done = subprocess.run([*line, "-f", "null", "-"], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    why = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}")
+    return f"{path}: has a picture that is damaged: {why}"

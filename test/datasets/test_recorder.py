@@ -207,7 +207,14 @@ def test_pictures_are_films_with_a_picture_a_frame(tmp_path, capsys):
     assert main(["dataset", "check", str(dataset.folder)]) == 0
     assert main(["dataset", "stats", str(dataset.folder)]) == 0
     assert "5 frames" in capsys.readouterr().out
-    film.write_bytes(film.read_bytes()[:1000])
+    whole = film.read_bytes()
+    middle = whole.index(b"mdat") + len(whole) // 4
+    torn = bytes(0xA5 ^ one for one in whole[middle : middle + 200])
+    film.write_bytes(whole[:middle] + torn + whole[middle + 200 :])
+    assert count_pictures(film) == 5
+    assert main(["dataset", "check", str(dataset.folder)]) == 1, "it was whole, and looked torn"
+    assert "has a picture that is damaged: " in capsys.readouterr().err
+    film.write_bytes(whole[:1000])
     assert any("maybe cut" in fault for fault in check(dataset))
 
 
