@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from simulation_interfaces.srv import SetEntityState, SetSimulationState
@@ -22,6 +23,7 @@ from multipanda_py.exceptions import (
     ActionRejected,
     ConfigurationError,
     LoopError,
+    MotionFailed,
     TopicLost,
     UnknownName,
 )
@@ -273,6 +275,40 @@ def test_silence_of_the_node_is_an_error(lab, env, client, cell):
         assert cell._targets.sent["arm"] == sent
     finally:
         set_state(1)
+
+
+def test_an_arm_of_a_node_that_had_stopped_did_not_come_back_by_reset(node_process, tmp_path):
+    """It presses on a block that it does not know, and is more sensitive than that."""
+    data = yaml.safe_load(CELL.read_text(encoding="utf-8"))
+    cell = data["/**"]["ros__parameters"]
+    cell["cell"]["name"] = "gym_stopped"
+    del cell["cameras"]
+    sensitive = {name: [5.0] * 6 for name in ("upper_force_thresholds", "lower_force_thresholds")}
+    cell["arms"]["arm"] = {"backend": "mujoco", "hand": False, "franka": sensitive}
+    cell["objects"] = {
+        "block": {"shape": "box", "size": [0.1, 0.1, 0.05], "position": [0.31, 0.0, 0.48]}
+    }
+    cell["controllets"]["compliant"]["features"] = ["coriolis"]
+    file = tmp_path / "stopped.yaml"
+    file.write_text(yaml.safe_dump(data), encoding="utf-8")
+    node = node_process(tmp_path, file=file, remap=("__ns:=/gym_stopped",))
+    node.wait_for("is active", LONG)
+    env = CellEnv("reach", cell=RosCell("/gym_stopped", patience=LONG), rate=10.0, things=False)
+    try:
+        env.reset(seed=0)
+        for _ in range(40):
+            _, _, ends, _, info = env.step([0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+            if ends:
+                break
+        assert "cartesian_reflex" in info["fault"]
+        with pytest.raises(MotionFailed, match=r"arm_stopped \(reflex: .*'recover': True"):
+            env.reset(seed=0)
+        _, info = env.reset(seed=0, options={"recover": True})
+        assert not info["fault"]
+        assert not env.step(np.zeros(6))[4]["fault"]
+    finally:
+        env.close()
+    assert node.end() == 0, node.log
 
 
 def test_what_cannot_be_acted_on_is_said(lab, cell):
