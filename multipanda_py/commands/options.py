@@ -42,6 +42,17 @@ def positive(text: str) -> float:
     return value
 
 
+def port(text: str) -> int:
+    """Return a number of a port, or 0 for any that is free.
+
+    Raises:
+        argparse.ArgumentTypeError: If the text is none.
+    """
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed 0 to 65535")
+    return int(text)
+
+
 def pixels(text: str) -> int:
     """Return a positive, even number of pixels, as films need.
 

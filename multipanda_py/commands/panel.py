@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
-from multipanda_py.commands.options import positive
+from multipanda_py.commands.options import port, positive
 from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.node_names import refuse_namespace
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where to listen; whoever reaches another address than 127.0.0.1 may move the arms",
     )  # fmt: skip
     parser.add_argument(
-        "--port", type=int, default=8080, metavar="N", help="to listen at, or the next free one"
+        "--port", type=port, default=8080, metavar="N", help="to listen at, or the next free one"
     )
     parser.add_argument(
         "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"

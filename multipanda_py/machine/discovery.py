@@ -13,8 +13,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from multipanda_py.exceptions import ConfigurationError
+
 VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
 PROFILE = Path(__file__).with_name("without_types.xml")
+LAST_DOMAIN = 232
+"""By the ports that DDS has: RTPS 2.2, 9.6.1.1."""
 _OF_USERS = ("FASTRTPS_DEFAULT_PROFILES_FILE", VARIABLE)
 _IN_FOLDERS = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 
@@ -26,6 +30,17 @@ def where_to_look() -> str:
         f": is the namespace that of the cell, and ROS_DOMAIN_ID, which is {domain} here? Between "
         "machines both need ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET"
     )
+
+
+def refuse_domain() -> None:
+    """Refuse a domain that ROS cannot have: it ends in a traceback, and Fast DDS ends the process.
+
+    Raises:
+        ConfigurationError: If ``ROS_DOMAIN_ID`` is none.
+    """
+    domain = os.environ.get("ROS_DOMAIN_ID") or "0"
+    if not domain.isdecimal() or int(domain) > LAST_DOMAIN:
+        raise ConfigurationError(f"ROS_DOMAIN_ID: got {domain}, allowed 0 to {LAST_DOMAIN}")
 
 
 def announce_without_types() -> None:

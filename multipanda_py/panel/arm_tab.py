@@ -32,6 +32,7 @@ class ArmTab:
 
     Attributes:
         gizmo: Its target in the scene.
+        gains: Of its law.
 
     Thread: the panel's.
     """
@@ -48,7 +49,7 @@ class ArmTab:
             self._recover = gui.add_button("Recover", color="yellow", visible=False)
             if desk.cell.descriptions[arm].gripper is not None:
                 self._add_hand(gui)
-            self._gains = Gains(desk, gui.add_folder("Gains"))
+            self.gains = Gains(desk, gui.add_folder("Gains"))
         desk.on_use(self._law, self._choose)
         desk.on_use(self._recover, self._ask_recovery)
 
@@ -71,7 +72,7 @@ class ArmTab:
             text += "; this law takes no pose: choose another one to drag"
         if self._state.content != text:
             self._state.content = text
-        self._gains.show(law)
+        self.gains.show(law)
 
     def _add_hand(self, gui: Any) -> None:
         hand = self._desk.cell.gripper(self._arm)

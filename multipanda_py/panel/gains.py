@@ -27,6 +27,9 @@ class Gains:
         desk: Of the panel.
         folder: Element of the page that they go into.
 
+    Attributes:
+        elements: Of the page, one for each number of the parameter.
+
     Thread: the panel's.
     """
 
@@ -35,7 +38,7 @@ class Gains:
         self._law: InstanceSpec | None = None
         self._spec: Spec | None = None
         self._choice: Any = None
-        self._elements: list[Any] = []
+        self.elements: list[Any] = []
 
     def show(self, law: InstanceSpec) -> None:
         """Show the parameters of a law, with what is in force."""
@@ -45,10 +48,10 @@ class Gains:
         self._refresh()
 
     def _list(self, law: InstanceSpec) -> None:
-        for element in (self._choice, *self._elements):
+        for element in (self._choice, *self.elements):
             if element is not None:
                 element.remove()
-        self._choice, self._elements, self._spec = None, [], None
+        self._choice, self.elements, self._spec = None, [], None
         specs = {spec.name: spec for spec in law.parameter_specs if not spec.read_only}
         if not specs:
             return
@@ -65,16 +68,16 @@ class Gains:
 
     def _open(self, law: InstanceSpec, spec: Spec) -> None:
         """Put the elements of one parameter in the place of the last one's."""
-        for element in self._elements:
+        for element in self.elements:
             element.remove()
         self._spec = spec
         values = _parts(spec, self._desk.cell.parameters(law.name)[spec.name])
         with self._folder:
-            self._elements = [
+            self.elements = [
                 self._add(spec, label, bounds, value)
                 for label, bounds, value in zip(_labels(spec), spec.bounds, values)
             ]
-        for index, element in enumerate(self._elements):
+        for index, element in enumerate(self.elements):
             self._desk.on_use(element, self._change(law, spec, index))
 
     def _change(self, law: InstanceSpec, spec: Spec, index: int) -> Any:
@@ -96,7 +99,7 @@ class Gains:
         if self._law is None or self._spec is None:
             return
         values = _parts(self._spec, self._desk.cell.parameters(self._law.name)[self._spec.name])
-        for element, value in zip(self._elements, values):
+        for element, value in zip(self.elements, values):
             if element.value != value and time.time() - element.update_timestamp > SETTLED:
                 element.value = value
 

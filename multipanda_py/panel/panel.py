@@ -101,7 +101,8 @@ class CellPanel(Closing):
     @property
     def address(self) -> str:
         """Where the page is."""
-        return f"http://{self._host}:{self._server.get_port()}"
+        host = f"[{self._host}]" if ":" in self._host else self._host  # IPv6: RFC 3986, 3.2.2
+        return f"http://{host}:{self._server.get_port()}"
 
     @property
     def viewers(self) -> int:

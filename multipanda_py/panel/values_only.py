@@ -8,6 +8,8 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from viser._messages import Message
+
 _UPDATE, _GIZMO, _SHARE = "GuiUpdateMessage", "TransformControlsUpdateMessage", "ShareUrl"
 _log = logging.getLogger(__name__)
 
@@ -17,7 +19,8 @@ def let_pages_change_values_only(server: Any) -> None:
 
     viser sets whatever attribute a page names, also the list of what a button calls: one page
     could have taken the stop button from all others. A value of another kind than the element's,
-    or a gizmo's place that is no numbers, ends in errors within viser. What hands the page on
+    or a gizmo's place that is no numbers, ends in errors within viser, and what it cannot read in
+    the end of that page's connection. What hands the page on
     through a machine of somebody else is not heard either. There is no public way, so that this
     reaches into the version that is pinned.
 
@@ -33,6 +36,7 @@ def let_pages_change_values_only(server: Any) -> None:
         element = elements.get(message.uuid)  # viser drops what is of an element that is gone
         return element is None or _is_like(message.updates["value"], element.value)
 
+    _drop_what_cannot_be_read(server._websock_server)
     for kind, handlers in heard.items():
         if kind.__name__ == _UPDATE:
             heard[kind] = [_if(is_value, handler) for handler in handlers]
@@ -40,6 +44,33 @@ def let_pages_change_values_only(server: Any) -> None:
             heard[kind] = [_if(_is_place, handler) for handler in handlers]
         elif kind.__name__.startswith(_SHARE):
             heard[kind] = []
+
+
+def _drop_what_cannot_be_read(sockets: Any) -> None:
+    """Have messages dropped that viser ends the connection of: of no type, or without a part."""
+
+    async def guard(client: Any) -> None:
+        connection = sockets._live_connections.get(client.client_id)
+        receive, told = connection.recv, False
+
+        async def readable() -> bytes:
+            nonlocal told
+            while True:
+                data: bytes = await receive()
+                try:
+                    Message.deserialize(data)
+                except Exception as error:  # whatever reading makes of what a page may send
+                    if not told:
+                        told = True
+                        _log.warning(
+                            "viewer %d: %.120r is not read: %s", client.client_id, data, error
+                        )
+                else:
+                    return data
+
+        connection.recv = readable
+
+    sockets.on_client_connect(guard)
 
 
 def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable[None]]) -> Any:

@@ -23,12 +23,15 @@ from multipanda_py.cell.switch_result import SwitchResult
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
+from multipanda_py.config.node_names import NODE
 from multipanda_py.exceptions import (
+    ConfigurationError,
     LoopError,
     NodeRefused,
     ParameterRejected,
     SwitchRejected,
     TargetRejected,
+    TopicLost,
 )
 from multipanda_py.loop.events import LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
@@ -37,6 +40,7 @@ from multipanda_py.machine.discovery import where_to_look
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.ros.cell_of_node import ask_for_cell, parameters_of
+from multipanda_py.ros.follow_up import Awaited, FollowUp
 from multipanda_py.ros.heard_cell import HeardCell
 from multipanda_py.ros.node_hand import NodeHand
 from multipanda_py.ros.node_link import NodeLink
@@ -56,6 +60,8 @@ FRESH = 1.0
 """Age of parameters from which on they are asked for again [s]."""
 STOP_AGAIN = 0.25
 """After so long without an answer a stop is asked for again [s]."""
+SHOWN = 3
+"""So many names of what is missing are said."""
 RECOVERS = 25.0
 """A real arm may need a new driver [s]."""
 
@@ -96,7 +102,7 @@ class NodeCell(Closing):
 
     def _begin(self, config: CellConfig | None) -> None:
         root, link = self._root, self._link
-        if config is None:
+        if not (from_file := config is not None):
             config = ask_for_cell(link, root, PATIENCE)
         self.config = config
         self.descriptions: Mapping[str, ArmDescription] = {
@@ -125,14 +131,34 @@ class NodeCell(Closing):
         self._switches: list[Call[SwitchResult]] = []
         self._beginnings = dict.fromkeys(self.arms, -1)
         link.start()
-        link.need(
-            lambda: [*self._stop.not_found(), *link.not_found()],
-            PATIENCE, "not there", where_to_look(),
-        )  # fmt: skip
+        self._find(from_file)
         link.need(self._heard.silent, PATIENCE, "nothing heard", where_to_look())
         asked = {spec.name: self._ask_parameters(spec) for spec in self._laws()}
         self._values = {name: link.answer(call) for name, call in asked.items()}
         self._asked_at = dict.fromkeys(self._values, time.monotonic())
+
+    def _find(self, from_file: bool) -> None:
+        """Wait until the node's services are there.
+
+        Raises:
+            ConfigurationError: If a node is there that lacks some of a file's cell.
+            TopicLost: If there is none.
+        """
+
+        def missing() -> list[str]:
+            return [*self._stop.not_found(), *self._link.not_found()]
+
+        if self._link.until(lambda: not missing(), PATIENCE):
+            return
+        names = missing()
+        text = ", ".join(names[:SHOWN])
+        if len(names) > SHOWN:
+            text += f" and {len(names) - SHOWN} more"
+        if from_file and not self._stop.not_found():
+            raise ConfigurationError(
+                f"{self._root}/{NODE}: has no {text}: is the file that of its cell?"
+            )
+        raise TopicLost(f"{text}: not there within {PATIENCE:g} s{where_to_look()}")
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -202,14 +228,29 @@ class NodeCell(Closing):
             call.when_done(lambda: self._values.__setitem__(name, call.look() or {}))
         return dict(self._values[name])
 
-    def set_parameters(self, name: str, values: Mapping[str, object]) -> Call[object]:
+    def set_parameters(self, name: str, values: Mapping[str, object]) -> Awaited:
         """Change parameters of an instance, if the node takes them.
+
+        Of a vector those elements are changed that differ from what :meth:`parameters` says, which
+        is of a moment ago; the others stay as the node has them by then.
 
         Raises:
             ParameterRejected: If one is not allowed.
         """
-        accepted = self._by_name[name].checked(values)
+        accepted, known = self._by_name[name].checked(values), dict(self._values[name])
+        vectors = [key for key, one in accepted.items() if isinstance(one, np.ndarray)]
+        if not vectors:
+            return self._set(name, accepted)
+        newest = parameters_of(self._link, f"{self._root}/{name}", vectors, PATIENCE)
 
+        def go_on(said: Mapping[str, Any]) -> Awaited:
+            changed = {key: accepted[key] != np.array(known[key]) for key in vectors}
+            merged = {key: np.where(changed[key], accepted[key], said[key]) for key in vectors}
+            return self._set(name, accepted | merged)
+
+        return FollowUp(newest, go_on)
+
+    def _set(self, name: str, accepted: dict[str, Any]) -> Call[object]:
         def read(said: Any) -> object:
             if reasons := [one.reason for one in said.results if not one.successful]:
                 raise ParameterRejected("; ".join(reasons))

@@ -21,7 +21,7 @@ from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.exceptions import TopicLost
-from multipanda_py.machine.discovery import announce_without_types
+from multipanda_py.machine.discovery import announce_without_types, refuse_domain
 from multipanda_py.ros.heard_topic import HeardTopic
 from multipanda_py.ros.qos import TARGETS
 from multipanda_py.ros.running import make_executor
@@ -60,6 +60,7 @@ class NodeLink:
     """
 
     def __init__(self, name: str) -> None:
+        refuse_domain()
         announce_without_types()
         self._context = Context()
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)

@@ -16,7 +16,7 @@ try:
     from rclpy.event_handler import PublisherEventCallbacks
 except ImportError:  # before Iron
     from rclpy.qos_event import PublisherEventCallbacks
-from rclpy.qos import QoSProfile
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from multipanda_py.cell.gate import Frames
 from multipanda_py.channels.pose import check_pose
@@ -41,6 +41,7 @@ JUST = 0.3
 """Until then a node says that a law has begun, and on a busy machine [s]."""
 _UNSENT = 0.5
 _QOS = QoSProfile(depth=1)
+_SIGNS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class SentTargets:
@@ -79,6 +80,8 @@ class SentTargets:
         self._alive, self._deaf_until = time.monotonic(), 0.0
         self._name = link.node.get_name()
         self._signs = self._publisher(String, f"{root}/{TOPIC}")
+        self._others: dict[str, tuple[str, float]] = {}
+        link.node.create_subscription(String, f"{root}/{TOPIC}", self._hear, _SIGNS)
 
     def give(self, state: ArmSnapshot, pose: Pose, frame: str) -> None:
         """Send a target.
@@ -89,12 +92,15 @@ class SentTargets:
             frame: In which it is.
 
         Raises:
-            TargetRejected: If it is beyond the gate, or this program stood still, so that the
-                node has had the arm hold, and what is known of it may be old.
+            TargetRejected: If it is beyond the gate, or somebody else moves the arm now, or this
+                program stood still, so that the node has had the arm hold, and what is known of
+                it may be old.
         """
         arm, now, stamp = state.name, time.monotonic(), time.time_ns()
         if now > self._alive + LEASE or now < self._deaf_until:
             raise TargetRejected(f"{arm}: target: this program stood still: ask again")
+        if other := self._moved_by(arm, now):
+            raise TargetRejected(f"{arm}: target: {other!r:.60} moves it now: ask again later")
         placed = self._frames.base_from(frame, arm) @ pose
         check_pose(placed, state, self._gate, self._streams[arm].of(state.owner, 0, now))
         message = PoseStamped()
@@ -133,6 +139,24 @@ class SentTargets:
             self._sign_at = now + PERIOD
             self._signs_left -= 1
             self._signs.publish(String(data=" ".join((self._name, *self._moved))))
+
+    def _moved_by(self, arm: str, now: float) -> str:
+        """Return who else moves an arm, if that counts: of two at once the lower name does."""
+        name, heard = self._others.get(arm, ("", -LEASE))
+        is_ours = self._moved.get(arm, 0.0) > now
+        return name if now < heard + LEASE and not (is_ours and self._name < name) else ""
+
+    def _hear(self, sign: String) -> None:
+        """Take note of whom others move. Thread: the link's."""
+        sender, *arms = sign.data.split() or [""]
+        if sender == self._name:
+            return
+        for arm, (name, _) in list(self._others.items()):
+            if name == sender and arm not in arms:
+                self._others.pop(arm, None)
+        for arm in arms[: len(self._streams)]:
+            if arm in self._streams:
+                self._others[arm] = sender, time.monotonic()
 
     def close(self, state: Callable[[str], ArmSnapshot]) -> None:
         """Have arms hold that may be on their way."""

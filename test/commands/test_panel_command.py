@@ -15,6 +15,8 @@ import pytest
 from processes import PATIENCE
 
 from multipanda_py.cli import main
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.machine.discovery import refuse_domain
 
 DUAL = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
 
@@ -51,6 +53,20 @@ def test_a_cell_that_is_stepped_by_hand_has_no_panel(cell_file, capsys):
     cell_file.write_text(text)
     assert main(["panel", str(cell_file)]) == 1
     assert "cell.placement: got inline, allowed process or thread" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_there_is_not_was_waited_for_beside_a_traceback(cell_file, capsys, port):
+    with pytest.raises(SystemExit):
+        main(["panel", str(cell_file), f"--port={port}"])
+    assert f"argument --port: got '{port}', allowed 0 to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("domain", ["abc", "-3", "233"])
+def test_a_domain_that_ros_cannot_have_ended_in_a_traceback(domain, monkeypatch):
+    monkeypatch.setenv("ROS_DOMAIN_ID", domain)
+    with pytest.raises(ConfigurationError, match=f"ROS_DOMAIN_ID: got {domain}, allowed 0 to 232"):
+        refuse_domain()
 
 
 def test_an_address_of_another_machine_was_waited_for_in_silence(cell_file, capsys):

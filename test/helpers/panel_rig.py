@@ -55,13 +55,13 @@ class Rig:
 class PanelRig(Rig):
     """A cell stepped by hand, its panel with a clock of its own, and pages."""
 
-    def __init__(self, **settings):
+    def __init__(self, host="127.0.0.1", **settings):
         names = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
         cell = simple_cell(active=names, **settings)
         cell.start()
         cell.step(5)
         self.now = 0.0
-        super().__init__(cell, CellPanel(cell, port=0, clock=lambda: self.now))
+        super().__init__(cell, CellPanel(cell, host, port=0, clock=lambda: self.now))
         self.round()
 
     def round(self):

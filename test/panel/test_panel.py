@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -135,17 +136,34 @@ def test_what_is_no_target_is_refused_and_moves_nothing(rig):
         rig.panel.desk.notes = ()
         page.drag("left", place, turn)
         rig.until(rig.noted(said), f"{place} is refused")
-    page.drag("left", ["up", 0.3, 0.5], level)  # viser itself ends the connection
-    until(lambda: page.close_code is not None, "the page is gone")
     for _ in range(MANY):
         rig.round()
     assert rig.z() == pytest.approx(before, abs=1e-3)
     assert rig.panel.tabs["left"].gizmo._handle.position == pytest.approx(
         rig.target()[0], abs=1e-3
     )
-    again = rig.page(in_command=True)  # and the panel goes on
-    again.drag("left", *rig.target(up=0.05))
+    page.drag("left", *rig.target(up=0.05))
     rig.until(lambda: rig.z() > before + 0.03, "the tool goes up")
+
+
+@pytest.mark.filterwarnings("ignore")  # viser's own about what does not fit its declaration
+def test_a_page_was_cut_off_for_what_viser_cannot_read(rig, caplog):
+    rig = rig()
+    page, before = rig.page(in_command=True), rig.z()
+    level, there = [1.0, 0.0, 0.0, 0.0], rig.target()[0]
+    junk = (None, True, 1.0, np.nan, "up", [None] * 3, ["a", "b", "c"], {"x": 1.0}, [[1.0]] * 3)
+    for value in junk:
+        page.drag("left", value, level)
+        page.drag("left", there, value)
+    for message in ({}, {"type": "Nonsense"}, {"type": 5}, {"type": "GuiUpdateMessage"}):
+        page.send(**message)
+    page.socket.send(b"\xff\xff")
+    page.socket.send("text")
+    page.use("law", f"left/{JOINT}")  # comes after them
+    rig.until(lambda: f"left/{JOINT}" in rig.cell.active, "the page is heard")
+    assert page.close_code is None
+    assert rig.z() == pytest.approx(before, abs=1e-3)
+    assert sum("is not read" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_an_arm_that_there_is_not_and_a_law_that_there_is_not_change_nothing(rig):
@@ -334,9 +352,17 @@ def test_a_page_of_another_site_is_not_let_in(rig):
     assert rig.page(in_command=True)
 
 
+def test_a_page_has_an_address_that_browsers_open_over_ipv6(rig):
+    rig = rig(host="::1")
+    assert urlsplit(rig.panel.address).hostname == "::1"
+    assert urlsplit(rig.panel.address).port
+    assert rig.page(in_command=True)
+
+
 @pytest.mark.parametrize(
     ("origin", "host", "bound_to", "is_own"),
     [
+        ("http://[::1]:8080", "[::1]:8080", "::1", True),
         ("http://127.0.0.1:8080", "127.0.0.1:8080", "127.0.0.1", True),
         ("http://localhost:9000", "localhost:9000", "127.0.0.1", True),  # through a tunnel
         (None, "127.0.0.1:8080", "127.0.0.1", True),  # no browser

@@ -31,6 +31,8 @@ from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.machine.child import end_with_parent
 from multipanda_py.panel.desk import STOOD_STILL
 from multipanda_py.pose import Pose
+from multipanda_py.ros.cell_of_node import parameters_of
+from multipanda_py.ros.node_cell import NodeCell
 
 LEFT = f"left/{CARTESIAN}"
 IMPEDANCE = [LEFT, f"right/{CARTESIAN}"]
@@ -67,6 +69,15 @@ def rig(one_rig, cell):
         page.close()
     one_rig.pages.clear()
     one_rig.panel.desk.notes = ()
+
+
+def slide(rig, page, index, value):
+    """Move a slider of the left arm's law; those of the right one have the same labels."""
+    gains = rig.panel.tabs["left"].gains
+    rig.until(lambda: len(gains.elements) == 6, "there are sliders of the law")
+    uuid = gains.elements[index]._impl.uuid
+    rig.until(lambda: uuid in page.elements, "the page has them")
+    page.send(type="GuiUpdateMessage", uuid=uuid, updates={"value": value})
 
 
 def holds(rig):
@@ -155,7 +166,7 @@ def test_a_page_said_that_arms_were_stopped_before_a_silent_node_had_answered(ri
     finally:
         os.kill(cell.process.pid, signal.SIGCONT)
     rig.until(rig.noted("stopped by viewer"), "there is an answer")
-    assert holds(rig)()
+    rig.until(holds(rig), "both arms hold")
     rig.until(lambda: not is_said(page, "what is shown is of then"), "it is live again")
 
 
@@ -169,8 +180,7 @@ def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
 
 def test_gains_hands_and_refusals_are_those_of_the_node(rig, client):
     page = rig.page(in_command=True)
-    rig.until(lambda: page.find("x [N/m]"), "there are sliders of the law")
-    page.use("x [N/m]", 650.0)
+    slide(rig, page, 0, 650.0)
     rig.until(lambda: rig.cell.parameters(LEFT)["stiffness"][0] == 650.0, "the gain is changed")
     with pytest.raises(ParameterRejected, match="stiffness: got"):
         rig.cell.set_parameters(LEFT, {"stiffness": [-1.0] * 6})
@@ -186,6 +196,51 @@ def test_gains_hands_and_refusals_are_those_of_the_node(rig, client):
     client.publish("left/target_pose", far)  # whoever asks: the node's own words are shown
     rig.until(rig.noted("no_such_frame"), "what the node refuses is shown")
     assert rig.z() == pytest.approx(before, abs=1e-3)
+
+
+def test_a_slider_put_back_what_another_client_had_changed(rig):
+    """A page knows of that a second later, and a vector is set as a whole."""
+    page = rig.page(in_command=True)
+    x, y, *_ = rig.cell.parameters(LEFT)["stiffness"]
+    other = NodeCell("")
+    try:
+        change = other.set_parameters(
+            LEFT, {"stiffness": [x - 100.0, *other.parameters(LEFT)["stiffness"][1:]]}
+        )
+        rig.until(lambda: change.look() is not None, "the node has it")
+        rig.until(lambda: not rig.panel.desk._past(), "the panel is awake")
+        slide(rig, page, 1, float(y + 50.0))
+        rig.until(lambda: rig.cell.parameters(LEFT)["stiffness"][1] == y + 50.0, "it is changed")
+        values = parameters_of(other._link, f"/{LEFT}", ["stiffness"], 10.0)
+        assert [*other._link.answer(values)["stiffness"]][:2] == [x - 100.0, y + 50.0]
+    finally:
+        other.close()
+
+
+def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
+    page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=0.03)
+    left = itertools.count()
+    client.stream("life_sign", String(data="a_panel left"), lambda: next(left) > 5, "it is known")
+    page.grasp_gizmo("left")
+    page.drag("left", *asked)
+    rig.until(rig.noted("left: target: 'a_panel' moves it now: ask again later"), "it is refused")
+    client.publish("life_sign", String(data="a_panel"))
+    assert rig.z() < rest + 2e-3
+
+    def follows():
+        page.let_go("left")  # what was refused has to be grasped anew
+        page.grasp_gizmo("left")
+        page.drag("left", *asked)
+        return rig.z() > rest + 0.01
+
+    rig.until(follows, "the arm is free")
+    client.publish("life_sign", String(data="zz_panel left"))  # the lower name goes on
+    rig.panel.desk.notes = ()
+    page.drag("left", *asked)
+    rig.until(partial(is_past, time.monotonic()), "a wish would be done")
+    assert not rig.noted("moves it now")()
+    client.publish("life_sign", String(data="zz_panel"))
+    page.let_go("left")
 
 
 def test_who_says_that_it_moves_an_arm_and_then_nothing_has_it_hold(cell, client):
