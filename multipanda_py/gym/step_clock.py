@@ -10,7 +10,7 @@ from multipanda_py.cell.cell import Cell
 
 CAUGHT_UP = 0.1
 """How late steps may be and still come one after the other until they are in time again [s]."""
-PATIENCE = 0.5
+PATIENCE = 2.0
 """How long a step waits for its instant while the cell's clock stands still [s]."""
 SHORTEST = 2e-4
 """Sleep before a look at the cell's clock [s]."""
