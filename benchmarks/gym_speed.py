@@ -42,7 +42,7 @@ def alone(
     env = CellEnv(task, rate=RATE, features=features)
     actions = episode(env)
     bare = SceneView(env.cell.config)
-    steps, resets, alone = [], [], []
+    steps, resets, of_mujoco = [], [], []
     for _ in range(repeats):
         begin = time.process_time()
         env.reset(seed=0)
@@ -55,9 +55,9 @@ def alone(
             begin = time.process_time()
             for _ in range(round(1e3 / RATE)):
                 mujoco.mj_step(bare.model, bare.data)
-            alone.append(time.process_time() - begin)
+            of_mujoco.append(time.process_time() - begin)
     env.close()
-    return float(np.median(steps)), float(np.median(resets)), float(np.median(alone)), actions
+    return float(np.median(steps)), float(np.median(resets)), float(np.median(of_mujoco)), actions
 
 
 def pictures(task: str, repeats: int = 50) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multipanda_py.exceptions import BenchError
-from multipanda_py.machine.child import module_command
+from multipanda_py.machine.child import ended, module_command
 from multipanda_py.machine.closing import Closing
 from multipanda_py.machine.interruption import time_left
 
@@ -108,10 +108,6 @@ class Child(Closing):
         """End it, by force if need be."""
         if self.process.stdin is not None:
             self.process.stdin.close()
-        try:
-            self.process.wait(time_left(END))
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        ended(self.process, time_left(END))
         if self.process.stdout is not None:  # only now: it may have something to say at its end
             self.process.stdout.close()

@@ -46,13 +46,13 @@ class EpisodeRecorder(Closing):
     then, and the action that changes nothing. Nothing of an episode is in the data set before
     :meth:`end`; a program that dies loses the episode that runs, and no other.
 
-    Attributes:
-        held: Frames of the episode at whose instants nobody acted.
-
     Args:
         env: Where episodes are; it is not closed with the recorder.
         folder: Of the data set; one that is there goes on if it is of the same arms.
         instruction: What is to be done, in a sentence, for policies that read.
+
+    Attributes:
+        held: Frames of the episode at whose instants nobody acted.
 
     Raises:
         DatasetRefused: If the folder has something else, or episodes of other arms, or has lost

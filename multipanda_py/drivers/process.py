@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from multipanda_py.machine.child import module_command
+from multipanda_py.machine.child import ended, module_command
 
 
 class DriverProcess:
@@ -80,11 +80,7 @@ class DriverProcess:
 
     def wait(self, seconds: float) -> None:
         """Wait until it has ended; kill it if that takes longer."""
-        try:
-            self._process.wait(max(0.0, seconds))
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        ended(self._process, max(0.0, seconds))
 
     def close(self) -> None:
         """Close the pipes."""

@@ -22,7 +22,7 @@ from multipanda_py.fci_sim.admin_port import AdminClient
 from multipanda_py.fci_sim.arguments import FIRST_ADDRESS, add_arguments
 from multipanda_py.fci_sim.control_unit import Timing
 from multipanda_py.fci_sim.server import Server
-from multipanda_py.machine.child import module_command
+from multipanda_py.machine.child import ended, module_command
 from multipanda_py.machine.closing import Closing
 from multipanda_py.machine.interruption import time_left
 from multipanda_py.machine.outputs import say
@@ -128,11 +128,7 @@ class FciSim(Closing):
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
-        try:
-            process.wait(time_left(5.0))  # the end of its standard input ends it
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        ended(process, time_left(5.0))  # the end of its standard input ends it
 
     def __enter__(self) -> Self:
         self.start()

@@ -14,7 +14,7 @@ from typing import Any
 
 from multipanda_py.exceptions import LogError
 from multipanda_py.logs.plan import CellPlan
-from multipanda_py.machine.child import module_command
+from multipanda_py.machine.child import ended, module_command
 
 START, END = 30.0, 20.0
 """For a recorder to begin, and to write the rest [s]."""
@@ -125,11 +125,7 @@ class Recording:
         with contextlib.suppress(OSError, ValueError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
-        try:
-            self._process.wait(END)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        ended(self._process, END)
         if self._process.stdout is not None:
             self._process.stdout.close()
         return found or {"error": "its process was killed"}

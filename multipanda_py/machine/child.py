@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import subprocess
 import sys
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _SAFE_PATH = (3, 11)
@@ -43,6 +45,20 @@ def module_command(
         return [sys.executable, "-P", "-c", _BOOTSTRAP.format("", handler), module, *arguments]
     without = _BOOTSTRAP.format("sys.path[0], ", handler)
     return [sys.executable, "-c", without, module, *arguments]
+
+
+def ended(process: subprocess.Popen[Any], seconds: float) -> int:
+    """Return the exit code of a process that was told to end.
+
+    Args:
+        process: The same.
+        seconds: After which it is killed, if it has not [s].
+    """
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def end_with_parent() -> None:

@@ -8,7 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 
-from multipanda_py.machine.child import end_with_parent, module_command
+from multipanda_py.machine.child import end_with_parent, ended, module_command
 
 END = 5.0
 """For it to end by itself [s]."""
@@ -79,8 +79,4 @@ class LineProcess:
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()
-        try:
-            self._process.wait(END)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        ended(self._process, END)

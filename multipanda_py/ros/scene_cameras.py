@@ -10,7 +10,7 @@ import subprocess
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
-from multipanda_py.machine.child import end_with_parent, module_command
+from multipanda_py.machine.child import end_with_parent, ended, module_command
 
 END = 5.0
 """For the process to end [s]."""
@@ -65,8 +65,4 @@ class SceneCameras:
         with contextlib.suppress(BrokenPipeError):
             if process.stdin is not None:
                 process.stdin.close()
-        try:
-            process.wait(END)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        ended(process, END)

@@ -22,7 +22,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
 from multipanda_py.extras import missing
 from multipanda_py.loop.row_follower import RowFollower
-from multipanda_py.machine.child import module_command
+from multipanda_py.machine.child import ended, module_command
 from multipanda_py.machine.owners_pipe import end_of_input, leave, read_line
 from multipanda_py.machine.realtime import loop_cpu
 
@@ -67,11 +67,7 @@ def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
-    try:
-        return process.wait(timeout)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+    return ended(process, timeout)
 
 
 def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> None:

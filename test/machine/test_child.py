@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import multipanda_py
-from multipanda_py.machine.child import module_command
+from multipanda_py.machine.child import ended, module_command
 from multipanda_py.testing import simple_cell
 
 PACKAGE = Path(multipanda_py.__file__).parent
@@ -70,3 +71,10 @@ def test_every_process_of_the_package_is_started_this_way():
     }  # fmt: skip
     # The benchmark in C++ is a file of a checkout, whose own folder is what it imports from.
     assert starts == {"machine/child.py", "bench/run.py"}
+
+
+def test_a_process_that_does_not_end_is_killed_and_one_that_does_says_its_code():
+    stubborn = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1e3)"])
+    assert ended(stubborn, 0.05) == -signal.SIGKILL
+    willing = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    assert ended(willing, 60.0) == 3
