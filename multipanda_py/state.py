@@ -71,6 +71,9 @@ class ArmState:
         actuators: What is asked of its compliant actuators, and what they do; empty without any.
         holds: Number of the movable object that its hand holds, from 1; 0 for none, ().
         robot_time: Clock of its robot; 0 of a simulated arm, () [s].
+        robot_mode: Operating mode of its robot, as libfranka numbers it; 0 of a simulated arm, ().
+        robot_errors: Bits of its robot's current errors and of those that ended the previous
+            motion, (2,).
         jacobian: Geometric Jacobian J, (6, n).
         jacobian_gram: :math:`J J^T`, (6, 6).
         mass: Joint-space inertia with reflected rotor inertia, (n, n) [kg m^2].
@@ -105,6 +108,8 @@ class ArmState:
         "position_ee_in_base",
         "q",
         "q_dq",
+        "robot_errors",
+        "robot_mode",
         "robot_time",
         "rotation_ee_in_base",
         "tau",
@@ -149,6 +154,8 @@ class ArmState:
         self.gripper: NDArray[np.int64] = record["gripper"]
         self.holds: NDArray[np.int64] = record["holds"]
         self.robot_time: Vector = record["robot_time"]
+        self.robot_mode: NDArray[np.int64] = record["robot_mode"]
+        self.robot_errors: NDArray[np.int64] = record["robot_errors"]
         self.actuators = ActuatorState(record, joints)
         self.jacobian: Matrix = np.zeros((6, joints))
         self.jacobian_gram: Matrix = np.zeros((6, 6))

@@ -53,6 +53,7 @@ class DriverLink:
         self._shared = np.asarray(self._memory.state.numbers)
         self._state = np.zeros_like(self._shared)
         self._seen = 0
+        self._mode = -1.0
         self.number = self.time = 0.0
         self.executing = self.is_new = False
         self.watch = DriverWatch(module, n, self.words, settings)
@@ -95,8 +96,13 @@ class DriverLink:
             state[:] = self._shared
             if record.stamp() == stamp:
                 self._seen, self.is_new = stamp, True
-                self.number, self.time, executing, _ = state[:HEAD].tolist()
+                self.number, self.time, executing, mode = state[:HEAD].tolist()
                 arm.robot_time[...] = self.time
+                if mode != self._mode:
+                    self._mode = mode
+                    arm.robot_mode[...] = mode
+                    arm.robot_errors[0] = self.words[DriverWord.CURRENT_ERRORS]
+                    arm.robot_errors[1] = self.words[DriverWord.LAST_ERRORS]
                 self.executing = executing == self._kind and not self.starting
                 arm.q[:] = state[self._q]
                 arm.dq[:] = state[self._dq]

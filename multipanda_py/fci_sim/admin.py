@@ -158,6 +158,11 @@ class Admin:
             "is_grasped": gripper.is_grasped,
         }
 
+    def do_state(self) -> Result:
+        """Return the newest state that the robot sent: each field of the datagram by its name."""
+        fields = self._unit.robot.state.datagram.fields
+        return {name: values.tolist() for name, values in fields.items()}
+
     def do_settings(self) -> Result:
         """Return what the client has told the robot: load, thresholds, stiffness."""
         robot = self._unit.robot

@@ -10,6 +10,7 @@ from multipanda_py.fci_sim.frames import is_pose
 from multipanda_py.fci_sim.physics import Physics
 from multipanda_py.fci_sim.trend import Bounds, Trend
 from multipanda_py.fci_sim.world import PERIOD
+from multipanda_py.robots.franka import ELBOW_FLIP
 
 Vector = NDArray[np.float64]
 
@@ -68,7 +69,7 @@ class CartesianReference:
         if elbow is None:
             self._elbow = None
             return None
-        if np.sign(elbow[1]) != np.sign(q_d[3]):
+        if np.sign(elbow[1]) != np.sign(q_d[3] - ELBOW_FLIP):
             return f"{_KIND}elbow_sign_inconsistent"
         if self._elbow is None:
             if abs(elbow[0] - q_d[2]) > START_TOLERANCE:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.fci_sim.wire import ERRORS, Controller, Generator, StateDatagram
 from multipanda_py.fci_sim.world import PERIOD
+from multipanda_py.robots.franka import ELBOW_FLIP
 from multipanda_py.robots.load import Load
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class RobotState:
         """Write joint 3 and the sign of joint 4: as they are, and as they are desired."""
         fields = self._fields
         for name, q in (("elbow", "q"), ("elbow_d", "q_d"), ("elbow_c", "q_d")):
-            fields[name][:] = (fields[q][2], 1.0 if fields[q][3] >= 0.0 else -1.0)
+            fields[name][:] = (fields[q][2], np.sign(fields[q][3] - ELBOW_FLIP))
         fields["delbow_c"][0], fields["ddelbow_c"][0] = fields["dq_d"][2], fields["ddq_d"][2]
 
     def _fill_poses(self) -> None:

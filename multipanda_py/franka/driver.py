@@ -29,7 +29,7 @@ from multipanda_py.franka.connecting import (
     open_robot,
 )
 from multipanda_py.franka.driver_settings import DriverSettings, SettingRefused, apply
-from multipanda_py.franka.errors import fault_of_mode, names_of
+from multipanda_py.franka.errors import bits_of, fault_of_mode, names_of
 from multipanda_py.franka.motion import publish
 from multipanda_py.franka.torque_control import TorqueControl
 
@@ -76,10 +76,14 @@ class Driver:
         """Publish states until a motion is to be started (True) or the driver to end (False)."""
         loop, robot, words = self._loop, self._robot, self._loop.words
         robot.read_once()  # old by now
+        published = ""
         while True:
             loop.reading()
             state = robot.read_once()
             mode = state.robot_mode.name
+            if mode != published:
+                published = mode
+                _write_errors(loop, state)
             publish(loop, state, False, _MODES.get(mode, 0))
             if loop.ended():
                 return False
@@ -197,6 +201,12 @@ class Driver:
             self._fail(*reason)
 
 
+def _write_errors(loop: LoopConnection, state: Any) -> None:
+    """Write the errors of a state; the loop reads them with the state's mode."""
+    loop.words[DriverWord.CURRENT_ERRORS] = bits_of(state.current_errors)
+    loop.words[DriverWord.LAST_ERRORS] = bits_of(state.last_motion_errors)
+
+
 def _is_broken_link(error: RuntimeError) -> bool:
     return type(error).__name__ not in ("CommandException", "ControlException")
 
@@ -213,6 +223,7 @@ def main() -> NoReturn:
         )  # libfranka has taken one of its own
         found = measure(robot)
         state = robot.read_once()
+        _write_errors(loop, state)
         publish(loop, state, False, _MODES.get(state.robot_mode.name, 0))
     except Refused as error:
         loop.say(error=f"{error}", final=error.final)

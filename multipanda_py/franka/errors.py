@@ -6,6 +6,50 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+ERRORS = (
+    "joint_position_limits_violation",
+    "cartesian_position_limits_violation",
+    "self_collision_avoidance_violation",
+    "joint_velocity_violation",
+    "cartesian_velocity_violation",
+    "force_control_safety_violation",
+    "joint_reflex",
+    "cartesian_reflex",
+    "max_goal_pose_deviation_violation",
+    "max_path_pose_deviation_violation",
+    "cartesian_velocity_profile_safety_violation",
+    "joint_position_motion_generator_start_pose_invalid",
+    "joint_motion_generator_position_limits_violation",
+    "joint_motion_generator_velocity_limits_violation",
+    "joint_motion_generator_velocity_discontinuity",
+    "joint_motion_generator_acceleration_discontinuity",
+    "cartesian_position_motion_generator_start_pose_invalid",
+    "cartesian_motion_generator_elbow_limit_violation",
+    "cartesian_motion_generator_velocity_limits_violation",
+    "cartesian_motion_generator_velocity_discontinuity",
+    "cartesian_motion_generator_acceleration_discontinuity",
+    "cartesian_motion_generator_elbow_sign_inconsistent",
+    "cartesian_motion_generator_start_elbow_invalid",
+    "force_controller_desired_force_tolerance_violation",
+    "start_elbow_sign_inconsistent",
+    "communication_constraints_violation",
+    "power_limit_violation",
+    "cartesian_motion_generator_joint_position_limits_violation",
+    "cartesian_motion_generator_joint_velocity_limits_violation",
+    "cartesian_motion_generator_joint_velocity_discontinuity",
+    "cartesian_motion_generator_joint_acceleration_discontinuity",
+    "cartesian_position_motion_generator_invalid_frame",
+    "controller_torque_discontinuity",
+    "joint_p2p_insufficient_torque_for_planning",
+    "tau_j_range_violation",
+    "instability_detected",
+    "joint_move_in_wrong_direction",
+    "cartesian_spline_motion_generator_violation",
+    "joint_via_motion_generator_planning_joint_limit_violation",
+    "base_acceleration_initialization_timeout",
+    "base_acceleration_invalid_reading",
+)
+"""Names of libfranka's errors; their order numbers the bits of :func:`bits_of`."""
 COMMUNICATION = "communication_constraints_violation"
 
 _HINTS = {
@@ -39,6 +83,21 @@ def names_of(errors: Any) -> tuple[str, ...]:
     if not errors:
         return ()
     return tuple(name for name in dir(errors) if name[0] != "_" and getattr(errors, name) is True)
+
+
+def bits_of(errors: Any) -> int:
+    """Return the errors that are set as bits, in the order of :data:`ERRORS`.
+
+    Args:
+        errors: ``current_errors`` or ``last_motion_errors`` of a libfranka state.
+    """
+    found = names_of(errors)
+    return sum(1 << bit for bit, name in enumerate(ERRORS) if name in found)
+
+
+def names_in(bits: int) -> tuple[str, ...]:
+    """Return the names of the errors whose bits are set; the inverse of :func:`bits_of`."""
+    return tuple(name for bit, name in enumerate(ERRORS) if bits >> bit & 1)
 
 
 def words_of(names: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from multipanda_py.loop.row import ARM_FIELDS
 from multipanda_py.state import Vector
 
 _RENAMED = {"q": "q", "dq": "dq", "tau_J": "tau", "tau": "tau_commanded"}
-_LEFT_OUT = ("sensed_ns", "robot_time")
+_LEFT_OUT = ("sensed_ns", "robot_time", "robot_mode", "robot_errors")
 _PER_JOINT = {field.name for field in ARM_FIELDS if {*field.shape} & {"joints", "sprung"}}
 
 

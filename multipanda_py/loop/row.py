@@ -76,6 +76,11 @@ ARM_FIELDS = (
           "order of the cell file has added"),
     Field("robot_time", (), "s", "clock of the robot at its newest state; 0 of a simulated arm, "
           "whose clock is `time`"),
+    Field("robot_mode", (), "", "operating mode of a real robot, numbered as in libfranka: 0 "
+          "other, 1 idle, 2 move, 3 guiding, 4 reflex, 5 user stop, 6 error recovery; 0 of a "
+          "simulated arm", "i8"),
+    Field("robot_errors", (2,), "", "errors of a real robot, current ones and those that ended "
+          "the previous motion; bit k: the k-th name of `franka.errors.ERRORS`", "i8"),
     Field("actuator_command", (4, "sprung"), "rad, m, Nm", "asked of actuators: mode, or "
           "-1 for what torque laws command; its two commands, NaN for what they are; a push"),
     Field("actuator_mode", ("sprung",), "", "operation mode of each joint, 0 to 6", "i8"),

@@ -191,6 +191,8 @@ class Diagnostics:
 
     def _arm(self, arm: str) -> DiagnosticStatus:
         state = self._cell.state(arm)
+        if state.fault:  # The loop reports a fault before its state: read the reason after it.
+            self.log_events()
         level = DiagnosticStatus.ERROR if state.fault else DiagnosticStatus.OK
         summary = f"latched fault: {state.fault}" if state.fault else f"follows {state.owner}"
         has_hand = self._cell.config.arms[arm].hand

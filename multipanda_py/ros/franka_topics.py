@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What franka_ros2's ``franka_robot_state_broadcaster`` and gripper send, by its names."""
+"""Topics of franka_ros2's ``franka_robot_state_broadcaster`` and gripper, by its names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from multipanda_py.cell import Cell
-from multipanda_py.franka.configure import pose_ee_in_flange
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.loop.row import TRACED_CHANNELS
-from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.ros.franka_robot_state import RobotStateMessage, set_pose
 from multipanda_py.ros.fresh_states import Fresh
 from multipanda_py.ros.state_topic import StateTopic
 from multipanda_py.state import Vector
@@ -29,13 +28,15 @@ _POSE, _JOINT, _TWIST = (1 << TRACED_CHANNELS.index(one) for one in ("pose", "jo
 class FrankaTopics:
     """Topics of every arm with the settings of a Franka. Thread: executor.
 
-    Desired values are those that the law follows; where it follows none, as a joint law knows no
-    desired pose, they are the measured ones, as libfranka has them under torque control.
+    Signs are libfranka's: external wrenches and torques count what the robot exerts on its
+    environment as positive, the opposite of :attr:`.ArmState.tau_ext`. Desired values are those
+    that the controllet follows. Where it follows none, as a joint law knows no desired pose, they
+    are the measured ones, as libfranka has them under torque control.
 
     Args:
-        node: Publishes.
-        cell: The cell.
-        arms: Which of its arms.
+        node: Node that publishes.
+        cell: Cell of the arms.
+        arms: Names of the arms.
     """
 
     def __init__(self, node: Node, cell: Cell, arms: list[str]) -> None:
@@ -54,9 +55,9 @@ class _FrankaArmTopics:
     def __init__(self, node: Node, cell: Cell, arm: str) -> None:
         self._cell, self._arm = cell, arm
         description, base = cell.descriptions[arm], cell.frames.base_of(arm)
-        self._frames = base, description.flange_frame, description.ee_frame
+        self._frames = base, description.ee_frame
         self._names = list(description.joint_names)
-        self._n, self._tool = description.n_joints, pose_ee_in_flange(description)
+        self._n = description.n_joints
 
         def topic(kind: type, name: str, frame: str = base) -> StateTopic:
             return StateTopic(node, kind, f"{arm}/{BROADCASTER}/{name}", frame)
@@ -80,10 +81,12 @@ class _FrankaArmTopics:
             self._measured, self._desired, self._external,
         ]  # fmt: skip
         self._state: StateTopic | None = None
+        self._whole: RobotStateMessage | None = None
         if find_spec("franka_msgs") is not None:
             from franka_msgs.msg import FrankaRobotState
 
             self._state = topic(FrankaRobotState, "robot_state")
+            self._whole = RobotStateMessage(cell, arm, self._state.message)
             self._topics.append(self._state)
 
     def send(
@@ -99,18 +102,18 @@ class _FrankaArmTopics:
             return
         self._fill(record)
         if self._state in wanted:
-            self._fill_state(self._state, row, record, stamp)
+            self._fill_state(row, record, stamp)
         for topic in wanted:
             topic.send(stamp)
 
     def _fill(self, record: NDArray[np.void]) -> None:
         n, targets = self._n, int(record["target_channels"])
         place, turn = record["position_ee_in_base"], record["rotation_ee_in_base"]
-        _set_pose(self._pose.message.pose, place, turn)
+        set_pose(self._pose.message.pose, place, turn)
         desired = record["target_pose"] if targets & _POSE else None
         if desired is not None:
             place, turn = desired[:3], desired[3:].reshape(3, 3)
-        _set_pose(self._last_pose.message.pose, place, turn)
+        set_pose(self._last_pose.message.pose, place, turn)
         twist = record["target_twist"] if targets & _TWIST else np.zeros(6)
         _set_pair(self._twist.message.twist, "linear", "angular", twist)
         in_base, in_stiffness = self._wrenches(record)
@@ -118,19 +121,24 @@ class _FrankaArmTopics:
         _set_pair(self._in_stiffness.message.wrench, "force", "torque", in_stiffness)
         q, dq = record["q"][:n].tolist(), record["dq"][:n].tolist()
         _set_joints(self._measured.message, self._names, q, dq, record["tau_J"][:n].tolist())
-        tau = (record["tau"] + record["tau_gravity"])[:n].tolist()
+        tau = record["tau"][:n].tolist()
         if int(record["interface"]):
             q, dq = record["joint_command"][:2, :n].tolist()
         elif targets & _JOINT:
             q, dq = record["target_joint"][:, :n].tolist()
         _set_joints(self._desired.message, self._names, q, dq, tau)
         nothing = [0.0] * n
-        external = record["tau_ext"][:n].tolist()
+        external = (-record["tau_ext"][:n]).tolist()
         _set_joints(self._external.message, self._names, nothing, nothing, external)
 
     def _wrenches(self, record: NDArray[np.void]) -> tuple[Vector, Vector]:
-        """Return the external wrench at the stiffness frame, along the base's axes and its own."""
-        force, torque = np.split(record["wrench_ext_in_base"], 2)
+        """Return the robot's wrench on its environment at the stiffness frame.
+
+        Returns:
+            The wrench along the axes of the base, then along those of the stiffness frame,
+            (6,) each [N, Nm].
+        """
+        force, torque = np.split(-record["wrench_ext_in_base"], 2)
         turn = record["rotation_ee_in_base"]
         place, own = self._stiffness_frame()
         torque = torque - np.cross(turn @ place, force)
@@ -145,15 +153,12 @@ class _FrankaArmTopics:
         return np.array(settings.stiffness_position), rotation_from_rpy(*settings.stiffness_rpy)
 
     def _fill_state(
-        self,
-        state: StateTopic,
-        row: NDArray[np.void],
-        record: NDArray[np.void],
-        stamp: tuple[int, int],
+        self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
-        """Fill in the whole state: of a fault the mode alone, and NaN for what nobody knows."""
-        message = state.message
-        base, flange, tool = self._frames
+        """Fill in the whole state: what the split topics have, then the rest."""
+        if self._state is None or self._whole is None:
+            return
+        message, (base, tool) = self._state.message, self._frames
         for name, topic in (
             ("measured_joint_state", self._measured), ("desired_joint_state", self._desired),
             ("tau_ext_hat_filtered", self._external), ("o_t_ee", self._pose),
@@ -165,22 +170,7 @@ class _FrankaArmTopics:
             part.header.stamp.sec, part.header.stamp.nanosec = stamp
             part.header.frame_id = tool if name == "k_f_ext_hat_k" else base
             setattr(message, name, part)
-        unknown = np.full(self._n, np.nan)
-        message.ddq_d, message.dtau_j = unknown, unknown
-        message.control_command_success_rate = float("nan")
-        message.f_t_ee.header.frame_id, message.ee_t_k.header.frame_id = flange, tool
-        _set_pose(message.f_t_ee.pose, self._tool[:3, 3], self._tool[:3, :3])
-        place, turn = self._stiffness_frame()
-        _set_pose(message.ee_t_k.pose, place, turn)
-        message.time = float(row["time"])
-        fault = int(record["fault"])
-        message.robot_mode = message.ROBOT_MODE_REFLEX if fault else message.ROBOT_MODE_MOVE
-
-
-def _set_pose(pose: Any, place: Vector, turn: Vector) -> None:
-    pose.position.x, pose.position.y, pose.position.z = place.tolist()
-    q = pose.orientation
-    q.x, q.y, q.z, q.w = quaternion_from_rotation(turn)
+        self._whole.fill(row, record)
 
 
 def _set_pair(body: Any, first: str, second: str, values: Vector) -> None:

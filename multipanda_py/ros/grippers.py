@@ -43,21 +43,22 @@ class GripperServers:
     """``<arm>/gripper/...`` of every arm with a hand. Thread: executor.
 
     Args:
-        node: Offers the interfaces.
-        cell: The cell.
-        targets: Remembers why a goal was refused or aborted: diagnostics say it, as neither a
-            rejection nor the action's result has words.
-        more: Further names of the action, below that of the arm.
+        node: Node that offers the interfaces.
+        cell: Cell of the arms.
+        targets: Keeper of the reason why a goal was refused or aborted: diagnostics show it, as
+            neither a rejection nor the action's result has a text.
+        whole_width: Further names of the action, below that of the arm, with franka_ros2's
+            answers: its goals are half the width, its feedback and result the whole.
 
     Attributes:
         hands: By arm.
     """
 
     def __init__(
-        self, node: GuardedNode, cell: Cell, targets: Targets, more: Sequence[str] = ()
+        self, node: GuardedNode, cell: Cell, targets: Targets, whole_width: Sequence[str] = ()
     ) -> None:
         arms = [name for name, arm in cell.config.arms.items() if arm.hand]
-        self.hands = {arm: Hand(node, cell, arm, targets, (*ACTIONS, *more)) for arm in arms}
+        self.hands = {arm: Hand(node, cell, arm, targets, whole_width) for arm in arms}
         if self.hands:
             every(node, PERIOD, self._tick)
 
@@ -70,7 +71,8 @@ class Hand:
     """``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one hand.
 
     ``gripper_cmd`` is another name of the action. A goal's ``position`` is that of one finger
-    joint, half the width [m], as franka_ros2 and MoveIt have it. With ``max_effort`` above zero
+    joint, half the width [m], as franka_ros2 and MoveIt have it, and so are feedback and result
+    but for the names in ``whole_width``. With ``max_effort`` above zero
     and a width below the present one the hand grasps with that force, within libfranka's default
     tolerance; else it moves. A goal that cannot be executed is rejected, and diagnostics say why;
     so does the log, once for a stream of them.
@@ -85,7 +87,7 @@ class Hand:
         cell: Cell,
         arm: str,
         targets: Targets,
-        actions: Sequence[str],
+        whole_width: Sequence[str],
     ) -> None:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
         self._targets = targets
@@ -103,11 +105,17 @@ class Hand:
         for name, start in commands.items():
             node.serve(Trigger, f"{arm}/gripper/{name}", partial(self._trigger, name, start))
         node.serve(Trigger, f"{arm}/gripper/stop", self.stop)
-        action = GripperAction(
-            GripperCommand, self._begin, self._feedback, self._result, self._refused, self._accept
-        )
-        for name in actions:
-            self.goals.offer(f"{arm}/{name}", action)
+        for names, answered_part in ((ACTIONS, 0.5), (whole_width, 1.0)):
+            action = GripperAction(
+                GripperCommand,
+                self._begin,
+                partial(self._feedback, answered_part),
+                partial(self._result, answered_part),
+                self._refused,
+                self._accept,
+            )
+            for name in names:
+                self.goals.offer(f"{arm}/{name}", action)
 
     def stop(self, request: Any, response: Any) -> Work:
         """Stop the fingers where they are; the work of a service."""
@@ -181,17 +189,19 @@ class Hand:
             return self._gripper.grasp(width, self._speed, command.max_effort)
         return self._gripper.move(width, self._speed)
 
-    def _feedback(self, motion: GripperMotion) -> Any:
+    def _feedback(self, answered_part: float, motion: GripperMotion) -> Any:
         state = self._gripper.state()
-        feedback = GripperCommand.Feedback(position=state.width / 2.0)
+        feedback = GripperCommand.Feedback(position=answered_part * state.width)
         feedback.effort = motion.command.force if state.is_grasped else 0.0
         return feedback
 
-    def _result(self, motion: GripperMotion, result: GripperResult) -> Any:
+    def _result(self, answered_part: float, motion: GripperMotion, result: GripperResult) -> Any:
         command = motion.command
         held = command.action is Action.GRASP and self._gripper.state().is_grasped
         far = abs(result.width - command.width) > _ARRIVED
-        message = GripperCommand.Result(position=result.width / 2.0, reached_goal=result.succeeded)
+        message = GripperCommand.Result(
+            position=answered_part * result.width, reached_goal=result.succeeded
+        )
         message.effort = command.force if held else 0.0
         message.stalled = held or (result.outcome is Outcome.UNSUCCESSFUL and far)
         return message

@@ -118,8 +118,8 @@ class MultimodeController:
         self._tasks = TaskServices(node, cell, targets) if does_tasks(cell) else None
         if self._tasks is not None:
             nodes.append(self._tasks.node)
-        more = GRIPPER_ACTIONS if as_franka else ()
-        self._grippers = GripperServers(node, cell, targets, more)
+        whole_width = GRIPPER_ACTIONS if as_franka else ()
+        self._grippers = GripperServers(node, cell, targets, whole_width)
         if as_franka:
             self._franka = FrankaNames(node, cell, robots, self._recovery, self._grippers)
         self._publishers = StatePublishers(node, cell, clock, plain, as_franka)

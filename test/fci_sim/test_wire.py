@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from multipanda_py.fci_sim import wire
+from multipanda_py.franka.errors import ERRORS, bits_of, names_in
 
 
 def test_sizes():
@@ -16,6 +19,14 @@ def test_sizes():
     assert wire.MOVE.size == 113
     assert wire.GRIPPER_STATE.size == 23
     assert len(wire.ERRORS) == len(set(wire.ERRORS)) == 41
+    assert set(wire.ERRORS) == set(ERRORS), "names that the driver reports"
+
+
+def test_errors_survive_their_bits():
+    errors = SimpleNamespace(**{name: name in ERRORS[::7] for name in ERRORS})
+    assert names_in(bits_of(errors)) == ERRORS[::7]
+    assert bits_of(SimpleNamespace(**dict.fromkeys(ERRORS, True))) == 2**41 - 1
+    assert names_in(0) == ()
 
 
 @pytest.mark.parametrize(

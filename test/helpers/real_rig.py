@@ -36,7 +36,8 @@ class Rig:
         self.space = f"/real_{next(_numbers)}"  # its own: what was killed is remembered for long
         self.address = dict(zip(ARMS, addresses))
         overrides = ["realtime.priority:=0", "realtime.cpu:=-2", "cell.heartbeat_timeout:=5.0",
-                     "controllets.odd.type:=misbehaving"]  # fmt: skip
+                     "controllets.odd.type:=misbehaving", "franka_names:=true",
+                     f"arms.left.franka.lower_force_thresholds:={[10.0] * 6}"]  # fmt: skip
         for arm, address in self.address.items():
             overrides += [f"arms.{arm}.robot_ip:='{address}'", f"arms.{arm}.franka.priority:=0",
                           f"arms.{arm}.franka.answer_budget:={budget}"]  # fmt: skip

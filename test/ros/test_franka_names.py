@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
+from control_msgs.action import GripperCommand
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from goals import Goals
 from rcl_interfaces.srv import GetParameters
@@ -165,6 +166,14 @@ def test_recovery_grasp_move_and_homing(node, actions, client):
     assert (status, result.success) == (GoalStatus.STATUS_SUCCEEDED, True), result.error
     fingers = client.newest(JointState, f"{hand}/joint_states")
     assert fingers.position[0] == pytest.approx(0.015, abs=5e-4)
+    action = Goals(client, GripperCommand, f"{hand}/gripper_action")
+    half_width = GripperCommand.Goal()
+    half_width.command.position = 0.02
+    status, result = action.run(half_width)
+    assert (status, result.reached_goal) == (GoalStatus.STATUS_SUCCEEDED, True)
+    assert result.position == pytest.approx(0.04, abs=1e-3), "franka_ros2 answers the whole width"
+    ours = Goals(client, GripperCommand, f"{ARM}/gripper/gripper_action")
+    assert ours.run(half_width)[1].position == pytest.approx(0.02, abs=5e-4)
     grasp = Goals(client, actions.Grasp, f"{hand}/grasp")
     goal = actions.Grasp.Goal(width=0.02, speed=0.1, force=20.0)
     status, result = grasp.run(goal)

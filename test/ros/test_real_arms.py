@@ -15,6 +15,7 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 import rclpy
@@ -238,6 +239,120 @@ def test_partner_of_a_coupled_law_holds(rig):
     assert rig.status("right").level == DiagnosticStatus.OK
     assert rig.moves("right")
     assert rig.recover().message == "left: arm_stopped cleared: the arm holds"
+
+
+def robot_state(rig):
+    """Return a getter of the newest state of the left arm under franka_ros2's name."""
+    messages = pytest.importorskip("franka_msgs.msg", reason="franka_msgs is not installed")
+    topic = f"{rig.space}/left/franka_robot_state_broadcaster/robot_state"
+    return rig.client.listen(messages.FrankaRobotState, topic)
+
+
+def wrench_of(message):
+    parts = message.wrench.force, message.wrench.torque
+    return np.array([getattr(part, axis) for part in parts for axis in "xyz"])
+
+
+def pose_of(message):
+    """Return a pose as libfranka has it, (4, 4), column by column."""
+    p, q = message.pose.position, message.pose.orientation
+    pose = np.eye(4)
+    mujoco.mju_quat2Mat(rotation := np.zeros(9), np.array([q.w, q.x, q.y, q.z]))
+    pose[:3, :3], pose[:3, 3] = rotation.reshape(3, 3), (p.x, p.y, p.z)
+    return pose.ravel(order="F")
+
+
+def inertia_of(message):
+    i = message.inertia
+    moments = [[i.ixx, i.ixy, i.ixz], [i.ixy, i.iyy, i.iyz], [i.ixz, i.iyz, i.izz]]
+    return np.hstack([i.m, i.com.x, i.com.y, i.com.z, np.ravel(moments, order="F")])
+
+
+def test_external_forces_under_franka_names_had_the_opposite_sign_of_libfranka(rig):
+    """Each field that the node fills in is what the robot tells libfranka."""
+    state = robot_state(rig)
+    load = rig.client.listen(WrenchStamped, f"{rig.space}/left/external_wrench")
+    pushed = [3.0, -2.0, -15.0, 0.5, 0.0, 0.0]
+    rig.admin("left", "push", wrench=pushed)
+
+    def is_still():
+        told = rig.admin("left", "state")
+        found = state() and wrench_of(state().o_f_ext_hat_k)
+        return (
+            found is not None
+            and np.abs(told["dq"]).max() < 1e-3
+            and np.allclose(found, told["O_F_ext_hat_K"], atol=0.2)
+            and abs(found[2] - 15.0) < 1.0
+        )
+
+    rig.until(is_still, "a pushed arm at rest, with the same wrench on both sides")
+    told, found = rig.admin("left", "state"), state()
+    assert np.allclose(wrench_of(load())[:3], pushed[:3], atol=1.0), "the project's own topic"
+    assert np.allclose(wrench_of(found.o_f_ext_hat_k)[:3], [-3.0, 2.0, 15.0], atol=1.0)
+    assert np.allclose(wrench_of(found.k_f_ext_hat_k), told["K_F_ext_hat_K"], atol=0.2)
+    for part, fields in (
+        (found.measured_joint_state, ("q", "dq", "tau_J")),
+        (found.desired_joint_state, (None, None, "tau_J_d")),
+        (found.tau_ext_hat_filtered, (None, None, "tau_ext_hat_filtered")),
+    ):
+        for values, field in zip((part.position, part.velocity, part.effort), fields):
+            if field is not None:
+                assert np.allclose(values, told[field], atol=0.2), field
+    for part, field in (
+        (found.o_t_ee, "O_T_EE"), (found.f_t_ee, "F_T_EE"), (found.ee_t_k, "EE_T_K"),
+    ):  # fmt: skip
+        assert np.allclose(pose_of(part), told[field], atol=2e-3), field
+    flags = found.collision_indicators
+    assert np.array_equal(flags.is_joint_contact, told["joint_contact"])
+    contact = flags.is_cartesian_linear_contact
+    assert [contact.x, contact.y, contact.z] == told["cartesian_contact"][:3] == [0.0, 0.0, 1.0]
+    assert not np.any(flags.is_joint_collision)
+    assert np.allclose(found.elbow.position, told["elbow"], atol=1e-3)
+    assert found.elbow.position[1] == -1.0
+    load = inertia_of(found.inertia_load)
+    assert load[0] == pytest.approx(told["m_load"][0], abs=1e-6)
+    assert inertia_of(found.inertia_ee)[0] > 0.5, "a Franka Hand"
+    assert inertia_of(found.inertia_total)[0] == pytest.approx(
+        load[0] + inertia_of(found.inertia_ee)[0]
+    )
+    assert found.robot_mode == told["robot_mode"][0] + 0 == found.ROBOT_MODE_MOVE
+    for nobody_knows in (
+        found.ddq_d, found.dtau_j, found.measured_joint_motor_state.position,
+        found.control_command_success_rate, found.o_ddp_ee_c.accel.linear.x,
+    ):  # fmt: skip
+        assert np.isnan(nobody_knows).all()
+    assert len(found.measured_joint_motor_state.velocity) == 7
+    rig.admin("left", "push")
+
+
+def test_a_user_stop_was_a_reflex_under_franka_names(rig):
+    state = robot_state(rig)
+
+    def has(mode, *errors, of="current_errors"):
+        found = state()
+        if not found or found.robot_mode != getattr(found, f"ROBOT_MODE_{mode}"):
+            return False
+        part = getattr(found, of)
+        set_ones = {name for name in part.get_fields_and_field_types() if getattr(part, name)}
+        return set_ones == set(errors)
+
+    rig.until(lambda: has("MOVE"), "move")
+    rig.admin("left", "user_stop")
+    rig.until(lambda: has("USER_STOPPED"), "user stop")
+    rig.admin("left", "release")
+    rig.until(lambda: has("IDLE"), "idle")
+    assert rig.recover("left").success
+    rig.until(lambda: has("MOVE"), "move")
+    rig.admin("left", "guiding")
+    rig.until(lambda: has("GUIDING"), "guiding")
+    rig.admin("left", "release")
+    rig.until(lambda: has("IDLE"), "idle")
+    assert rig.recover("left").success
+    rig.admin("left", "reflex", error="cartesian_reflex")
+    rig.until(lambda: has("REFLEX", "cartesian_reflex"), "reflex")
+    assert np.isnan(state().collision_indicators.is_joint_collision).all(), "its axis is unknown"
+    assert rig.recover("left").success
+    rig.until(lambda: has("MOVE", "cartesian_reflex", of="last_motion_errors"), "last error")
 
 
 @pytest.fixture(scope="module")
