@@ -72,6 +72,7 @@ from multipanda_py.ros.settings import (
 from multipanda_py.ros.simulation_services import SimulationServices
 from multipanda_py.ros.stop import Stop
 from multipanda_py.ros.tare import TareServices
+from multipanda_py.ros.target_status import TargetStatus
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.task_services import TaskServices, does_tasks
 from multipanda_py.ros.trajectories import Trajectories
@@ -106,6 +107,7 @@ class MultimodeController:
         clock = NodeClock(node.get_clock())
         targets = Targets(node, cell, clock, max_target_age(node))
         self._world_clock = WorldClock(node, cell, clock) if cell.config.cell.clock_rate else None
+        self._target_status = TargetStatus(node, cell, targets)
         self._diagnostics = Diagnostics(node, cell, targets, clock)
         self._life_signs = LifeSigns(node, cell)
         as_franka, plain = flag(node, FRANKA_NAMES), flag(node, PLAIN_JOINT_NAMES)

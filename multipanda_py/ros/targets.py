@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from functools import partial
 
 from rclpy.node import Node
@@ -24,6 +25,21 @@ MAX_REASON = 1000
 """Longest reason that is kept, in characters; of longer ones their beginning and end."""
 
 
+@dataclass
+class ChannelRecord:
+    """Messages of one channel of one arm or controllet.
+
+    Attributes:
+        received: Number of messages.
+        refused: Number of refused messages.
+        reason: Reason why the newest message was refused; empty if it was taken.
+    """
+
+    received: int = 0
+    refused: int = 0
+    reason: str = ""
+
+
 class Targets:
     """Topics for what the cell's controllets take, per arm and per coupled controllet.
 
@@ -33,6 +49,7 @@ class Targets:
     Attributes:
         received: Messages so far, by arm or controllet.
         last_reason: Why a target was refused last, by arm or controllet, or a goal of a hand.
+        channels: Record of every channel, by arm or controllet and by name.
         held_off: Which streams are not taken at present.
         topics: Arm or controllet, name and message type of every topic, by its full name.
         senders: Nodes that publish a target, by arm or controllet, and name.
@@ -46,6 +63,7 @@ class Targets:
         self._names = {name: arm.joint_names for name, arm in cell.descriptions.items()}
         self.received: Counter[str] = Counter()
         self.last_reason: dict[str, str] = {}
+        self.channels: dict[str, dict[str, ChannelRecord]] = {}
         self.held_off = HeldOff()
         self._warn_at: defaultdict[str, float] = defaultdict(float)
         self._said = SaidOnce()
@@ -74,12 +92,16 @@ class Targets:
         self, who: str, channel: str, topic: str, message: str, kind: type, read: Reader
     ) -> None:
         """Subscribe to bytes: what rclpy cannot read it drops, and nobody would know."""
-        callback = partial(self._receive, who, channel, read)
+        record = self.channels.setdefault(who, {}).setdefault(channel, ChannelRecord())
+        callback = partial(self._receive, who, channel, record, read)
         self.topics[self._node.resolve_topic_name(f"{who}/{topic}")] = who, topic, message
         self._node.create_subscription(kind, f"{who}/{topic}", callback, TARGETS, raw=True)
 
-    def _receive(self, who: str, channel: str, read: Reader, raw: bytes) -> None:
+    def _receive(
+        self, who: str, channel: str, record: ChannelRecord, read: Reader, raw: bytes
+    ) -> None:
         self.received[who] += 1
+        record.received += 1
         try:
             now_ns = self._clock.check()
             value, frame, stamp_ns = read(raw, self._names.get(who, ()))
@@ -89,12 +111,14 @@ class Targets:
                 raise TargetRejected(reason)
         except TargetRejected as error:
             self._cell.rejected[f"{who} target"] += 1  # which the cell does itself
-            self._refuse(who, str(error))
+            self._refuse(who, record, str(error))
             return
         try:
             self._cell.set_channel(who, channel, value, frame=frame)
         except TargetRejected as error:
-            self._refuse(who, str(error))
+            self._refuse(who, record, str(error))
+        else:
+            record.reason = ""
 
     def remember(self, who: str, reason: str) -> str:
         """Keep why a target of an arm or controllet was refused; return it with the name.
@@ -108,9 +132,11 @@ class Targets:
         self.last_reason[who] = text
         return text
 
-    def _refuse(self, who: str, reason: str) -> None:
+    def _refuse(self, who: str, record: ChannelRecord, reason: str) -> None:
         """Remember why; said once, then counted, for a stream would say it for ever."""
         text, now = self.remember(who, reason), time.monotonic()
+        record.refused += 1
+        record.reason = text
         if now >= self._warn_at[who] and (news := self._said.news(text)):
             self._logger.warning(f"target refused: {news}")
             self._warn_at[who] = now + WARN_PERIOD

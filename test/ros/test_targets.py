@@ -9,9 +9,12 @@ import time
 
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
+
+from multipanda_py.ros.qos import KEPT
 
 NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
 
@@ -210,3 +213,26 @@ def test_a_frame_s_name_of_any_length_was_repeated_in_every_diagnosis(cell, clie
     message.header.frame_id = "a" * 60_000
     check_refused(cell, client, "target_pose", message, "is unknown; known: world, left_fr3_link0")
     assert len(left_status(cell, client)["last refusal"]) < 1100
+
+
+def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
+    """``target_status`` answers on the arm's own topic: taken, refused, taken again."""
+    status = client.listen(DiagnosticStatus, "/left/target_status", KEPT)
+    start = pose_now(client)
+    topic, counts = "/left/target_pose", []
+
+    def says(level, text):
+        found = status()
+        if not found or found.level != level or text not in found.message:
+            return False
+        values = {item.key.removeprefix("pose "): item.value for item in found.values}
+        counts.append({key: int(values[key]) for key in ("received", "refused")})
+        return True
+
+    near, far = target_like(start), target_like(start, offset=(0.0, 0.0, 3.0))
+    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "taken"), "taken")
+    client.stream(topic, far, lambda: says(DiagnosticStatus.WARN, "pose refused: "), "refused")
+    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "taken"), "taken again")
+    taken, refused, again = counts
+    assert refused["refused"] > taken["refused"]
+    assert again["received"] > refused["received"] > taken["received"]
