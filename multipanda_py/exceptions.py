@@ -7,7 +7,7 @@ A message says what was refused, what was got, what is allowed, and where:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 MAX_TEXT = 4000
 """Longest message [characters]; what a client sends comes back in messages."""
@@ -97,6 +97,18 @@ class HoldingRejected(MultipandaError, ValueError):
 
 class SwitchRejected(MultipandaError, ValueError):
     """Refuse a switch of controllets; the active set stays as it was."""
+
+
+class RecoveryFailed(MultipandaError, RuntimeError):
+    """Report that arms keep their faults after a recovery was requested.
+
+    Attributes:
+        reasons: Kind and text of the fault that is latched now, by arm.
+    """
+
+    def __init__(self, text: str, reasons: Mapping[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.reasons = dict(reasons or {})
 
 
 class ActuatorRefused(MultipandaError, ValueError):

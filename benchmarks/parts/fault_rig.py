@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.cell import Cell
+from multipanda_py.exceptions import LoopTimeout, RecoveryFailed
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.testing import simple_cell
 
@@ -148,15 +149,12 @@ class Rig:
         """Recover arms, and note how long that took."""
         begin = time.monotonic()
 
-        def held() -> bool:
-            return not any(self.cell.state(arm).fault for arm in arms)
-
         for _ in range(3):  # a robot may have something to say to a new driver first
-            self.cell.recover(arms)
-            with contextlib.suppress(AssertionError):
-                wait(held, "recovery", 3.0)
+            with contextlib.suppress(RecoveryFailed, LoopTimeout):
+                self.cell.recover(arms, timeout=3.0)
                 break
-        wait(held, "recovery", 0.1)
+        else:
+            raise AssertionError(f"{', '.join(arms)} did not recover")
         self.row.recovery_ms = (time.monotonic() - begin) * 1e3
 
 

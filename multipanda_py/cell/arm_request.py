@@ -154,6 +154,9 @@ def wait_or_withdraw(
         connection.wait(is_answered, timeout, what)
     except LoopTimeout as error:
         raise LoopTimeout(f"{error}; {withdraw()}") from None
+    except KeyboardInterrupt:
+        withdraw()
+        raise
     return found[0]
 
 

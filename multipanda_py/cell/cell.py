@@ -30,7 +30,7 @@ from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
 from multipanda_py.cell.places import Place, goals_by_arm
 from multipanda_py.cell.recorder import INLINE_STEPS, Recorder
-from multipanda_py.cell.recovery import Recovery, RecoveryRequest
+from multipanda_py.cell.recovery import RECOVERY_TIMEOUT, PendingRecovery, Recovery
 from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT, RobotSettings
 from multipanda_py.cell.running_world import RunningWorld
 from multipanda_py.cell.simulation import Simulation
@@ -456,17 +456,17 @@ class Cell(Closing):
         """
         return self._switcher.ask_hold(timeout)
 
-    def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Clear latched faults of some arms or all: see :meth:`.Recovery.recover`."""
-        return self._recovery.recover(arms)
+    def recover(
+        self, arms: Sequence[str] | None = None, *, timeout: float = RECOVERY_TIMEOUT
+    ) -> tuple[str, ...]:
+        """Clear faults, and return when the arms hold: see :meth:`.Recovery.recover`."""
+        return self._recovery.recover(arms, timeout=timeout)
 
-    def ask_recovery(self, arms: Sequence[str] | None = None) -> RecoveryRequest:
-        """Do as :meth:`recover`; what is returned can be withdrawn."""
-        return self._recovery.ask(arms)
-
-    def withdraw_recovery(self, request: RecoveryRequest) -> bool:
-        """Give a recovery up; return whether it is certain that it will not happen."""
-        return self._recovery.withdraw(request)
+    def ask_recovery(
+        self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
+    ) -> PendingRecovery:
+        """Request :meth:`recover` and return at once; the ``look`` of the result answers."""
+        return self._recovery.ask(arms, timeout)
 
     # What controllets follow: TargetWriter, ParameterWriter.
 

@@ -3,62 +3,195 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from multipanda_py.cell.arm_request import STILL, given_up
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.patience import seconds
 from multipanda_py.cell.state_reader import StateReader
+from multipanda_py.exceptions import LoopTimeout, RecoveryFailed
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.mailbox import Mailbox
+
+RECOVERY_TIMEOUT = 20.0
+"""Default timeout of a recovery: a real arm may need a new driver [s]."""
 
 
-@dataclass(frozen=True)
-class RecoveryRequest:
-    """A recovery that the loop has been asked for.
+class PendingRecovery:
+    """One recovery, from the request to its answer. Nothing here waits for the loop.
+
+    Args:
+        recovery: Requests of the cell.
+        faults: Kind of the latched fault of every arm that is recovered, by name.
+        number: Number of the request's record, 0 without arms.
+        events: Number of events before the request.
+        timeout: Maximum time until the answer [s].
 
     Attributes:
-        arms: Arms that had a fault.
-        number: Of the record.
+        faults: Kind of the fault that each arm had when its recovery was requested.
     """
 
-    arms: tuple[str, ...]
-    number: int
+    def __init__(
+        self,
+        recovery: Recovery,
+        faults: Mapping[str, str],
+        number: int,
+        events: int,
+        timeout: float,
+    ) -> None:
+        self.faults = dict(faults)
+        self._recovery, self._number, self._events = recovery, number, events
+        self._began, self._timeout = time.monotonic(), timeout
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of the arms that had a fault."""
+        return tuple(self.faults)
+
+    def look(self) -> tuple[str, ...] | None:
+        """Return the names of the recovered arms, or None while there is no answer.
+
+        Raises:
+            RecoveryFailed: If an arm keeps its fault; names it and the reason. The others hold.
+            LoopTimeout: If an arm did not answer in time, or the loop does not run. The request
+                is withdrawn then; the message says whether it may still happen.
+        """
+        recovery = self._recovery
+        left = recovery.faults(self.arms)
+        if not left:
+            return self.arms
+        reasons = recovery.reasons(self._number, self._events)
+        failed = {arm: f"{kind}: {reasons[arm]}" for arm, kind in left.items() if arm in reasons}
+        if len(failed) == len(left):
+            text = "; ".join(f"{arm}: {reason}" for arm, reason in failed.items())
+            hold = [arm for arm in self.arms if arm not in failed]
+            others = f"; {', '.join(hold)}: recovered" if hold else ""
+            raise RecoveryFailed(f"still faulted: {text}{others}", failed)
+        waited = time.monotonic() - self._began
+        silence = recovery.silence_of_loop()
+        if waited > self._timeout or (waited > STILL and silence):
+            open_arms = ", ".join(arm for arm in left if arm not in failed)
+            known = "".join(f"; {arm} is still faulted: {text}" for arm, text in failed.items())
+            raise LoopTimeout(
+                f"no answer to the recovery of {open_arms} within {waited:.1f} s"
+                f"{f' ({silence})' if silence else ''}; {self.withdraw()}{known}"
+            )
+        return None
+
+    def withdraw(self) -> str:
+        """Give the recovery up; return in words whether it may still happen."""
+        return self._recovery.withdraw(self._number)
 
 
 class Recovery:
     """Have the loop clear the faults of arms.
 
     Args:
-        names: Of the cell's arms and instances.
-        connection: To its loop.
-        reader: Of its states.
+        names: Arms and instances of the cell.
+        connection: Connection to its loop.
+        reader: Reader of its states.
     """
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
         self._names, self._connection, self._reader = names, connection, reader
+        self._flags = np.zeros(len(names.arms))
+        self._number = 0
 
-    def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Clear latched faults; the arms hold the posture of now, and nothing else starts.
+    def recover(
+        self, arms: Sequence[str] | None = None, *, timeout: float = RECOVERY_TIMEOUT
+    ) -> tuple[str, ...]:
+        """Clear latched faults and return when the arms hold where they are.
+
+        No controllet starts again by itself. If one of several arms keeps its fault, the others
+        are recovered all the same.
+
+        Args:
+            arms: Names of the arms; None for all.
+            timeout: Maximum time to wait [s].
 
         Returns:
-            Names of the arms that had a fault.
+            Names of the recovered arms; empty if none had a fault.
+
+        Raises:
+            RecoveryFailed: If an arm keeps its fault; names it and the reason.
+            LoopTimeout: If an arm did not answer in time, or the loop does not run.
+            UnknownName: If there is no such arm.
         """
-        return self.ask(arms).arms
+        wait = seconds(timeout, RecoveryFailed)
+        while self._reader.silence_reason() and not self.silence_of_loop():
+            self._connection.pause()  # it may only be late
+        pending = self.ask(arms, wait)
+        try:
+            while (recovered := pending.look()) is None:
+                self._connection.pause()
+        except KeyboardInterrupt:
+            pending.withdraw()
+            raise
+        return recovered
 
-    def ask(self, arms: Sequence[str] | None = None) -> RecoveryRequest:
-        """Do as :meth:`recover`; what is returned can be withdrawn."""
-        chosen = self._names.arms if arms is None else tuple(arms)
-        faulted = tuple(arm for arm in chosen if self._reader.state(arm).fault)
-        number = 0
-        if faulted:
-            flags = np.array([float(arm in faulted) for arm in self._names.arms])
-            number = self._connection.post(self._connection.mailbox.recover, flags)
-        return RecoveryRequest(faulted, number)
+    def ask(
+        self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
+    ) -> PendingRecovery:
+        """Request a recovery and return at once; the ``look`` of the result answers.
 
-    def withdraw(self, request: RecoveryRequest) -> bool:
-        """Give a recovery up; return whether it is certain that it will not happen."""
-        if not request.arms:
-            return True
+        Raises:
+            LoopTimeout: If the loop does not run: the newest faults are not known.
+            UnknownName: If there is no such arm.
+        """
+        wait = seconds(timeout, RecoveryFailed)
+        if silence := self._reader.silence_reason():
+            raise LoopTimeout(f"nothing is recovered: {silence}")
+        faults = self.faults(self._names.arms if arms is None else arms)
+        events = self._connection.mailbox.event_count
+        if not faults:
+            return PendingRecovery(self, faults, 0, events, wait)
+        flags = np.array([float(arm in faults) for arm in self._names.arms])
+        with self._connection.lock:
+            box = self._connection.mailbox
+            if not self._is_answered(box, self._number):  # else this record would replace it
+                np.maximum(flags, self._flags, out=flags)
+            self._flags = flags
+            self._number = self._connection.post(box.recover, flags)
+            return PendingRecovery(self, faults, self._number, events, wait)
+
+    def withdraw(self, number: int) -> str:
+        """Give a request up; return in words whether it may still happen."""
         connection = self._connection
-        return connection.withdraw(connection.mailbox.recover, request.number, "recovery")
+        with connection.lock:
+            if not number or number != self._number:  # a newer record has the same arms
+                return given_up(not number)
+            withdrawn = connection.withdraw(connection.mailbox.recover, number, "recovery")
+            if withdrawn:
+                self._flags[:] = 0.0
+        return given_up(withdrawn)
+
+    def faults(self, arms: Sequence[str]) -> dict[str, str]:
+        """Return the kinds of latched faults, by arm."""
+        found = {arm: self._reader.state(arm).fault for arm in arms}
+        return {arm: fault for arm, fault in found.items() if fault}
+
+    def reasons(self, number: int, events: int) -> dict[str, str]:
+        """Return the newest fault of every arm since a request was received, by arm."""
+        box = self._connection.mailbox
+        if not self._is_answered(box, number):
+            return {}
+        found: dict[str, str] = {}
+        for event in box.events_since(events)[1]:
+            if event.event.is_fault:
+                found[event.arm] = event.text
+            elif event.event is Event.RECOVERED:
+                found.pop(event.arm, None)
+        return found
+
+    def silence_of_loop(self) -> str:
+        """Return why the loop gives no answers; empty if it runs."""
+        if self._connection.silence() < STILL and not self._connection.mailbox.is_paused:
+            return ""
+        return self._reader.silence_reason()
+
+    def _is_answered(self, box: Mailbox, number: int) -> bool:
+        return box.recover.taken >= number

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 
 from multipanda_py.cell.cell import Cell
-from multipanda_py.exceptions import LoopTimeout, MotionFailed
+from multipanda_py.exceptions import LoopTimeout, MotionFailed, RecoveryFailed
 from multipanda_py.loop.events import LoopEvent
 
 RECOVER = "recover"
 """Name of the option of ``reset`` that brings arms back."""
-PATIENCE = 10.0
-"""For arms to come back [s]."""
 
 
 class StoppedArms:
@@ -56,19 +55,8 @@ class StoppedArms:
         Raises:
             LoopError: If the loop has ended.
         """
-        before = {arm: event.time_ns for arm, event in self._said().items()}
-        self._cell.recover([*self._faults()])
-
-        def are_answered() -> bool:
-            said = self._said()
-            return all(
-                arm in said and said[arm].time_ns > before.get(arm, 0) for arm in self._faults()
-            )
-
-        try:
-            self._cell.wait(are_answered, PATIENCE, "the recovery")
-        except LoopTimeout:
-            return
+        with contextlib.suppress(LoopTimeout, RecoveryFailed):
+            self._cell.recover(self._arms)
 
     def _faults(self) -> dict[str, str]:
         faults = {arm: self._cell.state(arm).fault for arm in self._arms}

@@ -100,15 +100,12 @@ class HardwareServices:
 
     def _activate(self, arm: str) -> Work:
         self._cell.wake(arm)
-        if not self._cell.state(arm).fault:
-            return
-        self._cell.ask_recovery([arm])
-        since = time.monotonic()
-        while fault := self._cell.state(arm).fault:
+        pending, since = self._cell.ask_recovery([arm]), time.monotonic()
+        while pending.look() is None:
             if time.monotonic() - since > PATIENCE:
                 raise SwitchRejected(
-                    f"{arm}: its fault, {fault}, is there after {PATIENCE:g} s; a recovery that "
-                    "takes longer goes on"
+                    f"{arm}: its fault, {pending.faults[arm]}, is there after {PATIENCE:g} s; a "
+                    "recovery that takes longer goes on"
                 )
             yield
 

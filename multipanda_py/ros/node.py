@@ -111,7 +111,7 @@ class MultimodeController:
         self._diagnostics = Diagnostics(node, cell, targets, clock)
         self._life_signs = LifeSigns(node, cell)
         as_franka, plain = flag(node, FRANKA_NAMES), flag(node, PLAIN_JOINT_NAMES)
-        self._recovery = RecoveryServices(node, cell, self._diagnostics)
+        self._recovery = RecoveryServices(node, cell)
         self._tare = TareServices(node, cell)
         self._holding = HoldingServices(node, cell)
         if not cell.world.refusal():

@@ -44,6 +44,7 @@ from multipanda_py.ros.follow_up import Awaited, FollowUp
 from multipanda_py.ros.heard_cell import HeardCell
 from multipanda_py.ros.node_hand import NodeHand
 from multipanda_py.ros.node_link import NodeLink
+from multipanda_py.ros.recovery import ANSWERED
 from multipanda_py.ros.sent_targets import SentTargets
 from multipanda_py.ros.service_call import Call
 from multipanda_py.state import ArmSnapshot
@@ -62,8 +63,6 @@ STOP_AGAIN = 0.25
 """After so long without an answer a stop is asked for again [s]."""
 SHOWN = 3
 """So many names of what is missing are said."""
-RECOVERS = 25.0
-"""A real arm may need a new driver [s]."""
 
 
 class NodeCell(Closing):
@@ -317,7 +316,7 @@ class NodeCell(Closing):
         """Clear the fault of one arm."""
         (arm,) = arms or self.arms
         service = f"{self._root}/{arm}/error_recovery"
-        return self._link.call(service, Trigger.Request(), _done, RECOVERS)
+        return self._link.call(service, Trigger.Request(), _done, ANSWERED)
 
     def gripper(self, arm: str) -> NodeHand:
         """Return the hand of an arm that has one."""

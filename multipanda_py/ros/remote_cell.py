@@ -207,7 +207,7 @@ class RosCell:
 
         Raises:
             TopicLost: If the node does not answer.
-            MotionFailed: If a fault stays; says why.
+            RecoveryFailed: If a fault stays; says why.
         """
         chosen = tuple(self.descriptions) if arms is None else tuple(arms)
         self._laws.recover(chosen)

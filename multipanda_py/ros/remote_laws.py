@@ -16,14 +16,15 @@ from multipanda_py.config.node_names import NODE
 from multipanda_py.exceptions import (
     ConfigurationError,
     LoopError,
-    MotionFailed,
     MultipandaError,
+    RecoveryFailed,
     SwitchRejected,
     TargetRejected,
     TopicLost,
     UnknownName,
 )
 from multipanda_py.ros.node_link import NodeLink
+from multipanda_py.ros.recovery import ANSWERED
 from multipanda_py.ros.remote_arm import RemoteArm
 from multipanda_py.ros.remote_targets import RemoteTargets
 
@@ -125,15 +126,21 @@ class RemoteLaws:
     def recover(self, arms: Sequence[str]) -> None:
         """Clear faults of arms, and wait until diagnostics tell of it.
 
+        Args:
+            arms: Names of the arms; each is asked for, also if another one keeps its fault.
+
         Raises:
             TopicLost: If the node does not answer.
-            MotionFailed: If a fault stays; says why.
+            RecoveryFailed: If a fault stays; names the arm and the reason.
         """
+        failed: dict[str, str] = {}
         for arm in arms:
             name = f"{self._root}/{arm}/{RECOVERY}"
-            answer = self._link.ask(name, Trigger.Request(), self._patience)
+            answer = self._link.ask(name, Trigger.Request(), ANSWERED)
             if not answer.success:
-                raise MotionFailed(f"{name}: {answer.message}")
+                failed[arm] = f"{name}: {answer.message}"
+        if failed:
+            raise RecoveryFailed("; ".join(failed.values()), failed)
         self._link.until(
             lambda: not any(self._arms[arm].status.fault for arm in arms), self._patience
         )

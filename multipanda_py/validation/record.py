@@ -152,7 +152,9 @@ class TaskCell:
         """Recover arms that stopped in the run before, if that was asked for.
 
         Raises:
-            LoopError: If it was not, or an arm does not recover.
+            LoopError: If it was not.
+            RecoveryFailed: If an arm keeps its fault.
+            LoopTimeout: If an arm does not answer in time.
         """
         stopped = {name: fault for name in cell.arms if (fault := cell.state(name).fault)}
         if not stopped:
@@ -164,9 +166,6 @@ class TaskCell:
                 "--recover, while somebody watches"
             )
         cell.recover()
-        cell.wait(
-            lambda: not any(cell.state(n).fault for n in stopped), 10.0, f"recovery of {said}"
-        )
 
     def _settle(self, cell: Cell, pace: PassTime) -> list[NDArray[np.void]]:
         """Bring the arms to where the task begins; return the rows of that if it keeps them."""

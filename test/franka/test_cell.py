@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import children, is_running, wait_until
+from processes import children, is_running, recovers, wait_until
 from robots import within_bounds
 
-from multipanda_py.exceptions import LoopError, SwitchRejected
+from multipanda_py.exceptions import LoopError, RecoveryFailed, SwitchRejected
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.pose import Pose
 from multipanda_py.testing import simple_cell
@@ -100,7 +100,7 @@ class Rig:
         return self.cell.state(arm).fault
 
     def recovers(self, arm):
-        self.until(lambda: self.cell.recover([arm]) == () or not self.fault_of(arm), "recovery")
+        self.until(lambda: recovers(self.cell, [arm]), "recovery")
         self.until(lambda: not self.fault_of(arm) and self.moves(arm), "recovery")
         assert self.cell.state(arm).owner == f"{arm}/hold"
 
@@ -203,6 +203,8 @@ def test_fault_on_one_arm_leaves_the_other_alone(rig, name):
     within_bounds(right)
     within_bounds(rig.stats("left"), longest_run=20)  # with which a robot gives up
     if name == "user_stop":
+        with pytest.raises(RecoveryFailed, match="left: arm_stopped: user_stop"):
+            rig.cell.recover(["left"])
         rig.sim.admin(rig.left, "user_stop", pressed=False)
     if name.startswith("dead"):
         rig.sim.admin(rig.left, "heal")

@@ -7,6 +7,7 @@ import uuid
 
 import numpy as np
 import pytest
+from processes import recovers
 
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.pose import Pose
@@ -50,10 +51,7 @@ def test_real_and_simulated_arm_move_as_a_pair(new_address):
             cycles = cell.state("simulated").time
             cell.wait(lambda: cell.rows()[1]["time"][-1] >= cycles, 10.0, "the world goes on")
 
-            def recovered():
-                # In lockstep the robot is silent first, and says what it was only later.
-                return cell.recover(["real"]) == ()
-
-            cell.wait(recovered, 15.0, "recovery")
+            # In lockstep the robot is silent first, and says what it was only later.
+            cell.wait(lambda: recovers(cell, ["real"]), 15.0, "recovery")
             cell.switch(["pair"], strictness="force_auto")
             assert cell.active == ("pair",)

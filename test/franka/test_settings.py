@@ -9,7 +9,7 @@ import uuid
 import numpy as np
 import pinocchio as pin
 import pytest
-from processes import wait_until
+from processes import recovers, wait_until
 from robots import within_bounds
 
 from multipanda_py.exceptions import SettingsRejected
@@ -73,7 +73,7 @@ def shared(needs_pylibfranka):
 def rig(shared):
     """Left holds, right is under a law, and nothing has been counted yet."""
     cell = shared.cell
-    shared.until(lambda: cell.recover() == (), "recovery from the test before")
+    shared.until(lambda: recovers(cell), "recovery from the test before")
     cell.hold()
     cell.switch([f"right/{LAW}"])
     shared.until(lambda: shared.moves("left") and shared.moves("right"), "torque")
@@ -193,7 +193,7 @@ def test_a_robot_in_reflex_takes_settings_and_stays_stopped(rig):
     assert cell.state("left").fault == "arm_stopped"
     assert not rig.moves("left")
     assert rig.told("left")["upper_torque_thresholds"] == [50.0] * 7
-    rig.until(lambda: cell.recover(["left"]) == (), "recovery")
+    rig.until(lambda: recovers(cell, ["left"]), "recovery")
     rig.until(lambda: rig.moves("left"), "torque")
 
 
@@ -209,7 +209,7 @@ def test_a_robot_that_says_nothing_is_waited_for_with_a_beating_heart(rig):
     assert f"right/{LAW}" in cell.active
     assert cell.robot_settings("left").load_mass != 0.3
     rig.sim.admin(rig.ip["left"], "heal")
-    rig.until(lambda: cell.recover(["left"]) == () and rig.moves("left"), "recovery")
+    rig.until(lambda: recovers(cell, ["left"]) and rig.moves("left"), "recovery")
 
 
 def test_a_driver_that_had_gone_was_said_to_have_a_motion_that_does_not_end(rig):
@@ -219,4 +219,4 @@ def test_a_driver_that_had_gone_was_said_to_have_a_motion_that_does_not_end(rig)
     with pytest.raises(SettingsRejected, match=r"left: robot .*its driver has gone before"):
         cell.set_robot_settings("left", load_mass=0.3)
     rig.sim.admin(rig.ip["left"], "heal")
-    rig.until(lambda: cell.recover(["left"]) == () and rig.moves("left"), "recovery")
+    rig.until(lambda: recovers(cell, ["left"]) and rig.moves("left"), "recovery")

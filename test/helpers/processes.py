@@ -6,6 +6,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from multipanda_py.exceptions import LoopTimeout, RecoveryFailed
+
 SHARED_MEMORY = Path("/dev/shm")
 OF_DDS = ("fastdds_", "fastrtps_", "sem.fast")
 """Files of the middleware; the node removes what killed ones left when it starts the next time."""
@@ -63,3 +65,12 @@ def wait_until(condition, timeout=15.0, what=lambda: "condition", turn=poll):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {PATIENCE * timeout:g} s: {what()}")
         turn()
+
+
+def recovers(cell, arms=None):
+    """Return whether arms hold after a recovery: what was wrong may not quite have gone."""
+    try:
+        cell.recover(arms)
+    except (RecoveryFailed, LoopTimeout):
+        return False
+    return True

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 from effort_arm import EffortArm
-from processes import descendants, runs_module, wait_until
+from processes import descendants, recovers, runs_module, wait_until
 
 from multipanda_py.testing import simple_cell
 
@@ -68,12 +68,9 @@ class Rig:
 
     def recover(self):
         """Recover the arm, and again if what was wrong had not quite gone."""
-
-        def is_well():
-            self.cell.recover(["ur"])
-            return not self.fault()
-
-        wait_until(is_well, what=lambda: f"{self.texts()} {self.arm.tell()}")
+        wait_until(
+            lambda: recovers(self.cell, ["ur"]), what=lambda: f"{self.texts()} {self.arm.tell()}"
+        )
 
     def texts(self):
         return [event.text for event in self.cell.events() if event.event.is_fault]

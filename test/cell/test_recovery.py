@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``recover()`` returned at once, with the same value on success and on failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.exceptions import BackendError, LoopTimeout, RecoveryFailed, UnknownName
+from multipanda_py.loop.events import Event
+
+LAWS = {"joint_impedance_controller": {"type": "joint_impedance"}}
+JOINT = "left/joint_impedance_controller"
+PRESSED = "the user stop is pressed; release it"
+
+
+@pytest.fixture
+def cell(make_cell):
+    """Return a cell whose arms have both stopped, as at a reflex."""
+    cell = make_cell(controllets=LAWS)
+    cell.step(3)
+    for index in range(2):
+        cell.loop._recoveries.stopped(index, "as a reflex would", 0)
+    cell.step(1)
+    assert [cell.state(arm).fault for arm in cell.arms] == ["arm_stopped"] * 2
+    return cell
+
+
+@pytest.fixture
+def robots(cell, monkeypatch):
+    """Return what each arm's robot does with a recovery: an error, or cycles until it is ready."""
+    behaviour, backend = {0: 0, 1: 0}, cell.loop.backends[0]
+    recover, cycles = backend.recover, dict[int, int]()
+
+    def begin(arm):
+        cycles[arm] = 0
+        if isinstance(behaviour[arm], str):
+            raise BackendError(behaviour[arm])
+        recover(arm)
+
+    def is_ready(arm):
+        cycles[arm] += 1
+        return cycles[arm] > behaviour[arm]
+
+    monkeypatch.setattr(backend, "recover", begin)
+    monkeypatch.setattr(backend, "is_ready", is_ready)
+    return behaviour
+
+
+def test_the_switch_after_a_recovery_was_refused(cell, robots):
+    robots[0] = 150  # as the automatic recovery of a robot takes
+    assert cell.recover(["left"]) == ("left",)
+    assert cell.state("left").fault == ""
+    assert cell.state("right").fault == "arm_stopped"
+    assert cell.switch([JOINT]).activated == (JOINT,)
+    assert cell.recover(["left"]) == ()
+
+
+def test_a_recovery_that_failed_returned_as_one_that_had_succeeded(cell, robots):
+    robots[0] = PRESSED
+    with pytest.raises(RecoveryFailed, match=PRESSED) as found:
+        cell.recover(["left"])
+    assert list(found.value.reasons) == ["left"]
+    robots[0] = 3
+    assert cell.recover(["left"]) == ("left",)
+
+
+def test_of_two_arms_the_failed_one_is_named_and_the_other_is_recovered(cell, robots):
+    robots.update({0: 40, 1: PRESSED})
+    with pytest.raises(RecoveryFailed) as found:
+        cell.recover()
+    assert list(found.value.reasons) == ["right"]
+    assert PRESSED in found.value.reasons["right"]
+    assert [cell.state(arm).fault for arm in cell.arms] == ["", "arm_stopped"]
+
+
+def test_a_recovery_without_an_answer_times_out_and_says_what_is_known(cell, robots):
+    robots.update({0: 10**9, 1: PRESSED})
+    with pytest.raises(LoopTimeout, match=rf"recovery of left .*pending.*right.*{PRESSED}"):
+        cell.recover(timeout=0.05)
+    with pytest.raises(RecoveryFailed, match="timeout"):
+        cell.recover(timeout=float("nan"))
+
+
+def test_a_request_does_not_wait_and_its_look_answers(cell, robots):
+    robots[0] = 5
+    pending = cell.ask_recovery(["left"])
+    assert pending.arms == ("left",)
+    assert pending.look() is None
+    cell.step(7)
+    assert pending.look() == ("left",)
+    with pytest.raises(UnknownName):
+        cell.ask_recovery(["nobody"])
+
+
+def test_an_older_request_got_lost_when_another_arm_was_asked_for(cell):
+    """One record holds the requests of all arms, and the loop reads the newest."""
+    first, second = cell.ask_recovery(["left"]), cell.ask_recovery(["right"])
+    assert "pending" in first.withdraw()  # the second record carries it
+    cell.step(3)
+    assert (first.look(), second.look()) == (("left",), ("right",))
+
+
+def test_ctrl_c_withdraws_a_recovery_that_the_loop_has_not_received(cell, monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cell._connection, "pause", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            cell.recover(["left"])
+    cell.step(5)
+    assert cell.state("left").fault == "arm_stopped"
+    assert cell.withdrawn["recovery"] == 1
+
+
+def test_an_arm_that_stops_again_at_once_is_not_called_recovered(cell, robots):
+    """Its fault is cleared in one cycle and latched in the next."""
+    pending = cell.ask_recovery(["left"])
+    cell.step(2)
+    cell.loop._recoveries.stopped(0, "the obstacle is still there", 0)
+    cell.step(1)
+    assert Event.RECOVERED in [event.event for event in cell.events()]
+    with pytest.raises(RecoveryFailed, match="obstacle"):
+        pending.look()
