@@ -42,6 +42,13 @@ class ConfigurationError(MultipandaError, ValueError):
         super().__init__("\n".join(faults))
 
 
+class FileRefused(MultipandaError, OSError):
+    """Refuse a file that is no regular file, is too large, or is no text.
+
+    Its arguments are those of OSError: number, reason and path.
+    """
+
+
 class UnknownName(ConfigurationError, LookupError):
     """Refuse a name that does not exist, and list the names that do."""
 

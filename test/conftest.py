@@ -40,7 +40,7 @@ LOOPBACK = {
 os.environ.update(LOOPBACK)
 INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
           "controllets", "dynamics", "features", "grippers", "identification", "loop", "logs",
-          "datasets", "machine", "pairs", "panel",
+          "datasets", "files", "machine", "pairs", "panel",
           "planning", "residual", "residual_training", "robots",
           "shadow",
           "simulation",

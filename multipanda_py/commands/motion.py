@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 import warnings
 from pathlib import Path
@@ -14,6 +15,7 @@ from multipanda_py.channels.trajectory import check_trajectory
 from multipanda_py.config.sections import ArmConfig, GateConfig
 from multipanda_py.control.motion_watch import STATE, MotionState
 from multipanda_py.exceptions import ConfigurationError, LoopError, TargetRejected
+from multipanda_py.files.regular_file import MAX_DESCRIPTION, read_text
 from multipanda_py.identification.fourier import column_names
 from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
@@ -41,7 +43,8 @@ def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
     joints = arm.robot.n_joints
     names = column_names(joints)
     try:
-        with path.open(encoding="utf-8") as file, warnings.catch_warnings():
+        file = io.StringIO(read_text(path, MAX_DESCRIPTION))
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a file without rows
             head = file.readline().strip().split(",")
             points = np.loadtxt(file, delimiter=",", ndmin=2) if head == names else None

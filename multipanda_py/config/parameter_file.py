@@ -22,6 +22,8 @@ from multipanda_py.config.node_names import NODE, NODES, may_reach_node
 from multipanda_py.config.ros_yaml import load, read, ros_faults
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files.regular_file import MAX_TEXT
+from multipanda_py.files.yaml_text import fault_of
 from multipanda_py.settings import declared
 
 PARAMETERS = "ros__parameters"
@@ -93,19 +95,23 @@ def sections(data: object, above: str = "") -> Iterator[tuple[str, Parameters]]:
             yield from sections(value, f"{above}{key}/")
 
 
-def load_file(path: str | Path) -> Any:
+def load_file(path: str | Path, max_size: int = MAX_TEXT) -> Any:
     """Return what a parameter file holds, as ROS 2 reads it.
+
+    Args:
+        path: Path of the file.
+        max_size: Maximum size [bytes].
 
     Raises:
         ConfigurationError: If it cannot be read, or is no parameter file.
     """
-    data = read(path)
-    for name, section in data.items() if isinstance(data, dict) else ():
-        if not _is_node(section) and any(map(_is_node, data.values())):
-            raise ConfigurationError(
-                f"{path}: {name!r:.60} has no '{PARAMETERS}:' below it, and ROS 2 refuses "
-                "the file for it: remove what stands there beside the cell"
-            )
+    data = read(path, max_size)
+    nodes = [_is_node(section) for section in data.values()] if isinstance(data, dict) else []
+    if any(nodes) and not all(nodes):
+        raise ConfigurationError(
+            f"{path}: key {nodes.index(False) + 1} has no '{PARAMETERS}:' below it, and ROS 2 "
+            "refuses the file for it: remove what stands there beside the cell"
+        )
     return data
 
 
@@ -138,9 +144,7 @@ def single(word: str) -> tuple[str, Parameters] | None:
     try:
         value = load(found["value"])
     except yaml.YAMLError as error:
-        raise ConfigurationError(
-            f"-p {word}: not valid YAML: {' '.join(str(error).split())}"
-        ) from None
+        raise ConfigurationError(f"-p {word}: not valid YAML: {fault_of(error)}") from None
     *groups, leaf = found["name"].split(".")
     values: Parameters = {leaf: value}
     for group in reversed(groups):

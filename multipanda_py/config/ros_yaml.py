@@ -16,22 +16,16 @@ from typing import Any
 
 import yaml
 
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files import yaml_text
+from multipanda_py.files.regular_file import MAX_TEXT
 
 _KINDS = {bool: "true or false", int: "integer", float: "number with a point", str: "text"}
 
 
-class RosLoader(yaml.SafeLoader):
-    """Read plain words as ROS 2 does; refuse aliases and keys that appear twice."""
+class RosLoader(yaml_text.SafeLoader):  # type: ignore[misc]
+    """Loader that reads plain words as ROS 2 does, and refuses keys that appear twice."""
 
-    yaml_implicit_resolvers = {}  # noqa: RUF012 - add_implicit_resolver fills this class's own
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Refuse aliases, which ROS 2 does not support."""
-        if self.check_event(yaml.AliasEvent):
-            mark = self.get_mark()
-            raise yaml.composer.ComposerError(None, None, "ROS 2 takes no aliases (*name)", mark)
-        return super().compose_node(parent, index)
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - add_implicit_resolver fills this class's own
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Return a mapping whose keys are text, whatever they look like."""
@@ -39,7 +33,7 @@ class RosLoader(yaml.SafeLoader):
         for key_node, value_node in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
             if key is None or key in mapping:
-                what = "keys must be text" if key is None else f"the key {key!r} appears twice"
+                what = "keys must be text" if key is None else "a key appears twice"
                 raise yaml.constructor.ConstructorError(None, None, what, key_node.start_mark)
             mapping[key] = self.construct_object(value_node, deep=True)
         return mapping
@@ -74,26 +68,24 @@ _resolve("null", r"^(?:~|null|Null|NULL|)$")
 _resolve("bool", r"^(?:[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE"
                  r"|on|On|ON|off|Off|OFF)$")  # fmt: skip
 _resolve("int", r"^[-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)$")
-_resolve("float", r"^[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_resolve("float", r"^[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
                   r"|\.?(?:inf|Inf|INF|nan|NaN|NAN)|infinity)$")  # fmt: skip
 RosLoader.add_constructor("tag:yaml.org,2002:bool", _construct_bool)
 RosLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 RosLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 
-def read(path: str | Path) -> Any:
+def read(path: str | Path, max_size: int = MAX_TEXT) -> Any:
     """Return the data of a YAML file.
+
+    Args:
+        path: Path of a regular file.
+        max_size: Maximum size [bytes].
 
     Raises:
         ConfigurationError: If it cannot be read, or is not valid.
     """
-    try:
-        return load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        words = " ".join(str(error).split())
-        raise ConfigurationError(f"{path}: not valid YAML: {words}") from None
+    return yaml_text.read(path, RosLoader, max_size)
 
 
 def load(text: str) -> Any:
@@ -102,12 +94,7 @@ def load(text: str) -> Any:
     Raises:
         yaml.YAMLError: If it is not valid, has an alias, or a key twice.
     """
-    try:
-        return yaml.load(text, RosLoader)
-    except (ValueError, TypeError, AttributeError) as error:  # of values with a !!tag that lies
-        raise yaml.YAMLError(str(error)) from error
-    except RecursionError as error:
-        raise yaml.YAMLError("nested too deeply") from error
+    return yaml_text.load(text, RosLoader)
 
 
 def ros_faults(data: Any) -> list[str]:

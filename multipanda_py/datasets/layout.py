@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.files.regular_file import MAX_DESCRIPTION, read_text
 from multipanda_py.machine.whole_file import replacing
 
 VERSION = "v3.0"
@@ -108,7 +109,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
         DatasetRefused: If it is not there, cut, or has something else than names.
     """
     try:
-        content = json.loads((folder / name).read_text(encoding="utf-8"))
+        content = json.loads(read_text(folder / name, MAX_DESCRIPTION))
     except OSError as error:
         raise DatasetRefused(
             f"{folder}: not a data set: {name} cannot be read: {error.strerror}"

@@ -24,6 +24,7 @@ from multipanda_py.datasets.layout import (
 from multipanda_py.datasets.statistics import Stats
 from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.extras import needed
+from multipanda_py.files.regular_file import MAX_RECORDING, check_regular
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +170,7 @@ def _table(path: Path) -> Any:
     """
     arrow = needed("pyarrow")
     try:
+        check_regular(path, MAX_RECORDING)
         return needed("pyarrow.parquet").ParquetFile(path).read()
     except (arrow.ArrowException, OSError) as error:
         words = " ".join(str(error).split())

@@ -15,6 +15,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.importing.mesh import find_mesh, read_mesh
 from multipanda_py.importing.shape import Shape
 from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.xml_file import read_xml
 from multipanda_py.state import Vector
 
 KINDS = ("collision", "visual")
@@ -37,7 +38,7 @@ def link_shapes(
     Raises:
         ConfigurationError: If a shape is unknown, a number is missing, or a mesh is not there.
     """
-    root = ElementTree.parse(urdf).getroot()
+    root = read_xml(urdf)
     materials = {str(material.get("name")): material for material in root.findall("material")}
     found: dict[str, dict[str, list[Shape]]] = {}
     for link in root.findall("link"):

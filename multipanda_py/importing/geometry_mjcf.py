@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from multipanda_py.extras import extras_named
+from multipanda_py.files.regular_file import MAX_DESCRIPTION, check_regular
 from multipanda_py.importing.shape import Mesh, Shape
 
 with extras_named():
@@ -35,6 +36,7 @@ def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Sh
     Returns:
         Shapes by body and kind, in the frame of the body's joint.
     """
+    check_regular(mjcf, MAX_DESCRIPTION)
     model = mujoco.MjModel.from_xml_path(str(mjcf))
     found: dict[str, dict[str, list[Shape]]] = {}
     for geom in range(model.ngeom):

@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files.regular_file import check_regular
 from multipanda_py.state import Matrix
 
 Triangles: TypeAlias = NDArray[np.int32]
+MAX_MESH = 1 << 28
+"""Maximum size of a mesh [bytes]."""
 
 
 def find_mesh(name: str, description: Path, packages: Sequence[Path] = ()) -> Path:
@@ -57,8 +60,9 @@ def read_mesh(path: Path, scale: Sequence[float]) -> tuple[Matrix, Triangles]:
         ConfigurationError: If it cannot be read.
     """
     try:
+        check_regular(path, MAX_MESH)
         mesh = coal.MeshLoader(coal.BV_AABB).load(str(path), np.array(scale, dtype=np.float64))
-    except (ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         lines = [line for line in str(error).splitlines() if line]
         raise ConfigurationError(f"{path}: cannot be read as a mesh: {lines[-1]}") from None
     faces = [mesh.tri_indices(i) for i in range(mesh.num_tris)]

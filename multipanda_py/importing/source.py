@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 from xml.etree import ElementTree
 
+from multipanda_py.files.regular_file import MAX_DESCRIPTION, open_regular
 from multipanda_py.importing.geometry import link_shapes
 from multipanda_py.importing.shape import Shape
 from multipanda_py.robots.read_urdf import read_urdf
@@ -20,7 +21,8 @@ Shapes: TypeAlias = Mapping[str, Mapping[str, Sequence[Shape]]]
 def kind_of(source: Path) -> str:
     """Return ``urdf`` or ``mjcf``; what cannot be read is taken for a URDF."""
     try:
-        tag = next(ElementTree.iterparse(source, events=("start",)))[1].tag
+        with open_regular(source, MAX_DESCRIPTION) as file:
+            tag = next(ElementTree.iterparse(file, events=("start",)))[1].tag
     except (OSError, ElementTree.ParseError, StopIteration):
         return "urdf"
     return "mjcf" if tag == "mujoco" else "urdf"

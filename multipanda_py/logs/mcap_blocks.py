@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import LogError, MultipandaError
 from multipanda_py.extras import needed
+from multipanda_py.files.regular_file import open_regular
 
 _MAGIC = b"\x89MCAP0\r\n"
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _ATTACHMENT = 2, 3, 4, 5, 6, 12, 9
@@ -56,7 +57,7 @@ def topics_in(path: Path) -> dict[str, str]:
         LogError: If it is no MCAP file.
     """
     content = McapContent()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for code, _ in _records(file, path, content, stop_at=_CHUNK):
             if code == _CHUNK:
                 break
@@ -72,7 +73,7 @@ def read_blocks(path: Path) -> McapContent:
     """
     content = McapContent()
     topics: dict[int, str] = {}
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for code, data in _records(file, path, content, topics):
             if code != _CHUNK:
                 continue

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import LogError, MissingExtra, UnknownName
 from multipanda_py.extras import needed
+from multipanda_py.files.regular_file import MAX_RECORDING, check_regular
 from multipanda_py.logs.arm_log import JOINT_COLUMNS, ArmLog
 from multipanda_py.logs.log import Log
 from multipanda_py.robots import MODELS
@@ -62,6 +63,7 @@ def table_of(path: Path) -> pd.DataFrame:
     """
     library = needed("pandas")
     try:
+        check_regular(path, MAX_RECORDING)
         if path.suffix.lower() == ".parquet":
             needed("pyarrow")
             return library.read_parquet(path)

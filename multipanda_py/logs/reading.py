@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from multipanda_py.exceptions import LogError, UnknownName
+from multipanda_py.files.regular_file import MAX_RECORDING, check_regular
 from multipanda_py.logs.log import Log, joined_logs
 from multipanda_py.logs.read_bag import BAGS, read_bag
 from multipanda_py.logs.read_mcap import is_ours, read_mcap
@@ -47,6 +48,8 @@ def _read_one(path: Path, robot: str | None) -> Log:
         raise LogError(f"{path}: there is no such file")
     suffix = path.suffix.lower()
     try:
+        if not path.is_dir():
+            check_regular(path, MAX_RECORDING)
         if suffix in TABLES:
             return read_table(path, robot)
         if suffix == ".mcap" and is_ours(path):

@@ -14,6 +14,7 @@ import numpy as np
 
 from multipanda_py import __version__
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files.regular_file import open_regular, read_text
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.pairs.recording import AlignedPair
 from multipanda_py.residual.weights_archive import UNREADABLE
@@ -88,7 +89,7 @@ class Folder:
     def _read(self, name: Name) -> dict[str, Matrix]:
         file = self._files[name]
         try:
-            with np.load(file, allow_pickle=False) as data:
+            with open_regular(file) as opened, np.load(opened, allow_pickle=False) as data:
                 found = {key: data[key] for key in data.files}
             lost = {"twin", "plant", "starts", "said"}.difference(found)
         except (*UNREADABLE, OSError, ValueError):
@@ -119,7 +120,7 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
         if not mark.exists():
             with replacing(mark) as partial:
                 partial.write_text(key, encoding="utf-8")
-        other = mark.read_text(encoding="utf-8") != key
+        other = read_text(mark) != key
     except OSError as error:
         raise ConfigurationError(f"{folder}: cannot be written: {error.strerror}") from None
     if other:

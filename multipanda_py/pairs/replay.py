@@ -14,6 +14,7 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.fingerprint import fingerprint
 from multipanda_py.exceptions import LogError, ValidationRefused
 from multipanda_py.extras import needed
+from multipanda_py.files.regular_file import parts_of
 from multipanda_py.logs import ArmLog, Log
 from multipanda_py.pairs.at_once import LEFT_OUT, at_once, file_of, left_to_do, refuse_none
 from multipanda_py.pairs.data_set import checked_alignment
@@ -134,5 +135,6 @@ def _digest(path: Path) -> str:
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     found = hashlib.sha256()
     for file in files:
-        found.update(file.read_bytes())
+        for part in parts_of(file):
+            found.update(part)
     return found.hexdigest()

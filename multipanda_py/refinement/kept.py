@@ -12,6 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from multipanda_py.exceptions import LogError, ValidationRefused
+from multipanda_py.files.regular_file import (
+    MAX_DESCRIPTION,
+    MAX_RECORDING,
+    open_regular,
+    read_text,
+)
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.state import Matrix
 from multipanda_py.validation import Run
@@ -37,7 +43,7 @@ class Kept:
     def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
         self._folder, self._asked = folder, json.loads(json.dumps(dict(asked)))
         try:
-            there = json.loads((folder / ASKED).read_text(encoding="utf-8"))
+            there = json.loads(read_text(folder / ASKED, MAX_DESCRIPTION))
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
@@ -68,7 +74,8 @@ class Kept:
         path = self._folder / f"{name}.npy"
 
         def load() -> Matrix:
-            table: Matrix = np.load(path, allow_pickle=False)
+            with open_regular(path, MAX_RECORDING) as file:
+                table: Matrix = np.load(file, allow_pickle=False)
             return table
 
         def save(table: Matrix) -> None:
@@ -82,7 +89,7 @@ class Kept:
         path = self._folder / f"{name}.json"
 
         def load() -> Mapping[str, Any]:
-            values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            values: Mapping[str, Any] = json.loads(read_text(path, MAX_DESCRIPTION))
             return values
 
         def save(values: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files.regular_file import open_regular
 
 LARGEST = 1 << 26
 """Of all arrays of a file together [bytes]; those of seven joints are 150 kB."""
@@ -29,15 +30,16 @@ def arrays_in(path: Path) -> dict[str, Any]:
     Raises:
         OSError, ValueError: And others of :data:`UNREADABLE`.
     """
-    with path.open("rb") as file:  # numpy advises to trust what is no npz
+    with open_regular(path, LARGEST) as file:  # numpy advises to trust what is no npz
         if not zipfile.is_zipfile(file):
             raise zipfile.BadZipFile("no npz, or cut")
         with zipfile.ZipFile(file) as archive:
             size = sum(part.file_size for part in archive.infolist())
         if size > LARGEST:
             raise ValueError(f"got {size} bytes, allowed {LARGEST}")
-    with np.load(path, allow_pickle=False) as data:
-        found = {name: data[name] for name in data.files}
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as data:
+            found = {name: data[name] for name in data.files}
     if others := [name for name, part in found.items() if not isinstance(part, np.ndarray)]:
         raise ValueError(f"got {', '.join(others)}, allowed arrays only")
     return found

@@ -14,6 +14,7 @@ import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.extras import needed
+from multipanda_py.files.regular_file import parts_of
 from multipanda_py.residual.normalisation import SIDES, Normalisation, row_labels
 from multipanda_py.state import Matrix
 
@@ -87,7 +88,10 @@ def read_pairs(path: Path) -> PairedMotions:
     """
     parquet = needed("pyarrow.parquet")
     try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        found = hashlib.sha256()
+        for part in parts_of(path):
+            found.update(part)
+        digest = found.hexdigest()
         table = parquet.read_table(path)
         about: dict[str, Any] = json.loads(table.schema.metadata[b"multipanda_pairs"])
     except OSError as error:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files.yaml_text import read_plain
 from multipanda_py.robots.defaults import ROD
 from multipanda_py.robots.look import COLORS
 from multipanda_py.robots.shapes import Capsule, Turned, point_of
@@ -36,11 +36,7 @@ def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
     Raises:
         ConfigurationError: If it is no map, or has a key that nothing reads.
     """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        text = " ".join(str(error).split())
-        raise ConfigurationError(f"{path}: cannot be read: {text}") from None
+    data = read_plain(path)
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: got {data!r:.60}, allowed a map of keys")
     if unknown := [str(key) for key in data if key not in keys]:

@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 
 from multipanda_py import registry
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.xml_file import read_xml
 
 REQUIRED = ("joint", "operation_mode", "pub_eltau", "pub_state", "sub_ext_tau")
 TYPES = {"sea": "sea", "qbmove": "qbmove", "bavs": "bavs", "awas_ii": "awas2"}
@@ -68,10 +69,7 @@ def read_gazebo(path: Path) -> list[GazeboActuator]:
     Raises:
         ConfigurationError: If a tag is unknown, missing or none of what it has to be.
     """
-    try:
-        root = ElementTree.parse(path).getroot()
-    except (OSError, ElementTree.ParseError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    root = read_xml(path)
     joints = [joint.get("name") for joint in root.iterfind("joint")]
     found: list[GazeboActuator] = []
     for plugin in root.iterfind("gazebo/plugin"):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.extras import extras_named
+from multipanda_py.files.regular_file import MAX_DESCRIPTION, check_regular
 from multipanda_py.robots.load import NO_LOAD, Load
 from multipanda_py.robots.tree import SLIDING, Tree, TreeJoint, moved, pose_from
 
@@ -33,8 +34,10 @@ def read_mjcf(path: Path) -> Tree:
         ConfigurationError: If MuJoCo refuses it, as for a mesh that is not there, its gravity is
             not that of the earth, or a body has several joints.
     """
-    if not path.is_file():
-        raise ConfigurationError(f"{path}: cannot be read: no such file")
+    try:
+        check_regular(path, MAX_DESCRIPTION)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:

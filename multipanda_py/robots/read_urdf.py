@@ -14,6 +14,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.load import NO_LOAD, Load
 from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.tree import MOVING, Tree, TreeJoint, moved, pose_from
+from multipanda_py.robots.xml_file import read_xml
 
 Element = ElementTree.Element
 Matrix = NDArray[np.float64]
@@ -28,10 +29,7 @@ def read_urdf(path: Path) -> Tree:
     Raises:
         ConfigurationError: If it is none, or a value in it is not what it has to be.
     """
-    try:
-        root = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    root = read_xml(path)
     if root.tag != "robot":
         raise ConfigurationError(f"{path}: got <{root.tag}>, allowed <robot>, as URDF has it")
     bodies: dict[str, Load] = {}
@@ -105,7 +103,7 @@ def read_boxes(path: Path, links: Collection[str]) -> dict[str, list[tuple[Matri
         ConfigurationError: If one of these links has collision geometry that is no box.
     """
     found: dict[str, list[tuple[Matrix, Matrix]]] = {}
-    for link in ElementTree.parse(path).getroot().findall("link"):
+    for link in read_xml(path).findall("link"):
         name = _name(link, path)
         where = f"{path}: link {name}: collision"
         for collision in link.findall("collision") if name in links else ():

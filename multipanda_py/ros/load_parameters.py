@@ -3,11 +3,15 @@
 
 The spawner and ``ros2 control load_controller`` write both into parameters of the controller
 manager before they ask it to load, as ros2_control reads them there.
+
+A client may name any file that the node can read. Refusals therefore repeat no text of a file,
+neither keys nor values: they go into ``/rosout``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from rclpy.parameter import Parameter
@@ -21,6 +25,7 @@ from multipanda_py.config.parameter_file import (
     single,
 )
 from multipanda_py.exceptions import ConfigurationError, ParameterRejected
+from multipanda_py.files.regular_file import MAX_REMOTE
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameter_requests import set_together
 
@@ -50,12 +55,12 @@ def asked_parameters(
     more, given = _arguments(arguments)
     found: dict[str, Any] = {}
     for path in filter(None, (*files, *more)):
-        parts = list(sections(load_file(path)))
+        parts = list(sections(load_file(path, MAX_REMOTE)))
         meant = [(key, values) for key, values in parts if means(key, node, "")]
         if not meant:
-            named = ", ".join(f"{key!r:.60}" for key, _ in parts) or "no node"
             raise ConfigurationError(
-                f"{path}: got parameters of {named}, allowed {node}: or /**/{node.split('/')[-1]}:"
+                f"{path}: got parameters of {len(parts)} other nodes, allowed {node}: or "
+                f"/**/{node.split('/')[-1]}:"
             )
         for key, values in meant:
             _take(values, key.strip("/") in ("**", "*"), known, found)
@@ -80,10 +85,33 @@ def give_asked(
     """
     files, arguments = (manager.get_parameter(leaf).value for leaf in _leaves(name))
     known = law.get_parameters_by_prefix("")
-    values = asked_parameters(files, arguments, law.get_fully_qualified_name(), [*known])
+    node = law.get_fully_qualified_name()
+    values = asked_parameters(files, arguments, node, [*known])
     if reason := (yield from set_together(law, values)):
-        raise ParameterRejected(reason)
+        own = _own_words(law, values)
+        raise ParameterRejected(f"{node}: {own}" if own else reason)
     return list(values)
+
+
+def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
+    """Return a reason why values are refused that repeats no text of them; empty for numbers."""
+    known = law.get_parameters_by_prefix("")
+    others = law.other_names
+    for name in values:
+        if name not in known and (others is None or not others.has(name)):
+            near = get_close_matches(name, known, cutoff=0.5)
+            meant = f"near: {', '.join(near)}; " if near else ""
+            return f"a parameter does not exist; {meant}known: {', '.join(sorted(known))}"
+    for name, value in values.items():
+        if _has_text(value):
+            allowed = law.describe_parameter(name).additional_constraints if name in known else ""
+            return f"{name}: got a text that is not allowed; allowed {allowed or 'others'}"
+    return ""
+
+
+def _has_text(value: Any) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    return any(isinstance(part, (str, list)) for part in parts)
 
 
 def forget_asked(manager: GuardedNode, name: str) -> None:

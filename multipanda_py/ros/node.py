@@ -68,6 +68,7 @@ from multipanda_py.ros.settings import (
     folders_of,
     max_target_age,
     sections_of_others,
+    unreadable_files,
 )
 from multipanda_py.ros.simulation_services import SimulationServices
 from multipanda_py.ros.stop import Stop
@@ -143,9 +144,10 @@ class MultimodeController:
         """
         for node in self._nodes:
             executor.add_node(node)
-        while life.wants_cell and not (signals.received or self.failure or life.ends):
-            # What callbacks raise ends up in the guard; this is for messages that cannot be read.
-            self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
+        with signals.serving():
+            while life.wants_cell and not (signals.received or self.failure or life.ends):
+                # What callbacks raise ends up in the guard; this is for unreadable messages.
+                self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
         if self._tasks is not None:
             self._guard.call("task_runner", self._tasks.close)
             self._send_answers(executor, self._tasks)
@@ -186,6 +188,10 @@ def main(args: Sequence[str] | None = None) -> int:
     never_wait_for_output()
     released = release_half_made_ports()
     announce_without_types()
+    if faults := unreadable_files(sys.argv if args is None else args):
+        for fault in faults:
+            get_logger(NAME).fatal(fault)
+        return 1
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # of rcl: an option or a parameter file it cannot read
@@ -265,8 +271,9 @@ def _wait(node: GuardedNode, executor: Executor, life: LifeCycle, signals: StopS
     else:
         node.get_logger().info("autostart: false; waiting unconfigured for change_state")
     executor.add_node(node)
-    while not (signals.received or life.wants_cell or life.ends):
-        node.guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
+    with signals.serving():
+        while not (signals.received or life.wants_cell or life.ends):
+            node.guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
 
 
 def _serve(

@@ -8,6 +8,7 @@ import faulthandler
 import gc
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 SPIN_TIMEOUT = 0.2
 """Longest wait for an event before signals are looked at [s]."""
+CALLBACK_PATIENCE = 5.0
+"""Longest time that a callback may take after a signal that asks for the end [s]."""
 
 
 class StopSignals:
@@ -36,6 +39,8 @@ class StopSignals:
     A signal only sets ``received``, so that no callback, no call of the middleware and no
     clean-up is cut in two; the main thread looks at it between two steps of the start. Only
     what is within :meth:`interruptible`, where the start waits for others, is left at once.
+    A callback that never returns keeps the main thread from looking. So a thread of its own
+    hears of the signal too, and ends the process if :meth:`serving` is not left in time.
 
     Attributes:
         received: Name of the first signal, or an empty string.
@@ -45,6 +50,11 @@ class StopSignals:
         self.received = ""
         self._number = 0
         self._interruptible = False
+        self._serving, self._lock = False, threading.Lock()
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        threading.Thread(target=self._hear, args=(read,), name="signals", daemon=True).start()
         take_signals(self._on_signal)
 
     def check(self) -> None:
@@ -62,6 +72,24 @@ class StopSignals:
         finally:
             self._interruptible = False
         self.check()
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[None]:
+        """End the process :data:`CALLBACK_PATIENCE` after a signal that finds it within."""
+        with self._lock:
+            self._serving = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._serving = False
+                ended()
+
+    def _hear(self, pipe: int) -> None:
+        while os.read(pipe, 1):
+            with self._lock:
+                if self._serving:
+                    end_within(CALLBACK_PATIENCE)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._number = self._number or number

@@ -31,7 +31,9 @@ from multipanda_py.config.parameter_file import (
     with_sections,
 )
 from multipanda_py.config.ros_yaml import load
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, FileRefused
+from multipanda_py.files.regular_file import MAX_TEXT, check_regular, read_text
+from multipanda_py.files.yaml_text import fault_of
 
 _OURS = frozenset(CellConfig.model_fields)
 FLAGS = {
@@ -98,11 +100,11 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
     for option, path in itertools.pairwise(args):
         if option == "--params-file":
             try:
-                found.extend(sections(load(Path(path).read_text(encoding="utf-8"))))
-            except (OSError, UnicodeDecodeError):
+                found.extend(sections(load(read_text(path))))
+            except OSError:
                 continue  # ROS 2 has read it: it is gone since, or not meant for us
             except yaml.YAMLError as error:
-                faults.append(f"{path}: not valid YAML: {' '.join(str(error).split())}")
+                faults.append(f"{path}: not valid YAML: {fault_of(error)}")
     if faults:
         raise ConfigurationError(*faults)
     found.extend(_single(args, faults))
@@ -130,6 +132,23 @@ def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Param
         node, values = found or ("", {})
         if node and node not in renamed:
             yield node if may_reach_node(node) else f"/**/{node.lstrip('/')}", values
+
+
+def unreadable_files(args: Sequence[str]) -> list[str]:
+    """Return why parameter files are not for ROS 2 to read: it would wait for a FIFO.
+
+    Those that are not there are left to ROS 2.
+    """
+    faults = []
+    for option, path in itertools.pairwise(args):
+        if option == "--params-file":
+            try:
+                check_regular(path, MAX_TEXT)
+            except FileRefused as error:
+                faults.append(f"{path}: cannot be read: {error.strerror}")
+            except OSError:
+                continue
+    return faults
 
 
 def folders_of(args: Sequence[str]) -> list[Path]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
 
+from multipanda_py.config.ros_yaml import read
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files.regular_file import MAX_REMOTE
 from multipanda_py.tasks import TaskFile
 
-LARGEST = 1_000_000
-"""Largest file that is read: nothing else is served meanwhile [bytes]."""
+_NEEDED = {"name", "law", "subtasks"}
 
 
 def task_of(name: str) -> TaskFile:
@@ -36,15 +37,12 @@ def task_of(name: str) -> TaskFile:
                 f"{known}"
             )
         path = shipped[name]
-    try:
-        if not path.is_file():
-            raise ConfigurationError(f"file: got {name!r:.200}, allowed a file, and it is none")
-        size = path.stat().st_size
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"file: got {name!r:.200}: {error}") from None
-    if size > LARGEST:
-        raise ConfigurationError(f"file: {name:.200} has {size} bytes, allowed {LARGEST} at most")
-    return TaskFile.from_yaml(path)
+    data = read(path, MAX_REMOTE)
+    if not isinstance(data, dict) or not _NEEDED <= data.keys() <= TaskFile.model_fields.keys():
+        raise ConfigurationError(  # of a file that is no task nothing is repeated
+            f"{path}: got no task file, allowed the keys {', '.join(TaskFile.model_fields)}"
+        )
+    return TaskFile.from_content(data, path)
 
 
 def _shipped() -> dict[str, Path]:

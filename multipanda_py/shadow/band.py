@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.exceptions import ConfigurationError, ShadowRefused
+from multipanda_py.files.yaml_text import read_plain
 from multipanda_py.limits import ArmLimits
 from multipanda_py.shadow.arm_shadow import Shadowed
 from multipanda_py.shadow.quantities import QUANTITIES, places, smallest
@@ -85,10 +86,9 @@ class Band:
             ShadowRefused: If it is none, with the place of the first fault.
         """
         try:
-            data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            text = " ".join(str(error).split())
-            raise ShadowRefused(f"{path}: cannot be read as a band: {text}") from error
+            data = read_plain(path)
+        except ConfigurationError as error:
+            raise ShadowRefused(f"cannot be read as a band: {error}") from error
         arms = data.get("arms") if isinstance(data, dict) else None
         if not isinstance(arms, dict) or not arms:
             raise ShadowRefused(

@@ -59,7 +59,11 @@ class TaskFile(Section):
         Raises:
             ConfigurationError: If it cannot be read or is faulty, with every fault.
         """
-        data = read(path)
+        return cls.from_content(read(path), path)
+
+    @classmethod
+    def from_content(cls, data: Any, path: str | Path) -> TaskFile:
+        """Check the content of a task file; see :meth:`from_yaml`."""
         if isinstance(data, Mapping) and isinstance(data.get("cell"), str) and data["cell"]:
             data = {**data, "cell": str(Path(path).parent / data["cell"])}
         return cls.from_dict(data, str(path))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import LogError
+from multipanda_py.files.regular_file import open_regular
 from multipanda_py.logs import ArmLog
 from multipanda_py.logs.arm_log import JOINT_COLUMNS
 from multipanda_py.machine.whole_file import replacing
@@ -58,7 +59,7 @@ def load_run(path: Path) -> Run:
         LogError: If it is none, or cannot be read.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open_regular(path) as opened, np.load(opened, allow_pickle=False) as file:
             arrays = dict(file)
         about = json.loads(str(arrays.pop(_ABOUT)))
         found: dict[str, Any] = {part: _logs(part, about[part], arrays) for part in _LOGS}

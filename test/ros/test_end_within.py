@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+
+import pytest
 
 HUNG = """
 import threading
@@ -23,6 +27,18 @@ import multipanda_py.ros.node as node
 node.end_within = partial(node.end_within, 0.5)
 node.rclpy.try_shutdown = lambda: time.sleep(20.0)
 sys.exit(node.main(["node"]))
+"""
+
+DEAF = """
+import os, sys, time
+import multipanda_py.ros.running as running
+running.CALLBACK_PATIENCE = 0.3
+signals = running.StopSignals()
+with signals.serving():
+    print("ready", flush=True)
+    {callback}
+print(signals.received, flush=True)
+time.sleep(0.6)
 """
 
 
@@ -54,3 +70,34 @@ def test_a_node_that_was_refused_its_cell_hung_for_good_as_it_left_the_network()
     assert "no cell given" in done.stderr, done.stderr
     assert "Timeout (0:00:00.500000)!" in done.stderr
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("callback", "code"),
+    [
+        ("open(sys.argv[1])", 1),
+        ("while True: time.sleep(10.0)", 1),
+        ("while True: pass", 1),
+        ("import ctypes; ctypes.CDLL(None).pause(); ctypes.CDLL(None).sleep(20)", 1),
+        ("while not signals.received: time.sleep(0.01)", 0),
+    ],
+)
+def test_a_node_whose_callback_never_returned_was_not_ended_by_a_signal(tmp_path, callback, code):
+    os.mkfifo(tmp_path / "fifo")
+    words = [sys.executable, "-c", DEAF.format(callback=callback), str(tmp_path / "fifo")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(15.0) == code, process.stderr.read()
+        finally:
+            process.kill()
+
+
+def test_a_parameter_file_that_is_a_fifo_kept_the_start_waiting(tmp_path):
+    path = tmp_path / "cell.yaml"
+    os.mkfifo(path)
+    words = [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args", "--params-file", path]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30.0)
+    assert done.returncode == 1
+    assert f"{path}: cannot be read: is no regular file" in done.stderr

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import os
+
 import parameters_of
 import pytest
 from controller_manager_msgs.srv import ConfigureController, LoadController, UnloadController
+
+from multipanda_py.files.regular_file import MAX_REMOTE
 
 LAW, NODE = "joint_impedance_controller", "/left/joint_impedance_controller"
 MANAGER = "/left/controller_manager"
@@ -66,10 +70,10 @@ def test_a_law_is_loaded_with_a_file_and_with_arguments(unloaded, client, tmp_pa
     [
         (FILE.replace("0.6", "60.0"), "damping_ratio"),
         (FILE.replace("damping_ratio", "damping_ration"), "near: damping_ratio"),
-        (FILE.replace("/left", "/right"), "got parameters of '/right/joint_impedance_controller'"),
+        (FILE.replace("/left", "/right"), "got parameters of 1 other nodes"),
         (FILE.replace("0.6]", "0.6, 0.6]"), "damping_ratio"),
         (FILE.replace(str(GIVEN), "{}"), None),
-        (FILE.replace(":", ""), "no node"),
+        (FILE.replace(":", ""), "got parameters of 0 other nodes"),
         ("{", "not valid YAML"),
         (None, "cannot be read"),
     ],
@@ -88,6 +92,49 @@ def test_a_file_that_cannot_be_meant_refuses_the_load(unloaded, client, tmp_path
         assert said in line
         assert load(client), "without the file"
     assert damping(client) == STANDS
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "large"])
+def test_a_node_stood_for_good_or_was_killed_for_memory_by_a_file_of_a_client(
+    unloaded, client, tmp_path, kind
+):
+    path = tmp_path / kind
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "large":
+        path.write_text("# " + "x" * MAX_REMOTE)
+    else:
+        path = "/dev/zero"
+    assert wants(client, params_file=[str(path)]).successful
+    before = len(unloaded.log)
+    assert not load(client)
+    assert f"{path}: cannot be read" in unloaded.log[before:]
+    assert load(client), "without the file"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN KEY-----\nhunter2: : hunter2\n",
+        "user: hunter2\nhunter2: x\n",
+        "hunter2:\n  ros__parameters:\n    a: hunter2\nhunter2: {}\n",
+        f"/hunter2:\n  ros__parameters:\n    a: hunter2\n{NODE}: hunter2\n",
+        f"{NODE}:\n  ros__parameters:\n    hunter2: 1\n",
+        f"{NODE}:\n  ros__parameters:\n    damping_ratio: hunter2\n",
+        f"{NODE}:\n  ros__parameters:\n    damping_ratio: [1.0, hunter2]\n",
+        f"{NODE}:\n  ros__parameters:\n    damping_ratio: {{hunter2: 1}}\n",
+        f"{NODE}:\n  ros__parameters: [hunter2]\n",
+    ],
+)
+def test_a_private_file_that_a_client_named_went_into_the_log(unloaded, client, tmp_path, text):
+    path = tmp_path / "private"
+    path.write_text(text)
+    assert wants(client, params_file=[str(path)]).successful
+    before = len(unloaded.log)
+    assert not load(client)
+    said = unloaded.log[before:]
+    assert f"refused to load {LAW}" in said
+    assert "hunter2" not in said
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def test_a_refused_task_changes_nothing(soft, tasks, files, client):
     for name, reason in (
         ("no_such_task", "allowed an absolute path, or a task of the package: carry_box, "),
         ("short.yaml", "allowed an absolute path"),
-        (files, "allowed a file"),
+        (files, "Is a directory"),
         (files / "wrong.yaml", "soft"),
         ("polish", "plate"),
     ):
