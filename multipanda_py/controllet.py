@@ -159,6 +159,34 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         Thread: control, every cycle. Allocate little, never block.
         """
 
+    def is_free(self, arm: int) -> bool:
+        """Return whether the tool of an arm has a direction that no spring holds.
+
+        Terms that are kept from the tool must not drive such a direction: nothing brakes it.
+
+        Args:
+            arm: Index of the arm in this controllet.
+
+        Thread: control, every cycle, after the update.
+        """
+        return False
+
+    def free_velocity(self, arm: int, state: ArmState) -> Vector:
+        """Return the joint velocity that belongs to the free motion of a tool, (n,) [rad/s].
+
+        By default all motion of the tool is free. It is called while :meth:`is_free`.
+
+        Args:
+            arm: Index of the arm in this controllet.
+            state: State of the arm.
+
+        Thread: control, every cycle, after the update.
+        """
+        space = state.operational_space()
+        inertia = space.projection_inertia() if space.damping else space.inertia
+        velocity: Vector = space.minv_jt.dot(inertia.dot(state.twist_ee_in_base))
+        return velocity
+
     def pace(self, arm: int, dq: Vector) -> float:
         """Return the share of a reference's joint velocity (n,) [rad/s] that it may have."""
         return min((pacer.pace(arm, dq) for pacer in self.pacers), default=1.0)

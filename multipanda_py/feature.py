@@ -29,6 +29,7 @@ class Feature(Generic[ParamsT]):
         params: Current parameters; replaced as a whole between two cycles.
         needs: Names that the law's target must have, such as ``posture``.
         pacers: Features of the same controllet that bound how fast a reference may move.
+        law: Controllet to which the feature belongs; None outside a loop.
     """
 
     Params: ClassVar[type[Any]] = NoParams
@@ -55,6 +56,7 @@ class Feature(Generic[ParamsT]):
         self.context = context
         self.params = params
         self.pacers: list[Feature[Any]] = []
+        self.law: Controllet[Any, Any] | None = None
         self.on_parameters()
 
     def on_parameters(self) -> None:
@@ -82,6 +84,10 @@ class Feature(Generic[ParamsT]):
         Thread: control.
         """
         self.on_activate(states, target)
+
+    def is_free(self, arm: int) -> bool:
+        """Return whether the tool of an arm has a direction that no spring of the law holds."""
+        return self.law is not None and self.law.is_free(arm)
 
     @property
     def settled(self) -> bool:

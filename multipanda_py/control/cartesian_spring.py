@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from multipanda_py.control.conservative_spring import ConservativeSpring
+from multipanda_py.control.free_motion import FreeMotion, is_soft
 from multipanda_py.control.modal_damping import ModalDamping
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
@@ -12,6 +14,9 @@ from multipanda_py.handover import bounded_error, share_of
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _add, _subtract, _negative = np.add, np.subtract, np.negative
+
+FREEDOM_STEP = 0.01
+"""Share of the correction for free directions that comes or goes in a cycle."""
 
 
 class CartesianSpring:
@@ -27,7 +32,8 @@ class CartesianSpring:
     positive semidefinite and the torque has no step. Damping always belongs to the present K
     and the present inertia. With ``in_tool`` the gains are given along the tool's axes.
     Where the posture does not stand this K (see ModalDamping), the spring is the softer
-    :math:`K'`; ``kept`` says so. Error and rate, K and D lie one after the other, so that one
+    :math:`K'`; ``kept`` says so. Where K leaves a direction free, the wrench is corrected to the
+    gradient of a potential (:class:`.ConservativeSpring`). Error and rate, K and D lie one after the other, so that one
     product gives F.
 
     Args:
@@ -54,6 +60,8 @@ class CartesianSpring:
         self.stiffness, self.kept = self._asked, 1.0
         self._modal, self._stiffest = ModalDamping(damping=damping), 0.0
         self._root = Ramp(np.zeros((6, 6)))
+        self._free_motion, self._was_soft, self._gets_soft = FreeMotion(), False, False
+        self._conservative, self._freedom = ConservativeSpring(), 0.0
         self._ratio, self.ratio = np.ones(6), 1.0
         self._in_tool = False
         self._asked_compliance: Matrix | None = None
@@ -76,9 +84,14 @@ class CartesianSpring:
         matrix = np.diag(stiffness) if stiffness.ndim == 1 else stiffness
         values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        self._was_soft = self.is_free
+        self._gets_soft = is_soft(matrix)
+        if self._gets_soft:
+            self._conservative.set_stiffness(matrix)
         self._root.go(root, cycles)
         if not cycles:
             self._rescale()
+            self._freedom = float(self._gets_soft)
 
     def _rescale(self) -> None:
         root = self._root.value
@@ -99,12 +112,25 @@ class CartesianSpring:
             twist: Target velocity, (6,) [m/s, rad/s]; None is rest.
         """
         self._sense(state, position, rotation, twist)
-        if self.kept == 1.0:
+        if self.kept == 1.0 and not self._freedom:
             wrench = self._way.dot(self._gains, self._wrench)
         else:
             self._pull_and_brake()
             wrench = _add(self.spring, self.damper, self._wrench)
         return self._turn.dot(wrench) if self._in_tool else wrench
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the stiffness leaves a direction free, or does so at one end of a ramp."""
+        return self._gets_soft or (self._was_soft and not self._root.arrived)
+
+    def free_velocity(self, state: ArmState) -> Vector:
+        """Return the joint velocity of the free motion, (n,) [rad/s]; see :class:`.FreeMotion`."""
+        root = self._root.value
+        if self._in_tool:
+            turn = self._axes(state)
+            root = turn.dot(root).dot(turn.T)
+        return self._free_motion.velocity(state, root)
 
     @property
     def most_pull(self) -> float:
@@ -113,7 +139,7 @@ class CartesianSpring:
 
     def spring_in_base(self) -> Vector:
         """Return the wrench of the spring alone along the axes of the base, (6,) [N, Nm]."""
-        pull: Vector = self.stiffness.dot(self.error, self.spring)
+        pull = self._pull()
         return self._turn.dot(pull) if self._in_tool else pull
 
     def damping_along(self, direction: Vector) -> float:
@@ -129,8 +155,15 @@ class CartesianSpring:
         self._pull_and_brake()
 
     def _pull_and_brake(self) -> None:
-        self.stiffness.dot(self.error, self.spring)
+        self._pull()
         self._modal.apply(self._rate, self.damper)
+
+    def _pull(self) -> Vector:
+        """Return the wrench of the spring along the axes of the gains, (6,) [N, Nm]."""
+        pull: Vector = self.stiffness.dot(self.error, self.spring)
+        if self._freedom:
+            self._conservative.correct(pull, self._freedom, self._in_tool)
+        return pull
 
     def _sense(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None
@@ -138,6 +171,9 @@ class CartesianSpring:
         """Update error, rate and gains."""
         if self._root.step():
             self._rescale()
+        if self._gets_soft or self._freedom:
+            step = FREEDOM_STEP if self._gets_soft else -FREEDOM_STEP
+            self._freedom = min(1.0, max(0.0, self._freedom + step))
         modal, rate = self._modal, self._rate
         error = self._pose_error.measure(
             state.position_ee_in_base, state.rotation_ee_in_base, position, rotation
@@ -152,6 +188,8 @@ class CartesianSpring:
             turn[:3, :3] = turn[3:, 3:] = state.rotation_ee_in_base
             error[:], rate[:] = error.dot(turn), rate.dot(turn)
             inertia_inv = turn.T.dot(inertia_inv).dot(turn, self._turned_inertia)
+        if self._freedom:
+            self._conservative.project(error, self._freedom)
         self._pose_error.clip_measured()
         modal.design(inertia_inv)
         self.kept = kept = modal.kept

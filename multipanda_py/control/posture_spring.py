@@ -78,6 +78,17 @@ class PostureSpring:
         self._least = float(max_torque.min())
         self.project = self._projectors.get(projector)
 
+    def matched(self, state: ArmState, free: Vector) -> Vector:
+        """Return the joint motion of a free tool to which the projector is orthogonal, (n,).
+
+        Args:
+            state: The arm.
+            free: Motion of least kinetic energy with the same velocity of the tool, (n,) [rad/s].
+        """
+        if self.project == self._projectors["kinematic"]:
+            free = free - self._projectors["kinematic"](state, free.copy())
+        return free
+
     def torque(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
         """Return the torques, (n,) [Nm]; the array is used again in the next call.
 

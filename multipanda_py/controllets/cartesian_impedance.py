@@ -131,6 +131,14 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         """Return the inverse of an arm's stiffness at a posture, (6, 6)."""
         return self._springs[arm].compliance(state)
 
+    def is_free(self, arm: int) -> bool:
+        """Return whether an arm's stiffness leaves a direction free."""
+        return self._springs[arm].is_free
+
+    def free_velocity(self, arm: int, state: ArmState) -> Vector:
+        """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
+        return self._springs[arm].free_velocity(state)
+
     def on_target(self, channel: str, place: int, target: MovingCartesianTarget) -> None:
         """Take a streamed stiffness over, and count from when a twist came."""
         if channel == "stiffness":

@@ -15,6 +15,8 @@ import pinocchio as pin
 from multipanda_py.channels.object import OBJECT_POSITION
 from multipanda_py.context import Context
 from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
+from multipanda_py.control.conservative_spring import ConservativeSpring
+from multipanda_py.control.free_motion import is_soft
 from multipanda_py.control.held_object import HeldObject
 from multipanda_py.control.modal_damping import (
     BANDWIDTH,
@@ -115,6 +117,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self.held = HeldObject(context)
         sharing = self.held.sharing
         self._error = PoseError(sharing.error)
+        self._conservative, self._object_is_free, self._is_free = (
+            ConservativeSpring(),
+            False,
+            False,
+        )
         # Of the hands, then the object.
         self._dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._turn, self._all_are_due = 0, True
@@ -145,6 +152,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._stiffness[:-6] = np.tile(p.relative_stiffness, len(hands))
         self._stiffness[-6:] = p.stiffness
         of_object.set_root(np.diag(np.sqrt(p.stiffness)), p.damping_ratio)
+        self._object_is_free = is_soft(np.diag(p.stiffness))
+        self._is_free = self._object_is_free or is_soft(np.diag(p.relative_stiffness))
         self._all_are_due, self._judged = True, 0.0
         self._error.set_bounds(p.error_clip)
         self._follow = self.context.period / (p.squeeze_time + self.context.period)
@@ -202,6 +211,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             words = "; ".join(filter(None, (f"squeeze goes on with {squeeze:.1f} N", words)))
         return words
 
+    def is_free(self, arm: int) -> bool:
+        """Return whether the object, or its grasp, has a direction that no spring holds."""
+        return self._is_free
+
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
         """Write the joint torques of every arm."""
         held = self.held
@@ -222,6 +235,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             held.position, held.rotation,
             target.position_object_in_world, target.rotation_object_in_world, sharing.shift,
         )  # fmt: skip
+        if self._object_is_free:
+            self._conservative.project(self._error.value, 0.0)
         self._error.clip_measured()
         _multiply(sharing.ways_off, self._stiffness, sharing.pulls)
         for damper, way, pull, place in self._elastic:
@@ -229,6 +244,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
                 if damper.kept < kept:
                     kept, self.softest = damper.kept, place
                 damper.stiffness.dot(way, pull)
+        if self._object_is_free:
+            self._conservative.correct(sharing.pulls[-6:], 1.0, False)
         if self._strains:
             strain = self._strain.dot(held.rotation.T, self._strain_in_world)
             _add(self._springs, strain.reshape(self._springs.shape), self._springs)

@@ -134,6 +134,14 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
             words.append(handover.words(state.name, share))
         return "; ".join(filter(None, words))
 
+    def is_free(self, arm: int) -> bool:
+        """Return whether an arm's stiffness leaves a direction free."""
+        return self._arms[arm].spring.is_free
+
+    def free_velocity(self, arm: int, state: ArmState) -> Vector:
+        """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
+        return self._arms[arm].spring.free_velocity(state)
+
     def on_target(self, channel: str, place: int, target: ForceTarget) -> None:
         """Take a wrench or a stiffness over."""
         arm = self._arms[place]

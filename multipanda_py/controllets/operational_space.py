@@ -11,11 +11,12 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.bearable_share import BORNE, BearableShare
 from multipanda_py.control.cartesian_gains import CartesianGains
+from multipanda_py.control.free_motion import SLOW_MODE, projected_inertia
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.stoppable_speed import FASTEST, StoppableSpeed
-from multipanda_py.dynamics.task_inertia import TaskInertia
+from multipanda_py.dynamics.task_inertia import TaskInertia, fade
 from multipanda_py.handover import Handover, bounded_error, share_of
 from multipanda_py.parameters import vector
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -136,6 +137,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         np.divide(self._stiffness, np.maximum(self._damping, 1e-9), self._drift)
         for bound in self._bounds:
             bound.set_damping(max(self._damping.tolist()))
+        self._free = 1.0 - self._stiffness * fade(self._stiffness, SLOW_MODE)
+        self._is_free = bool(self._free.any())
         self._slow2 = StoppableSpeed.negligible(max(self._drift.tolist())) ** 2
         self._posture_rate2 = _SLOWER**2 * min(self._stiffness.tolist())
         self._posture_damping = _SLOWER * min(self._damping.tolist())
@@ -163,6 +166,22 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             target.displace(arm, np.dot(turn, error))
             words.append(handover.words(state.name, share_of(reached, handover.wrench_in_base)))
         return "; ".join(filter(None, words))
+
+    def is_free(self, arm: int) -> bool:
+        """Return whether there is an axis without stiffness."""
+        return self._is_free
+
+    def free_velocity(self, arm: int, state: ArmState) -> Vector:
+        """Return the joint velocity of the motion along axes without stiffness, (n,) [rad/s]."""
+        twist, rotation = state.twist_ee_in_base.copy(), state.rotation_ee_in_base
+        if self._in_tool:
+            self._turn(twist, rotation)
+        twist *= self._free
+        if self._in_tool:
+            self._turn(twist, rotation.T)
+        space = state.operational_space()
+        velocity: Vector = space.minv_jt.dot(projected_inertia(space).dot(twist))
+        return velocity
 
     def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
         """Write the joint torques of every arm."""

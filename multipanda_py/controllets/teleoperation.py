@@ -15,6 +15,7 @@ from multipanda_py.control.bounded_pose import BoundedPose
 from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.force_reflection import ForceReflection
+from multipanda_py.control.guided_posture import GuidedPosture
 from multipanda_py.control.lost_modes import LostModes
 from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO
 from multipanda_py.control.motion_mapping import MotionMapping
@@ -190,6 +191,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._speed_brake, self._felt = SpeedBrake(leader), np.zeros(leader)
         self._posture_spring = PostureSpring(context.arms[1].robot)
         self._posture = np.zeros(follower)
+        self._guided = GuidedPosture(follower, context.period)
         self._nothing, self._excess = np.zeros(6), np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
@@ -241,6 +243,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         p = self.params
         self._tare.start(p.tare_time, p.max_tare_force, p.max_tare_torque)
         self._posture[:] = states[1].q
+        self._guided.reset()
 
     def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
         """Write the joint torques of both arms."""
@@ -271,13 +274,29 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             if brake is not None:
                 _add(wrench, brake, wrench)
         tau = _dot(wrench, follower.jacobian, self.tau[1])
-        _add(tau, self._posture_spring.torque(follower, self._posture), tau)
+        _add(tau, self._hold_posture(follower), tau)
         sensed = self._tare.take(follower.wrench_ext_in_base, leader, follower)
         share = self._reflect(leader, sensed if engaged else self._nothing, period)
         report = self.report
         report[0], report[1] = share * self._reflection.force, share * self._reflection.torque
         report[2], report[3], report[4] = reference.distance, reference.angle, engaged
         report[5], report[6], report[7] = self._spring.kept, share, pulled
+
+    def is_free(self, arm: int) -> bool:
+        """Return whether the follower's stiffness leaves a direction free."""
+        return arm != LEADER and self._spring.is_free
+
+    def free_velocity(self, arm: int, state: ArmState) -> Vector:
+        """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
+        return self._spring.free_velocity(state)
+
+    def _hold_posture(self, follower: ArmState) -> Vector:
+        """Return the projected torques of the follower's posture, (n,) [Nm]."""
+        posture, velocity, guided = self._posture, None, self._guided
+        if self._spring.is_free or guided.is_shifted:
+            free = self._spring.free_velocity(follower) if self._spring.is_free else None
+            posture, velocity = guided.step(follower, free, posture, None)
+        return self._posture_spring.torque(follower, posture, velocity)
 
     def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
         """Write what the leader feels to its torques; return the share that is not faded out."""

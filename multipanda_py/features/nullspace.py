@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.guided_posture import GuidedPosture
 from multipanda_py.control.modal_damping import LEAST_RATIO
 from multipanda_py.control.nullspace_projector import PROJECTORS, nothing_left
 from multipanda_py.control.posture_spring import PostureSpring
@@ -61,7 +62,9 @@ class Nullspace(Feature[NullspaceParams]):
         \tau_0 = \mathrm{clamp}(K_n (q_n - q) + 2 Z_n K_n^{1/2} (\dot q_n - \dot q), \pm\tau_{max})
 
     (:class:`.PostureSpring`) with :math:`N` one of :class:`.NullspaceProjector`, the dynamically
-    consistent one by default. A posture may come with its velocity :math:`\dot q_n`, which must
+    consistent one by default. While the law leaves a direction of the tool free
+    (:meth:`.Controllet.is_free`), the posture goes along with the free motion
+    (:class:`.GuidedPosture`), so that the projected spring stays passive. A posture may come with its velocity :math:`\dot q_n`, which must
     be renewed. Sources: Khatib 1987; CRISP section III, equation 7, and its default clamp.
     """
 
@@ -71,6 +74,7 @@ class Nullspace(Feature[NullspaceParams]):
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
         self._springs = [PostureSpring(arm.robot) for arm in context.arms]
+        self._guided = [GuidedPosture(n, context.period) for n in context.joints]
         self._velocities = context.joint_zeros()
         self._left = [0] * context.n_arms
         self._unsaid: list[str] = []
@@ -90,6 +94,8 @@ class Nullspace(Feature[NullspaceParams]):
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Forget velocities of an earlier activation; say anew which arms have no nullspace."""
         self._left = [0] * len(states)
+        for guided in self._guided:
+            guided.reset()
         self._unsaid = list(self._idle_arms)
 
     def on_handover(
@@ -128,9 +134,8 @@ class Nullspace(Feature[NullspaceParams]):
         if self._unsaid:
             self._say()
         for arm, state in enumerate(states):
-            velocity = self._velocity(arm) if self._left[arm] else None
             torque, spring = tau[arm], self._springs[arm]
-            pull = spring.pull(state, target.posture[arm], velocity)
+            pull = self._pull(arm, state, target)
             if spring.project is not None:
                 spring.project(state, pull)
             _add(torque, pull, torque)
@@ -146,11 +151,19 @@ class Nullspace(Feature[NullspaceParams]):
         """Return the posture torques of every arm."""
         if self._unsaid:
             self._say()
-        pulls: list[Vector | None] = []
-        for arm, state in enumerate(states):
-            velocity = self._velocity(arm) if self._left[arm] else None
-            pulls.append(self._springs[arm].pull(state, target.posture[arm], velocity))
-        return pulls
+        return [self._pull(arm, state, target) for arm, state in enumerate(states)]
+
+    def _pull(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
+        """Return the posture torques of an arm before the projection, (n,) [Nm]."""
+        velocity = self._velocity(arm) if self._left[arm] else None
+        posture, guided, spring = target.posture[arm], self._guided[arm], self._springs[arm]
+        law = self.law
+        if law is not None and spring.project is not None and law.is_free(arm):
+            free = spring.matched(state, law.free_velocity(arm, state))
+            posture, velocity = guided.step(state, free, posture, velocity)
+        elif guided.is_shifted:
+            posture, velocity = guided.step(state, None, posture, velocity)
+        return spring.pull(state, posture, velocity)
 
     def _velocity(self, arm: int) -> Vector:
         """Return the velocity of a posture, which counts for one cycle less from now on."""

@@ -67,8 +67,11 @@ class Instance:
         values = spec.decode(spec.encode(spec.initial_values()))
         self._law = spec.law(context, values[0])
         self._law.report = self._report = report
+        features = [make(context, own) for make, own in zip(spec.features.values(), values[2::2])]
+        for feature in features:
+            feature.law = self._law
         self._features = FeatureSet(
-            [feature(context, own) for feature, own in zip(spec.features.values(), values[2::2])],
+            features,
             [switch.enabled for switch in values[1::2]],
             context.period,
         )

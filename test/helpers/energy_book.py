@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Energy of simulated arms and of their springs, from MuJoCo's mass matrix and sites."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+
+class EnergyBook:
+    """Kinetic energy of a scene, and the energy of the spring between a tool and where it was.
+
+    Args:
+        cell: A started cell in lockstep.
+        arm: Name of the arm.
+        site: Name of the site at its tool's point.
+        stiffness: Stiffness of the spring along the axes of ``in_tool``, (6, 6).
+        clip: Largest error per axis, (6,); for diagonal stiffness only.
+        in_tool: Whether the axes are those of the tool, not those of the base.
+    """
+
+    def __init__(self, cell, arm, site, stiffness, clip=None, in_tool=False):
+        self.model, self.data = cell.simulation.model, cell.simulation.data
+        self.shadow = mujoco.MjData(self.model)
+        self.site = self.model.site(site).id
+        self.body = self.model.body(int(self.model.site_bodyid[self.site])).name
+        self.stiffness, self.clip, self.in_tool = np.array(stiffness), clip, in_tool
+        self.kinetic()
+        self.position, self.rotation = self._pose()
+
+    def _pose(self):
+        rotation = self.shadow.site_xmat[self.site].reshape(3, 3).copy()
+        return self.shadow.site_xpos[self.site].copy(), rotation
+
+    def kinetic(self):
+        """Return the kinetic energy of all joints [J]."""
+        self.shadow.qpos[:], self.shadow.qvel[:] = self.data.qpos, self.data.qvel
+        mujoco.mj_forward(self.model, self.shadow)
+        momentum = np.zeros(self.model.nv)
+        mujoco.mj_mulM(self.model, self.shadow, momentum, self.data.qvel)
+        return 0.5 * float(momentum @ self.data.qvel)
+
+    def total(self):
+        """Return the kinetic energy and that of the spring [J]."""
+        kinetic = self.kinetic()
+        position, rotation = self._pose()
+        error = np.r_[self.position - position, rotation_vector(self.rotation @ rotation.T)]
+        if self.in_tool:
+            error = np.r_[rotation.T @ error[:3], rotation.T @ error[3:]]
+        if self.clip is None:
+            return kinetic + 0.5 * error @ self.stiffness @ error
+        size, clipped = np.abs(error), np.minimum(np.abs(error), self.clip)
+        return kinetic + float(np.diag(self.stiffness) @ (size * clipped - 0.5 * clipped**2))
+
+
+def rotation_vector(rotation):
+    """Return the rotation vector of a matrix, (3,) [rad]."""
+    quaternion, vector = np.zeros(4), np.zeros(3)
+    mujoco.mju_mat2Quat(quaternion, rotation.reshape(-1))
+    mujoco.mju_quat2Vel(vector, quaternion, 1.0)
+    return vector
