@@ -33,8 +33,8 @@ class CartesianSpring:
     and the present inertia. With ``in_tool`` the gains are given along the tool's axes.
     Where the posture does not stand this K (see ModalDamping), the spring is the softer
     :math:`K'`; ``kept`` says so. Where K leaves a direction free, the wrench is corrected to the
-    gradient of a potential (:class:`.ConservativeSpring`). Error and rate, K and D lie one after the other, so that one
-    product gives F.
+    gradient of a potential (:class:`.ConservativeSpring`). Error and rate, K and D lie one
+    after the other, so that one product gives F.
 
     Args:
         damper: Where what the damper exerts is written, (6,); an array of its own by default.

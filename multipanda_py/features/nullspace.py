@@ -64,8 +64,9 @@ class Nullspace(Feature[NullspaceParams]):
     (:class:`.PostureSpring`) with :math:`N` one of :class:`.NullspaceProjector`, the dynamically
     consistent one by default. While the law leaves a direction of the tool free
     (:meth:`.Controllet.is_free`), the posture goes along with the free motion
-    (:class:`.GuidedPosture`), so that the projected spring stays passive. A posture may come with its velocity :math:`\dot q_n`, which must
-    be renewed. Sources: Khatib 1987; CRISP section III, equation 7, and its default clamp.
+    (:class:`.GuidedPosture`), so that the projected spring stays passive. A posture may come with
+    its velocity :math:`\dot q_n`, which must be renewed. Sources: Khatib 1987;
+    CRISP section III, equation 7, and its default clamp.
     """
 
     Params = NullspaceParams
