@@ -136,7 +136,9 @@ def read_message(kind: type, raw: bytes) -> Any:
 def joint_name_fault(given: Sequence[str], names: Sequence[str]) -> str:
     """Say how names differ from those of an arm's joints; nothing if only their order does."""
     missing = [name for name in names if name not in given]
-    unknown = [name for name in given if name not in names]
+    unknown = [f"{name:.60}" for name in given if name not in names]
+    if len(unknown) > len(names):
+        unknown = [*unknown[: len(names)], "others"]
     if not missing and not unknown and len(given) == len(names):
         return ""
     what = "some twice"
@@ -157,6 +159,8 @@ def in_full(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
         given: Names, all without one and the same beginning.
         names: Those of the cell.
     """
+    if len(given) > len(names):
+        return given
     found = [
         [f"{prefix}_{one}" for one in given]
         for name in (names if given else ())

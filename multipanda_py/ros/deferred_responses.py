@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
@@ -21,6 +23,8 @@ from rclpy.node import Node
 from multipanda_py.cell import Cell
 from multipanda_py.cell.arm_request import STILL
 from multipanda_py.exceptions import LoopTimeout, shortened
+from multipanda_py.ros.bounded_messages import REQUEST, bounded_action, too_large
+from multipanda_py.ros.message_layout import MessageSize
 from multipanda_py.ros.qos import REQUESTS
 
 if TYPE_CHECKING:
@@ -47,12 +51,16 @@ class DeferredResponses:
     Args:
         note: Takes where an exception came from, and the exception.
         count: Takes the name of a service and what it answers.
+        note_large: Takes the name of a service whose request is too large, and the reason.
     """
 
     def __init__(
-        self, note: Callable[[str, Exception], None], count: Callable[[str, Any], None]
+        self,
+        note: Callable[[str, Exception], None],
+        count: Callable[[str, Any], None],
+        note_large: Callable[[str, str], None],
     ) -> None:
-        self._note, self._count = note, count
+        self._note, self._count, self._note_large = note, count, note_large
         self._open: list[_Open] = []
         self._timer: Any = None
 
@@ -74,8 +82,16 @@ class DeferredResponses:
         """
         begun: dict[int, Work] = {}
 
+        def refuse_large(response: Any, reason: str) -> Work:
+            self._note_large(name, reason)
+            refuse(response, f"request: {reason}")
+            yield from ()
+
         def call(request: Any, response: Any) -> Any:
-            begun[id(response)] = work(request, response)
+            if reason := too_large(request):
+                begun[id(response)] = refuse_large(response, reason)
+            else:
+                begun[id(response)] = work(request, response)
             return response
 
         service = create(call)
@@ -166,7 +182,39 @@ def refuse(response: Any, reason: str) -> Any:
     if hasattr(result, "error_message"):  # in simulation_interfaces
         result.result = result.RESULT_OPERATION_FAILED
         result.error_message = shortened(reason)
+    if isinstance(response, SetParameters.Response):
+        response.results = [SetParametersResult(successful=False, reason=shortened(reason))]
+    elif isinstance(result, SetParametersResult):
+        result.successful, result.reason = False, shortened(reason)
     return response
+
+
+def refuse_goal(result: Any, reason: str) -> Any:
+    """Fill in the result of a goal that is aborted, as far as its type has words for that."""
+    for field in ("error_string", "return_message", "error"):
+        if hasattr(result, field):
+            setattr(result, field, shortened(reason))
+    if hasattr(result, "INVALID_GOAL"):
+        result.error_code = result.INVALID_GOAL
+    return result
+
+
+class TimeSlice:
+    """Share of time of work that gives way to other callbacks.
+
+    Args:
+        length: Longest time without a break [s].
+    """
+
+    def __init__(self, length: float = 10e-3) -> None:
+        self._length = length
+        self._end = time.monotonic() + length
+
+    def rest(self) -> Work:
+        """Yield once if the time is over."""
+        if time.monotonic() > self._end:
+            yield
+            self._end = time.monotonic() + self._length
 
 
 class PlainActionServer(ActionServer):
@@ -176,21 +224,36 @@ class PlainActionServer(ActionServer):
         unsent: Answers that the executor has not sent yet.
     """
 
-    def __init__(self, node: GuardedNode, kind: Any, name: str, **callbacks: Any) -> None:
+    def __init__(
+        self,
+        node: GuardedNode,
+        kind: Any,
+        name: str,
+        limit: MessageSize = REQUEST,
+        **callbacks: Any,
+    ) -> None:
         self._guard, self._name, self._kind = node.guard, name, kind
         self.unsent = 0
         accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
         callbacks["goal_callback"] = lambda goal: (
-            self._guard.call(name, accept, goal) or GoalResponse.REJECT
+            GoalResponse.ACCEPT  # to be aborted with the reason
+            if too_large(goal)
+            else self._guard.call(name, accept, goal) or GoalResponse.REJECT
         )
         callbacks["cancel_callback"] = lambda handle: (
             self._guard.call(name, cancel, handle) or CancelResponse.REJECT
         )
         profiles = {f"{of}_service_qos_profile": REQUESTS for of in ("goal", "result", "cancel")}
         super().__init__(node, kind, name, **callbacks, **profiles)
+        self._action_type = bounded_action(kind, limit)
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
         """Begin a goal that is accepted and in state executing; called by its handle."""
+        if reason := too_large(goal_handle.request):
+            self._guard.note_large(self._name, reason)
+            result = refuse_goal(self._kind.Result(), f"goal: {reason}")
+            self.finish(goal_handle, "abort", result)
+            return
         try:
             self._execute_callback(goal_handle)
         except Exception as error:

@@ -19,8 +19,10 @@ except ImportError:  # before Iron
 from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message
 
 from multipanda_py.exceptions import LoopError, shortened
+from multipanda_py.ros.bounded_messages import MESSAGE, bounded_service, too_large
 from multipanda_py.ros.crisp_names import CrispNames
 from multipanda_py.ros.deferred_responses import DeferredResponses, Work, refuse
 from multipanda_py.ros.mismatches import Mismatch
@@ -61,6 +63,7 @@ class Guard:
         self.taken_twice = ""
         self._logger = get_logger(name)
         self._said: set[tuple[str, str, int]] = set()
+        self._large: set[str] = set()
 
     def note(self, where: str, error: Exception) -> None:
         """Count an exception, and log it with its trace if this is the first from there."""
@@ -85,6 +88,12 @@ class Guard:
             self.refused[PARAMETERS] += not response.result.successful
         elif not getattr(response, "success", getattr(response, "ok", True)):
             self.refused[service.lstrip("/")] += 1
+
+    def note_large(self, where: str, reason: str) -> None:
+        """Log the first request, goal or message of a name that is too large."""
+        if where not in self._large:
+            self._large.add(where)
+            self._logger.warning(f"{where}: refused: {reason}; said once")
 
     def call(self, where: str, callback: Callable[..., Any], *args: Any) -> Any:
         """Return what a callback returns, or None if it raises."""
@@ -126,7 +135,9 @@ class GuardedNode(Node):
         self.same_values: dict[str, tuple[str, ...]] = {}
         self.says_refusals = False
         self.guard = guard or Guard(name)
-        self.answers = answers or DeferredResponses(self.guard.note, self.guard.count)
+        self.answers = answers or DeferredResponses(
+            self.guard.note, self.guard.count, self.guard.note_large
+        )
         super().__init__(name, **options)
         if answers is None:
             self.answers.start(self)
@@ -134,7 +145,7 @@ class GuardedNode(Node):
     def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
         """Offer a service that answers when its work is done; see :class:`DeferredResponses`."""
         create = partial(super().create_service, kind, name, qos_profile=REQUESTS)
-        self.answers.serve(create, name, work)
+        self._bound(self.answers.serve(create, name, work), kind)
 
     def serve_waiting(self) -> None:
         """Take the requests that are there, right after this node has got another executor.
@@ -159,24 +170,30 @@ class GuardedNode(Node):
         options.setdefault("qos_profile", REQUESTS)
         if srv_type in (SetParameters, SetParametersAtomically):
             create = partial(plain, srv_type, srv_name, **options)
-            return self.answers.serve(
-                create,
-                srv_name,
-                lambda asked, answer: set_work(self, asked, answer),
-            )
+            work = partial(set_work, self)
+            return self._bound(self.answers.serve(create, srv_name, work), srv_type)
         if srv_type is GetParameters:
             callback = partial(self._get_parameters, callback)
 
         def answer(request: Any, response: Any) -> Any:
             try:
-                answered = callback(request, response)
+                if reason := too_large(request):
+                    self.guard.note_large(srv_name, reason)
+                    answered = refuse(response, f"request: {reason}")
+                else:
+                    answered = callback(request, response)
             except Exception as error:
                 self.guard.note(srv_name, error)
                 answered = refuse(srv_type.Response(), str(error))
             self.guard.count(srv_name, answered)
             return answered
 
-        return plain(srv_type, srv_name, answer, **options)
+        return self._bound(plain(srv_type, srv_name, answer, **options), srv_type)
+
+    def _bound(self, service: Any, kind: Any) -> Any:
+        """Let executors count the requests of a service before they convert them."""
+        service.srv_type = bounded_service(kind)
+        return service
 
     def _get_parameters(self, plain: Callable[..., Any], request: Any, response: Any) -> Any:
         names = self.other_names
@@ -193,16 +210,25 @@ class GuardedNode(Node):
         qos_profile: Any,
         **options: Any,
     ) -> Any:
-        """Subscribe; a message whose callback raises is left out."""
+        """Subscribe; a message whose callback raises, or that is too large, is left out."""
+        is_raw, max_size = options.pop("raw", False), options.pop("max_size", MESSAGE)
 
-        def take(message: Any) -> None:
-            self.guard.call(topic, callback, message)
+        def read(message: bytes) -> None:
+            callback(message if is_raw else deserialize_message(message, msg_type))
+
+        def take(message: bytes) -> None:
+            if len(message) > max_size:
+                reason = f"got a message of {len(message)} bytes, allowed {max_size}"
+                self.guard.note_large(topic, reason)
+                self.guard.refused[topic.lstrip("/")] += 1
+            else:
+                self.guard.call(topic, read, message)
 
         events = SubscriptionEventCallbacks(
             incompatible_qos=partial(self._mismatched, topic, qos_profile, False)
         )
         options.setdefault("event_callbacks", events)
-        return super().create_subscription(msg_type, topic, take, qos_profile, **options)
+        return super().create_subscription(msg_type, topic, take, qos_profile, raw=True, **options)
 
     def create_publisher(self, msg_type: Any, topic: str, qos_profile: Any, **options: Any) -> Any:
         """Publish; who asks for what is not offered is noted."""

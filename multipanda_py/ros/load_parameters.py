@@ -27,7 +27,7 @@ from multipanda_py.config.parameter_file import (
 from multipanda_py.exceptions import ConfigurationError, ParameterRejected
 from multipanda_py.files.regular_file import MAX_REMOTE
 from multipanda_py.ros.guard import GuardedNode
-from multipanda_py.ros.parameter_requests import set_together
+from multipanda_py.ros.parameter_requests import MAX_NAME, set_together
 
 PARAMS_FILE, NODE_ARGUMENTS = "params_file", "node_options_args"
 """Behind the name of a law: what the controller manager's parameters are called."""
@@ -99,7 +99,7 @@ def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
     others = law.other_names
     for name in values:
         if name not in known and (others is None or not others.has(name)):
-            near = get_close_matches(name, known, cutoff=0.5)
+            near = get_close_matches(name[:MAX_NAME], known, cutoff=0.5)
             meant = f"near: {', '.join(near)}; " if near else ""
             return f"a parameter does not exist; {meant}known: {', '.join(sorted(known))}"
     for name, value in values.items():

@@ -20,6 +20,7 @@ from rclpy.parameter import Parameter
 
 from multipanda_py.exceptions import ParameterRejected, SettingsRejected, shortened
 from multipanda_py.ros.crisp_names import CrispNames
+from multipanda_py.ros.deferred_responses import TimeSlice
 
 if TYPE_CHECKING:
     from multipanda_py.ros.guard import GuardedNode
@@ -31,6 +32,12 @@ WIDER = {
     Parameter.Type.INTEGER_ARRAY: Parameter.Type.DOUBLE_ARRAY,
 }
 """Whole numbers are taken for numbers: ``ros2 param set`` sends 400 as an integer."""
+MAX_REASONS = 10
+"""Number of refusals of one request that are given and logged in full."""
+MAX_LATER_REASON = 200
+"""Maximum length of the others [characters]."""
+MAX_NAME = 200
+"""Maximum length of a name for which similar ones are looked up [characters]."""
 _ASKED = "not asked for yet"
 _LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
 
@@ -85,15 +92,24 @@ def set_work(node: GuardedNode, request: Any, response: Any) -> Generator[None, 
         response: Of the same.
     """
     if isinstance(request, SetParameters.Request):
+        refused, part = 0, TimeSlice()
         for message in request.parameters:
-            response.results.append((yield from _set(node, [message])))
+            result = yield from _set(node, [message])
+            refused += not result.successful
+            if refused > MAX_REASONS:
+                result.reason = result.reason[:MAX_LATER_REASON]
+            response.results.append(result)
+            yield from part.rest()
         results = response.results
     else:
         response.result = yield from _set(node, request.parameters)
         results = [response.result]
-    for result in results if node.says_refusals else ():
-        if not result.successful:
-            node.get_logger().warning(f"parameter refused: {result.reason}")
+    if node.says_refusals:
+        reasons = [result.reason for result in results if not result.successful]
+        for reason in reasons[:MAX_REASONS]:
+            node.get_logger().warning(f"parameter refused: {reason}")
+        if len(reasons) > MAX_REASONS:
+            node.get_logger().warning(f"{len(reasons) - MAX_REASONS} more parameters refused")
 
 
 def set_together(node: GuardedNode, values: Mapping[str, Any]) -> Change:
@@ -142,7 +158,7 @@ def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[A
 def _unknown(node: Node, name: str) -> str:
     """Say that a node has no such parameter, and which are meant perhaps."""
     known = sorted(node.get_parameters_by_prefix(""))
-    near = get_close_matches(name, known, cutoff=0.5)
+    near = get_close_matches(name, known, cutoff=0.5) if len(name) <= MAX_NAME else []
     meant = f"near: {', '.join(near)}; " if near else ""
     return shortened(
         f"{node.get_fully_qualified_name()}: parameter {name!r} does not exist; {meant}"

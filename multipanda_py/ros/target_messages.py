@@ -89,6 +89,9 @@ READERS: dict[str, tuple[type, Reader]] = {
 }
 """Message types by name: their class, and how they are read."""
 
+PLAIN_KINDS = frozenset(kind for kind, _ in READERS.values())
+"""Classes of messages that channels without a reader of their own take."""
+
 
 def of_one_joint(joint: str) -> tuple[type, Reader]:
     """Return the class of messages that are a number for one joint, and how they are read."""

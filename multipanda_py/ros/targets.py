@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
 
-from rclpy.node import Node
-
 from multipanda_py.cell import Cell
 from multipanda_py.channel import Channel
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.ros.bounded_messages import MESSAGE, TARGET
 from multipanda_py.ros.clock import NodeClock
+from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.held_off import HeldOff
 from multipanda_py.ros.qos import TARGETS
 from multipanda_py.ros.said_once import SaidOnce
-from multipanda_py.ros.target_messages import NUMBER, Reader, of_one_joint, reader_of
+from multipanda_py.ros.target_messages import NUMBER, PLAIN_KINDS, Reader, of_one_joint, reader_of
 
 WARN_PERIOD = 1.0
 """Shortest time between two warnings about the same arm or controllet [s]."""
@@ -57,7 +58,7 @@ class Targets:
     Thread: executor.
     """
 
-    def __init__(self, node: Node, cell: Cell, clock: NodeClock, max_age: float) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, clock: NodeClock, max_age: float) -> None:
         self._node, self._cell, self._max_age = node, cell, max_age
         self._clock, self._logger = clock, node.get_logger()
         self._names = {name: arm.joint_names for name, arm in cell.descriptions.items()}
@@ -93,17 +94,22 @@ class Targets:
     ) -> None:
         """Subscribe to bytes: what rclpy cannot read it drops, and nobody would know."""
         record = self.channels.setdefault(who, {}).setdefault(channel, ChannelRecord())
-        callback = partial(self._receive, who, channel, record, read)
+        limit = TARGET if kind in PLAIN_KINDS else MESSAGE
+        callback = partial(self._receive, who, channel, record, read, limit)
         self.topics[self._node.resolve_topic_name(f"{who}/{topic}")] = who, topic, message
-        self._node.create_subscription(kind, f"{who}/{topic}", callback, TARGETS, raw=True)
+        self._node.create_subscription(
+            kind, f"{who}/{topic}", callback, TARGETS, raw=True, max_size=sys.maxsize
+        )
 
     def _receive(
-        self, who: str, channel: str, record: ChannelRecord, read: Reader, raw: bytes
+        self, who: str, channel: str, record: ChannelRecord, read: Reader, limit: int, raw: bytes
     ) -> None:
         self.received[who] += 1
         record.received += 1
         try:
             now_ns = self._clock.check()
+            if len(raw) > limit:
+                raise TargetRejected(f"message: got {len(raw)} bytes, allowed {limit}")
             value, frame, stamp_ns = read(raw, self._names.get(who, ()))
             if stamp_ns is not None:
                 self._clock.check_age(now_ns, stamp_ns, self._max_age)

@@ -30,6 +30,7 @@ from multipanda_py.control.motion_watch import (
 from multipanda_py.exceptions import MultipandaError, ReportMissing, TargetRejected
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.report import Reports
+from multipanda_py.ros import bounded_messages
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.deferred_responses import PlainActionServer
 from multipanda_py.ros.guard import GuardedNode
@@ -151,6 +152,7 @@ class _Follower:
             node,
             FollowJointTrajectory,
             f"{spec.name}/follow_joint_trajectory",
+            limit=bounded_messages.TRAJECTORY,
             execute_callback=self._begin,
             goal_callback=lambda _: GoalResponse.ACCEPT,
             cancel_callback=self._cancel,

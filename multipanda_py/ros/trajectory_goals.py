@@ -25,6 +25,10 @@ THIN_TOLERANCE = 5e-3
 joint that slides]."""
 
 
+MAX_POINTS = 5000
+"""Maximum number of points of a goal, of which some are left out."""
+
+
 class GoalRefused(TargetRejected):
     """A goal that cannot be followed.
 
@@ -107,7 +111,7 @@ def read_goal(
         GoalRefused: With the code and the reason.
     """
     trajectory = goal.trajectory
-    _refuse_extras(goal)
+    _refuse_extras(goal, names)
     order = _order(list(trajectory.joint_names), names)
     points = trajectory.points
     if not points:
@@ -162,8 +166,17 @@ def read_goal(
     )
 
 
-def _refuse_extras(goal: Any) -> None:
-    """Refuse what would otherwise be left out without a word."""
+def _refuse_extras(goal: Any, names: Sequence[str]) -> None:
+    """Refuse what would otherwise be left out without a word, and what is too much."""
+    for field, size, allowed in (
+        ("trajectory.points", len(goal.trajectory.points), MAX_POINTS),
+        ("path_tolerance", len(goal.path_tolerance), len(names)),
+        ("goal_tolerance", len(goal.goal_tolerance), len(names)),
+    ):
+        if size > allowed:
+            raise GoalRefused(
+                Result.INVALID_GOAL, f"{field}: got {size}, allowed {allowed} at most"
+            )
     if goal.multi_dof_trajectory.points or goal.component_path_tolerance:
         raise GoalRefused(
             Result.INVALID_GOAL, "multi_dof_trajectory: these joints have one degree of freedom"
