@@ -13,6 +13,7 @@ import viser
 
 from multipanda_py.config.describe import bases_in_world
 from multipanda_py.machine.closing import Closing
+from multipanda_py.panel.access_token import AccessToken, demanded
 from multipanda_py.panel.arm_tab import ArmTab
 from multipanda_py.panel.desk import Desk
 from multipanda_py.panel.due import Due
@@ -43,7 +44,7 @@ class CellPanel(Closing):
 
     Args:
         cell: A started cell, or a node's.
-        host: Address to listen at; only this machine by default, as there are no passwords.
+        host: Address to listen at; only this machine by default.
         port: To listen at; the next one that is free is taken. 0 for any.
         clock: Returns the time that ages are measured by [s].
         torque: What the states' ``tau`` is, in words.
@@ -65,9 +66,11 @@ class CellPanel(Closing):
     ) -> None:
         self._cell, self._clock, self._host = cell, clock, host
         self._is_closed = False
-        self._server = viser.ViserServer(
-            host=host, port=port, label=cell.config.cell.name, verbose=False
-        )
+        self._token = AccessToken()
+        with demanded(self._token):
+            self._server = viser.ViserServer(
+                host=host, port=port, label=cell.config.cell.name, verbose=False
+            )
         let_pages_change_values_only(self._server)
         refuse_strangers(self._server, host)
         self.desk = Desk(self._server, cell, clock)
@@ -100,9 +103,9 @@ class CellPanel(Closing):
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """Address of the page, with the secret that it demands."""
         host = f"[{self._host}]" if ":" in self._host else self._host  # IPv6: RFC 3986, 3.2.2
-        return f"http://{host}:{self._server.get_port()}"
+        return f"http://{host}:{self._server.get_port()}{self._token.path}"
 
     @property
     def viewers(self) -> int:

@@ -24,13 +24,14 @@ CAMERA = {
 
 
 class PanelPage:
-    """Connect as a browser does; ``origin`` is what it says of where the page came from."""
+    """Connect as a browser does; ``origin`` is that of the page, empty for a program."""
 
     def __init__(self, address, origin=None):
+        page = urlsplit(address)
         self.socket = connect(
-            f"ws://{urlsplit(address).netloc}",
+            f"ws://{page.netloc}{page.path.rstrip('/')}",
             subprotocols=[f"viser-v{viser.__version__}"], compression=None, max_size=None,
-            origin=address if origin is None else origin,
+            origin=f"http://{page.netloc}" if origin is None else origin or None,
         )  # fmt: skip
         self.elements, self.nodes, self.meshes, self.received = {}, {}, {}, []
         self.close_code = None

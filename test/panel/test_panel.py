@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import gc
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ pytest.importorskip("viser", reason="viser is not installed: extra panel")
 from panel_page import PanelPage, until
 from panel_rig import CARTESIAN, JOINT, PanelRig
 from scipy.spatial.transform import Rotation
+from websockets.exceptions import InvalidStatus
 
 from multipanda_py.panel.drag import TARGET_TIMEOUT
 from multipanda_py.panel.same_origin import is_own_page
@@ -338,7 +341,7 @@ def test_bodies_are_where_the_cell_has_them(rig):
 def test_a_page_of_another_site_is_not_let_in(rig):
     """Any site in another tab could have moved the arms: browsers let it connect."""
     rig = rig()
-    port = rig.panel.address.rpartition(":")[2]
+    port = urlsplit(rig.panel.address).port
     evil = "http://evil.example"
     for origin in (evil, f"{evil}:{port}", "http://127.0.0.1:1", "null"):
         page = PanelPage(rig.panel.address, origin=origin)
@@ -350,6 +353,34 @@ def test_a_page_of_another_site_is_not_let_in(rig):
         rig.round()
     assert rig.panel.viewers == 0
     assert rig.page(in_command=True)
+
+
+@pytest.mark.parametrize("path", ["", "/", "/x/", "/x", "/%2e%2e/", "/{almost}/", "?{secret}"])
+@pytest.mark.parametrize("origin", ["", None])
+def test_a_program_of_any_user_moved_the_arms(rig, path, origin):
+    """Only browsers say where they come from; the secret is in the address that is printed."""
+    rig = rig()
+    address = urlsplit(rig.panel.address)
+    secret = address.path.strip("/")
+    path = path.format(almost=secret[:-1], secret=secret)
+    with pytest.raises(InvalidStatus) as refused:
+        PanelPage(f"http://{address.netloc}{path}", origin=origin)
+    assert refused.value.response.status_code == 403
+    with pytest.raises(HTTPError) as refused:
+        urlopen(f"http://{address.netloc}{path}", timeout=10.0)
+    assert refused.value.code == 403
+
+
+def test_the_page_is_at_the_printed_address_and_connects_by_its_path(rig):
+    rig = rig()
+    with urlopen(rig.panel.address, timeout=10.0) as page:
+        assert page.status == 200
+        assert b"<html" in page.read()
+    assert rig.page(in_command=True, origin="")
+
+
+def test_two_panels_have_other_secrets(rig):
+    assert urlsplit(rig().panel.address).path != urlsplit(rig().panel.address).path
 
 
 def test_a_page_has_an_address_that_browsers_open_over_ipv6(rig):
