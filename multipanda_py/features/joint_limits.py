@@ -10,6 +10,7 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.barrier_start import BarrierStart
 from multipanda_py.control.modal_damping import LEAST_RATIO
 from multipanda_py.control.rate_bound import share_within
 from multipanda_py.feature import Feature
@@ -25,6 +26,8 @@ _TINY = 1e-12
 SPRING_RATE, BANDWIDTH = 3600.0, 40.0
 """Most stiffness over inertia of any motion, and by which it is braked at most, beside what a law
 does [1/s^2, 1/s]."""
+LEAD_OUT = 0.05
+"""Largest speed at which a barrier leads a joint out that began inside it [rad/s, m/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,7 @@ class _Barriers:
         self._low, self._high, self._depth = (np.zeros(n) for _ in range(3))
         self._brake, self._most, self._soft = (np.zeros(n) for _ in range(3))
         self._mass, self._unit = eigenpy.LLT(np.eye(n)), np.eye(n)
+        self._start, self._is_new = BarrierStart(n), False
 
     def set(self, width: Vector, max_torque: Vector, damping_ratio: float) -> None:
         """Begin at a distance (n,) [rad] from the limits, and end with a torque (n,) [Nm]."""
@@ -60,29 +64,46 @@ class _Barriers:
         self._stiffness = 2.0 * max_torque / width
         self._damping = 2.0 * damping_ratio * np.sqrt(self._stiffness)
         self._softest = SPRING_RATE / np.maximum(self._stiffness, _TINY)
+        self._start.set_speed(LEAD_OUT * 2.0 * np.sqrt(max_torque) / width)
 
-    def add(self, state: ArmState, tau: Vector) -> None:
-        """Add what joints near a limit get."""
+    def start(self) -> None:
+        """Begin in the next cycle with what is missing of the torque of this one."""
+        self._is_new = True
+
+    def change(self) -> None:
+        """Go on with the torque of the last cycle, whatever was set since."""
+        self._start.resume()
+
+    def add(self, state: ArmState, tau: Vector, period: float) -> None:
+        """Add the torques of joints near a limit."""
         low, high, depth, slope = self._low, self._high, self._depth, self._slope
         _multiply(_subtract(self._lower, state.q, low), slope, low)
         _multiply(_subtract(state.q, self._upper, high), slope, high)
         _maximum(low, high, out=depth)
         if max(depth.tolist()) <= 0.0:
+            self._start.end()
+            self._is_new = False
             return
         for part in (low, high, depth):
             _minimum(part, 1.0, out=part)
             _maximum(part, 0.0, out=part)
-        self._add_near(state, tau)
+        self._add_near(state, tau, period)
 
-    def _add_near(self, state: ArmState, tau: Vector) -> None:
+    def _add_near(self, state: ArmState, tau: Vector, period: float) -> None:
         """Add both parts, for depths of 0 to 1."""
         low, high, depth, brake, most = self._low, self._high, self._depth, self._brake, self._most
-        max_torque = self._max_torque
+        max_torque, start = self._max_torque, self._start
+        if self._is_new:
+            self._is_new = False
+            start.begin(state.tau - tau)
         inverse = self._mass.compute(state.mass).solve(self._unit)
         mobility = inverse.diagonal()
         soft = _minimum(depth, self._softest / mobility, out=self._soft)
-        share = share_within(soft * self._stiffness, inverse, SPRING_RATE)
+        stiffness = soft * self._stiffness
+        share = share_within(stiffness, inverse, SPRING_RATE)
         _multiply(_sqrt(soft / mobility, brake), self._damping, brake)
+        if start.holds:
+            _maximum(brake, start.holding * BANDWIDTH / mobility, out=brake)
         _multiply(brake, share_within(brake, inverse, BANDWIDTH), brake)
         _multiply(brake, state.dq, brake)
         _multiply(max_torque, depth, most)
@@ -92,6 +113,10 @@ class _Barriers:
             linear = _minimum(side, soft, out=most)
             _multiply(_subtract(_multiply(side, 2.0, side), linear, side), linear, side)
         _multiply(_subtract(low, high, low), share * max_torque, low)
+        if start.holds:
+            stiffest = share_within(1.0 / mobility, inverse, 1.0) * SPRING_RATE / mobility
+            start.lead_out(low, state.q, _maximum(stiffest - stiffness, 0.0), period)
+        start.remember(low)
         _add(tau, _subtract(low, brake, low), tau)
 
 
@@ -116,6 +141,11 @@ class JointLimits(Feature[JointLimitsParams]):
     :math:`\tau_{max}` or less, and both together never exceed twice that. Positions of the limits:
     :class:`~multipanda_py.limits.ArmLimits`.
 
+    A joint that is in its range when the law is activated, when the feature is enabled or when
+    the range grows is not thrown out of it. The torque begins at what was commanded before and
+    the law does not exert, zero at rest, and grows so that the joint comes out with 0.05 rad/s
+    at most (:class:`.BarrierStart`). Motion towards the limit is held all the same.
+
     The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
     without a damper, are not: they store 0.25 J, so joint 1 of a stretched arm (2 kg m^2) goes
     through at 0.5 rad/s, and a push of 5 Nm holds a joint at its stop.
@@ -132,10 +162,16 @@ class JointLimits(Feature[JointLimitsParams]):
         p, per_arm = self.params, self.context.per_arm
         for own, width, torque in zip(self._barriers, per_arm(p.range), per_arm(p.max_torque)):
             own.set(width, torque, p.damping_ratio)
+            own.change()
+
+    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
+        """Let joints be that are in their ranges, and lead them out."""
+        for barriers in self._barriers:
+            barriers.start()
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add barriers and dampers of every arm with a joint near a limit."""
         for barriers, state, torque in zip(self._barriers, states, tau):
-            barriers.add(state, torque)
+            barriers.add(state, torque, period)

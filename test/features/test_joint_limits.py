@@ -8,6 +8,7 @@ import pytest
 
 from multipanda_py import registry, testing
 from multipanda_py.control.margin import linearise
+from multipanda_py.features import joint_limits
 from multipanda_py.features.joint_limits import BANDWIDTH, JointLimits, JointLimitsParams
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import JointTarget
@@ -126,6 +127,7 @@ WITH_LIMITS = [
 @pytest.mark.parametrize("name", WITH_LIMITS)
 def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, name):
     """Law and barriers together braked at up to 258 1/s, by the diagonal of the inertia."""
+    monkeypatch.setattr(joint_limits, "LEAD_OUT", 1e4)  # whole barriers after the first cycle
     law = registry.find("controllets", name)
     kept = tuple(f for f in law.default_features if f != "collision_avoidance")
     monkeypatch.setattr(law, "default_features", kept)
@@ -138,5 +140,25 @@ def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, nam
             into = rng.uniform(-0.09, 0.0, 7)
             row[joints] = np.where(rng.random(7) < 0.5, UPPER + into, LOWER - into)[joints]
         found = linearise(probe, q.ravel())
+        assert found.bandwidth < testing.MOST_BANDWIDTH, q.tolist()
+        assert found.radius(5, 0.002, 0.8) < 1.0 + 2e-3, q.tolist()
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("name", ["cartesian_impedance", "gravity_compensation"])
+def test_joints_held_where_a_barrier_began_do_not_swing_on_a_late_arm(monkeypatch, episodes, name):
+    """With the offset that stays, and the stiffness towards the limit."""
+    monkeypatch.setattr(joint_limits, "LEAD_OUT", 0.0)
+    law = registry.find("controllets", name)
+    kept = tuple(f for f in law.default_features if f != "collision_avoidance")
+    monkeypatch.setattr(law, "default_features", kept)
+    maker, rng = StateMaker(law.min_arms), np.random.default_rng(0)
+    probe = testing._probe(law, maker, dict(testing._corners(law)[0][1]))
+    for _ in range(episodes(6, 200)):
+        q = maker.random(rng, margin=0.3)[0].q.copy()
+        joints = rng.choice(7, rng.integers(1, 4), replace=False)
+        into = rng.uniform(-0.09, 0.0, 7)
+        q[joints] = np.where(rng.random(7) < 0.5, UPPER + into, LOWER - into)[joints]
+        found = linearise(probe, q)
         assert found.bandwidth < testing.MOST_BANDWIDTH, q.tolist()
         assert found.radius(5, 0.002, 0.8) < 1.0 + 2e-3, q.tolist()

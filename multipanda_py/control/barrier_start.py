@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gentle start of barriers that joints are already in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.state import Vector
+
+_multiply, _subtract, _absolute = np.multiply, np.subtract, np.absolute
+_minimum, _maximum = np.minimum, np.maximum
+
+
+class BarrierStart:
+    r"""Take an offset off the torques of barriers, and let it go so that joints come out slowly.
+
+    With the torque :math:`T(q)` of a joint's barrier, and :math:`\tau_0` what was there of it in
+    the last cycle,
+
+    .. math::
+        \tau = T - \mathrm{sgn}(T) \max(0, o - k\, x), \qquad
+        o = |T| - \mathrm{clip}(\mathrm{sgn}(T)\, \tau_0, 0, |T|) \text{ at the start}, \qquad
+        \dot o = -c \sqrt{o}, \qquad 0 \le o \le |T|
+
+    For :math:`T = \tau_{max} s^2` and :math:`c = 2 v \sqrt{\tau_{max}} / r` the depth at which
+    the barrier begins, :math:`s r`, moves out with the speed v, and so does a free joint. A
+    joint that comes out faster takes the offset with it. x is how far it is nearer to its limit
+    than the least depth since the start. There k holds it, so that a push on the joint is not let
+    through.
+
+    Args:
+        joints: Number of joints, n.
+
+    Attributes:
+        holds: Whether there is an offset, or may be one in the next cycle.
+        holding: Joints that have one, (n,), 1 or 0.
+
+    Thread: control.
+    """
+
+    def __init__(self, joints: int) -> None:
+        self._offset, self._last, self._place = np.zeros((3, joints))
+        self._rate, self.holding = np.zeros(joints), np.zeros(joints)
+        self.holds = self._is_due = self._runs = False
+
+    def set_speed(self, rate: Vector) -> None:
+        """Set c, (n,) [sqrt(Nm)/s]."""
+        self._rate = rate
+
+    def begin(self, torque: Vector) -> None:
+        r"""Begin in this cycle, with :math:`\tau_0`, (n,) [Nm]."""
+        self._last[:] = torque
+        self.holds = self._is_due = True
+
+    def resume(self) -> None:
+        """Begin in the next cycle, with the torque of the last one, if there was any cycle."""
+        self.holds = self._is_due = self._runs
+
+    def end(self) -> None:
+        """Forget everything, as no joint is near its limits."""
+        self._is_due = self.holds = False
+        self._runs = True
+        self._last[:] = 0.0
+
+    def lead_out(self, torque: Vector, q: Vector, stiffness: Vector, period: float) -> None:
+        """Take what is left of the offsets off the torques of barriers, in place.
+
+        Args:
+            torque: T, (n,) [Nm].
+            q: Joint positions, (n,) [rad].
+            stiffness: k, (n,) [Nm/rad].
+            period: Cycle time [s].
+        """
+        if self._is_due:
+            self._is_due = False
+            whole = np.absolute(torque)
+            self._offset[:] = whole - np.clip(np.sign(torque) * self._last, 0.0, whole)
+            self._place[:] = q
+        offset, place, side = self._offset, self._place, np.sign(torque)
+        offset -= period * self._rate * np.sqrt(offset)
+        _minimum(_maximum(offset, 0.0, out=offset), _absolute(torque), out=offset)
+        place[:] = np.where(side > 0.0, _maximum(place, q), _minimum(place, q))
+        nearer = side * (place - q)
+        torque -= side * _maximum(offset - stiffness * nearer, 0.0)
+        np.sign(offset, self.holding)
+        self.holds = bool(offset.any())
+
+    def remember(self, torque: Vector) -> None:
+        """Take note of the torques of this cycle, (n,) [Nm]."""
+        self._last[:], self._runs = torque, True
