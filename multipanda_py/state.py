@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -260,6 +260,8 @@ class ArmSnapshot:
         owner: Name of the controllet that owned the arm.
         fault: Name of the latched fault, or an empty string.
         interface: What it is commanded, one of :data:`INTERFACES`.
+        joint_command: Commanded positions, velocities and accelerations, (3, n); without meaning
+            under torque control.
     """
 
     name: str
@@ -277,3 +279,9 @@ class ArmSnapshot:
     owner: str
     fault: str
     interface: str = INTERFACES[0]
+    joint_command: Matrix = field(default_factory=lambda: np.zeros((3, 0)))
+
+    @property
+    def is_commanded_to_move(self) -> bool:
+        """Whether positions or velocities of an arm are commanded that move it."""
+        return self.interface != INTERFACES[0] and bool(self.joint_command[1].any())

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from multipanda_py.cell.switch_turn import SwitchTurn
 
 _TRIES = 3
+SETTLING_TIME = 0.3
+"""Time that an arm without commanded motion is given to come to rest [s]."""
 ABANDONED = 1.0
 """Time after its end after which a switch that nobody looks at is withdrawn [s]."""
 
@@ -67,6 +69,7 @@ class PendingSwitch:
         turn.stops += is_stop
         self._stops = turn.stops
         self._rested: dict[str, None] = {}
+        self._still_since: dict[str, float] = {}
         self._stopped: list[str] = []
 
     def look(self) -> SwitchResult | None:
@@ -181,7 +184,7 @@ class PendingSwitch:
         self._brakes = False
         if self._rule is Strictness.FORCE_AUTO:
             bound = 0.5 * REST if self._rested else REST  # for good: the loop looks again
-            if moving := moving_arms(turn.specs, plan, turn.state, bound):
+            if moving := moving_arms(turn.specs, plan, turn.state, bound, self._has_settled):
                 if time.monotonic() > self._deadline:
                     raise SwitchRejected(not_at_rest(moving, self._timeout, bound))
                 self._rested.update(dict.fromkeys(one.arm for one in moving))
@@ -205,6 +208,11 @@ class PendingSwitch:
         if self._is_stop:
             turn.stop_number = self._number
         return None
+
+    def _has_settled(self, arm: str) -> bool:
+        """Return whether an arm has been without commanded motion for the time to settle."""
+        now = time.monotonic()
+        return now - self._still_since.setdefault(arm, now) >= SETTLING_TIME
 
     def _reason(self) -> str:
         """Say what ends the controllets that it deactivates."""

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from multipanda_py.cell.switch_planning import SwitchPlan
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.loop.mailbox import KEEP
-from multipanda_py.state import ArmSnapshot
+from multipanda_py.loop.ownership import moving_joint
+from multipanda_py.state import INTERFACES, ArmSnapshot
 
 
 @dataclass(frozen=True)
@@ -21,12 +20,14 @@ class Moving:
     Attributes:
         law: The instance that waits for it.
         arm: Its name.
-        speed: Of its fastest joint [rad/s, or m/s of one that slides].
+        joint: Number of its fastest joint, from 1.
+        speed: Of that joint [rad/s, or m/s of one that slides].
         unit: Of the speed.
     """
 
     law: str
     arm: str
+    joint: int
     speed: float
     unit: str
 
@@ -36,6 +37,7 @@ def moving_arms(
     plan: SwitchPlan,
     state: Callable[[str], ArmSnapshot],
     bound: float,
+    settled: Callable[[str], bool] = lambda _: False,
 ) -> list[Moving]:
     """Return the arms that the loop would refuse to command something else while they move.
 
@@ -46,6 +48,8 @@ def moving_arms(
         plan: What is asked for.
         state: Returns the newest state of an arm.
         bound: Speed of a joint that counts as motion [rad/s].
+        settled: Whether an arm without commanded motion has had time to come to rest: what moves
+            it then is its own controller, which goes on until the arm changes.
     """
     found = []
     for spec in (spec for spec in specs if spec.name in plan.activated):
@@ -55,11 +59,11 @@ def moving_arms(
         if all(one.interface == spec.law.command_interface for one in states):
             continue
         for one in states:
-            speed, limits = np.abs(one.dq), spec.robots[one.name].limits
-            joint = int(speed.argmax())
-            if speed[joint] > bound:
-                unit = limits.unit(joint, "rad/s")
-                found.append(Moving(spec.name, one.name, float(speed[joint]), unit))
+            is_still = one.interface != INTERFACES[0] and not one.is_commanded_to_move
+            if moving := moving_joint(one.dq, bound, is_still and settled(one.name)):
+                joint, speed = moving
+                unit = spec.robots[one.name].limits.unit(joint, "rad/s")
+                found.append(Moving(spec.name, one.name, joint + 1, speed, unit))
     return found
 
 
@@ -72,7 +76,8 @@ def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
 def not_at_rest(moving: Sequence[Moving], timeout: float, bound: float) -> str:
     """Say which arms were not at rest in time, by the bound that was to be met."""
     return "; ".join(
-        f"{one.law}: arm {one.arm} moves at {one.speed:.3g} {one.unit}, allowed {bound:g} "
-        f"{one.unit} to change what is commanded, {timeout:g} s after this was asked for"
+        f"{one.law}: arm {one.arm} moves at {one.speed:.3g} {one.unit} (joint {one.joint}), "
+        f"allowed {bound:g} {one.unit} to change what is commanded, {timeout:g} s after this was "
+        "asked for"
         for one in moving
     )

@@ -101,6 +101,10 @@ class Admin:
         if gripper is not None:
             self._unit.gripper.version = gripper
 
+    def do_report_measured(self, measured: bool = True) -> None:
+        """Report measured positions as q_d and judge no motion, as some simulated robots do."""
+        self._unit.robot.reports_measured = measured
+
     def do_end_motion(self, status: str) -> None:
         """End the running motion with an answer that libfranka knows, by its name."""
         names = [item.name.lower() for item in MoveStatus]

@@ -70,7 +70,7 @@ class RobotState:
         fields["tau_J"][:] = physics.tau_J
         fields["dtau_J"][:] = (physics.tau_J - self._tau_J) / PERIOD
         self._tau_J[:] = physics.tau_J
-        if motion is None or motion.external:
+        if motion is None or motion.external or robot.reports_measured:
             fields["q_d"][:] = robot.hold_q if motion is None else physics.q
             fields["dq_d"][:] = 0.0 if motion is None else physics.dq
             fields["ddq_d"][:] = 0.0

@@ -20,6 +20,14 @@ from multipanda_py.planning.motion_limiter import MotionLimiter
 
 SILENCE = 0.02
 """Time without an answer after which the motion ends, once the arm rests [s]."""
+CATCH_UP = 0.01
+"""Largest speed of a correction while no motion is commanded [rad/s]."""
+NOT_FOLLOWED = 25
+"""Cycles in a row in which the robot executes something else than what was sent, after which the
+motion ends: a robot that loses 20 commands in a row ends it itself."""
+_SHARE = 0.95
+"""Fraction of the limits of acceleration and jerk that commands use; robots judge differences of
+positions over gaps, too."""
 _SAME = 2e-6
 """What positions may differ by that the robot says with seven digits [rad]."""
 
@@ -27,9 +35,11 @@ _SAME = 2e-6
 class PositionControl:
     """Answer states with the loop's positions; brake where there are none.
 
-    The command goes on from what the robot says that it executes, so that a lost one, for which it
-    goes on with constant acceleration, cannot become a step. Velocities are those that
-    lead from there to the loop's positions: what robot and loop add up cannot drift apart.
+    The command goes on from the robot's ``q_d``, so that a lost one, for which the robot goes on
+    with constant acceleration, cannot become a step. Velocities are those that lead from there to
+    the loop's positions: the sums of robot and loop cannot drift apart. The correction is never
+    faster than the commanded motion, or than :data:`CATCH_UP` at rest. A ``q_d`` that does not
+    follow the commands ends the motion.
 
     Args:
         loop: The way to the loop.
@@ -44,7 +54,10 @@ class PositionControl:
         self._loop, self._kind, self._mode = loop, kind, mode
         self._budget = int(settings.answer_budget * 1e9)
         limits = _limits(settings)
-        self._limiter = MotionLimiter(limits, PERIOD, fastest=SpeedNearLimits(limits))
+        self._limiter = MotionLimiter(
+            limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=CATCH_UP
+        )
+        self._strayed = 0  # cycles in a row with another q_d than was sent
 
     def run(self, handle: Any) -> tuple[str, str] | None:
         """Run until the loop is silent, wants something else or sends what cannot be executed.
@@ -73,9 +86,10 @@ class PositionControl:
             if answered_at < 0.0:
                 answered_at = now
                 limiter.start(np.array(state.q_d))
+                self._strayed = 0
                 loop.busy(0.0)
-            else:
-                self._catch_up(state)
+            elif reason is None and (strayed := self._catch_up(state)):
+                stopping, reason = True, ("command_not_followed", strayed)
             wanted = None if stopping else loop.wait(number, until)
             if wanted is not None and not math.isfinite(sum(wanted)):
                 stopping, reason, wanted = True, ("position_invalid", _invalid(wanted)), None
@@ -97,23 +111,45 @@ class PositionControl:
             if loop.has_lines():
                 refuse_settings(loop, self._mode.name)
 
-    def _catch_up(self, state: Any) -> None:
-        """Go on from what the robot executes, if that is not what it was told."""
+    def _catch_up(self, state: Any) -> str:
+        """Go on from the robot's ``q_d`` if that is not what was sent.
+
+        Returns:
+            Sentence about a robot whose ``q_d`` never is; empty otherwise.
+        """
         executed = np.array(state.q_d)
-        if (np.abs(executed - self._limiter.q) > _SAME).any():
-            self._limiter.start(executed, np.array(state.dq_d), np.array(state.ddq_d))
+        gap = executed - self._limiter.q
+        if not (np.abs(gap) > _SAME).any():
+            self._strayed = 0
+            return ""
+        self._strayed += 1
+        if self._strayed >= NOT_FOLLOWED:
+            joint = int(np.abs(gap).argmax())
+            return _not_followed(joint, float(executed[joint]), float(gap[joint]))
+        self._limiter.correct(executed, np.array(state.dq_d), np.array(state.ddq_d))
+        return ""
 
 
 def _limits(settings: DriverSettings) -> ArmLimits:
     lower, upper, velocity, acceleration, jerk = map(np.array, settings.motion_limits)
     torque = np.array(settings.torque_limits)  # which positions have nothing to do with
-    return ArmLimits(lower, upper, velocity, acceleration, jerk, torque, 1e3 + 0.0 * torque)
+    rate = np.full_like(torque, 1e3)
+    return ArmLimits(lower, upper, velocity, _SHARE * acceleration, _SHARE * jerk, torque, rate)
 
 
 def _silent(seconds: float) -> str:
     return (
         f"the control loop has not answered for {1e3 * seconds:.0f} ms; the arm has braked "
         "and the motion ended; recover to go on"
+    )
+
+
+def _not_followed(joint: int, q_d: float, gap: float) -> str:
+    return (
+        f"the robot reports q_d of joint {joint + 1} as {q_d:.5f} rad, {gap:+.2g} rad from the "
+        f"position that was sent, and did so in {NOT_FOLLOWED} cycles in a row; the arm has "
+        "braked and the motion ended; use controllets that command torques, or a robot whose q_d "
+        "is what it executes"
     )
 
 

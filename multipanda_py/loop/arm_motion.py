@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from multipanda_py.planning.motion_limiter import MotionLimiter
 from multipanda_py.state import INTERFACES, ArmState, Vector
+
+_SHARE = 0.93
+"""Fraction of the limits of acceleration and jerk that commands use: below that of the drivers of
+real arms, which change nothing then, and of robots, which judge rounded positions."""
 
 
 class ArmMotion:
@@ -19,7 +25,11 @@ class ArmMotion:
 
     def __init__(self, state: ArmState, period: float) -> None:
         self._state, self._period = state, period
-        self._limiter = MotionLimiter(state.limits, period, state.joint_command)
+        limits = state.limits
+        kept = replace(
+            limits, acceleration=_SHARE * limits.acceleration, jerk=_SHARE * limits.jerk
+        )
+        self._limiter = MotionLimiter(kept, period, state.joint_command)
         self._follow = self._limiter.follow
 
     def start(self, interface: str) -> None:

@@ -17,13 +17,33 @@ from multipanda_py.loop.handing_over import PastCycles
 from multipanda_py.loop.instance import Instance, NonFiniteTorque
 from multipanda_py.loop.mailbox import ANY_EPOCH, RESTART, Mailbox, SwitchStatus, Word
 from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
-from multipanda_py.state import Vector
+from multipanda_py.state import INTERFACES, Vector
 
 REST = 0.02
 """Speed of a joint below which an arm may be commanded something else than before [rad/s]."""
+VIBRATION = 0.3
+"""The same for an arm in position control that is not commanded to move: its own controller may
+vibrate for ever, and would keep the arm from torques [rad/s]."""
 HOLD_BLEND_CYCLES = 5
 """Longest blend when hold takes over: what its law asked for last would push an arm on that is
 to stop, or whose law has failed."""
+
+
+def moving_joint(
+    dq: Vector, bound: float = REST, is_still: bool = False
+) -> tuple[int, float] | None:
+    """Return the fastest joint and its speed if the arm moves too fast for another interface.
+
+    Args:
+        dq: Measured joint velocities, (n,) [rad/s].
+        bound: Allowed speed [rad/s].
+        is_still: Whether the arm is in position control and no motion is commanded; its own
+            vibration up to :data:`VIBRATION` is then allowed.
+    """
+    speeds = np.abs(dq)
+    joint = int(speeds.argmax())
+    speed = float(speeds[joint])
+    return (joint, speed) if speed > (VIBRATION if is_still else bound) else None
 
 
 class Ownership:
@@ -123,16 +143,17 @@ class Ownership:
         changing = next((one for one in arms if one.interface != wanted), None)
         if changing is None:
             return ""
-        speeds = np.abs(arm.state.dq)
-        joint = int(speeds.argmax())
-        unit = arm.state.limits.unit(joint, "rad/s")
-        if speeds[joint] <= REST:
+        is_still = arm.interface != INTERFACES[0] and not arm.state.joint_command[1].any()
+        moving = moving_joint(arm.state.dq, is_still=is_still)
+        if moving is None:
             return ""
+        joint, speed = moving
+        unit = arm.state.limits.unit(joint, "rad/s")
         what = "to change" if changing is arm else f"while arm {changing.state.name} changes"
         return (
-            f"{instance.spec.name}: arm {arm.state.name} moves at {speeds[joint]:.3f} {unit}, "
-            f"allowed {REST:g} {unit} {what} from {changing.interface} to {wanted} commands; "
-            "let it hold first, or ask with FORCE_AUTO"
+            f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} {unit} (joint "
+            f"{joint + 1}), allowed {REST:g} {unit} {what} from {changing.interface} to {wanted} "
+            "commands; let it hold first, or ask with FORCE_AUTO"
         )
 
     def restart(self, instance: Instance, now_ns: int) -> None:

@@ -20,6 +20,10 @@ Joints: TypeAlias = NDArray[np.bool_]
 _CREEP = 1e-4
 """Least speed that ruckig may plan with: with none it has no plan [rad/s]."""
 _Passed: TypeAlias = tuple[Joints, Matrix]
+_CORRECTION_TIME = 0.02
+"""Time in which a bounded correction gets its speed, or loses it [s]."""
+_ROUNDED_REST = 1e-12
+"""Speeds [rad/s] and accelerations [rad/s^2] that are rounding: a plan to rest ends with them."""
 _ROUNDING = 1.0 + 1e-6
 """Commands at a limit are to pass."""
 _SHARE = 0.98
@@ -50,6 +54,9 @@ class MotionLimiter:
             motion has them at the command, (3, n) [rad]; own memory if None.
         fastest: Returns the largest speeds at positions in the direction of velocities, each (n,),
             where they get lower towards the position limits.
+        catch_up: Speed at which a command that is away from the wanted positions comes back while
+            these stand still [rad/s]; while they move, it is no faster than they are. None: as
+            fast as the limits allow.
 
     Attributes:
         command: As given.
@@ -64,15 +71,18 @@ class MotionLimiter:
         period: float,
         command: Matrix | None = None,
         fastest: Callable[[Vector, Vector], Vector] | None = None,
+        catch_up: float | None = None,
     ) -> None:
         n = limits.n_joints
         self.command = np.zeros((3, n)) if command is None else command
         self.q, self.dq, self.ddq = self.command
         self.limited = False
         self._limits, self._period, self._fastest = limits, period, fastest
+        self._catch_up = catch_up
         self._rate, self._change = np.zeros(n), np.zeros(n)  # differences until the last command
         self._last = self.q.copy()
         self._wanted = self.q.copy()
+        self._age = 1  # periods since the wanted positions came
         bounds = (limits.velocity, limits.acceleration, limits.jerk)
         self._velocity, self._acceleration, self._jerk = (_ROUNDING * b for b in bounds)
         self._catch = 0.25 * limits.jerk * period**2
@@ -105,12 +115,27 @@ class MotionLimiter:
             dq: Difference to the command before, per period, (n,) [rad/s].
             ddq: Difference of that, likewise, (n,) [rad/s^2].
         """
+        self._begin(q, dq, ddq)
+        self._wanted[:] = q
+        self._age = 1
+
+    def correct(self, q: Vector, dq: Vector, ddq: Vector) -> None:
+        """Go on from another command than the last one; wanted positions go on as before.
+
+        Args:
+            q: Positions, (n,) [rad].
+            dq: Difference to the command before, per period, (n,) [rad/s].
+            ddq: Difference of that, likewise, (n,) [rad/s^2].
+        """
+        self._begin(q, dq, ddq)
+
+    def _begin(self, q: Vector, dq: Vector | None, ddq: Vector | None) -> None:
         self.q[:] = q
         self._rate[:] = 0.0 if dq is None else dq
         self._change[:] = 0.0 if ddq is None else ddq
         self.dq[:] = self._rate + 0.5 * self._period * self._change
         self.ddq[:] = self._change
-        self._last[:] = self._wanted[:] = q
+        self._last[:] = q
         self.limited = False
 
     @property
@@ -129,13 +154,16 @@ class MotionLimiter:
         if self.at_rest and not rate.any() and (wanted == self.q).all():
             self.limited = False
             self._wanted[:] = wanted
+            self._age = 1
             return
         v = (wanted - self.q) / T
-        joins = np.abs(v - (wanted - self._wanted) / T) <= self._catch
+        speed = (wanted - self._wanted) / (self._age * T)
+        joins = np.abs(v - speed) <= self._catch
         passed = self._passes(wanted, v, (v - rate) / T, joins)
         if self.limited:
-            self._keep(self._approach(wanted), passed)
+            self._keep(self._approach(wanted, speed), passed)
         self._wanted[:] = wanted
+        self._age = 1
 
     def follow_rate(self, wanted: Vector) -> None:
         """Move on towards velocities, (n,) [rad/s]; they are finite."""
@@ -148,10 +176,13 @@ class MotionLimiter:
     def brake(self) -> None:
         """Move on along the shortest stop."""
         self.limited = False
+        self._age += 1
         if self.at_rest:
             self._rate[:] = self._change[:] = 0.0
             return
         self._keep(self._brake(), None)
+        if np.abs(self.command[1:]).max() < _ROUNDED_REST:
+            self.command[1:] = 0.0
 
     def _passes(self, q: Vector, v: Vector, a: Vector, joins: bool | Joints) -> _Passed:
         """Take positions with their differences if every joint may have them.
@@ -185,14 +216,15 @@ class MotionLimiter:
             found &= after <= self._fastest(q, dq)
         return np.asarray(found & (after <= self._velocity))
 
-    def _approach(self, wanted: Vector) -> Matrix:
+    def _approach(self, wanted: Vector, speed: Vector) -> Matrix:
         """Return one step of the fastest way to positions that move on as they did, (3, n).
 
         As seen from what moves with them it is a way to rest. (To be there with their velocity
         would be one that takes a run-up.)
         """
         limits, way, T, most = self._limits, self._way, self._period, self._most
-        speed = (wanted - self._wanted) / T
+        if self._catch_up is not None:
+            most = self._bound_correction(self._catch_up, speed)
         moving = np.abs(speed) <= 0.9 * most
         moving &= self._may_stop(np.array((wanted, speed, 0.0 * speed)))
         speed *= moving
@@ -210,6 +242,22 @@ class MotionLimiter:
             return self._brake()
         q, dq, ddq = map(np.array, self._plan.at_time(T))
         return self._or_brake(np.array((q + goal, dq + speed, ddq)))
+
+    def _bound_correction(self, catch_up: float, speed: Vector) -> Vector:
+        """Bound the way to positions that move at a speed; return the largest speeds, (n,).
+
+        Towards positions at rest it is gentle: a robot goes on with the last acceleration while
+        commands are lost, and that of a short, fast correction would be a jerk to and fro.
+        """
+        limits, way = self._limits, self._way
+        acceleration = np.maximum(np.abs(self.dq), catch_up) / _CORRECTION_TIME
+        acceleration = np.minimum(acceleration, _SHARE * limits.acceleration)
+        is_still = np.abs(speed) <= catch_up
+        acceleration = np.where(is_still, acceleration, _SHARE * limits.acceleration)
+        jerk = np.where(is_still, 4.0 * acceleration / _CORRECTION_TIME, _SHARE * limits.jerk)
+        way.max_acceleration = acceleration.tolist()
+        way.max_jerk = np.minimum(jerk, _SHARE * limits.jerk).tolist()
+        return np.minimum(self._most, np.maximum(np.abs(speed), catch_up))
 
     def _aim(self, rate: Vector) -> Matrix:
         """Return one step of the fastest way to velocities (n,) [rad/s], (3, n)."""

@@ -77,8 +77,8 @@ def test_an_arm_that_goes_on_moving_is_not_waited_for_longer_than_asked(cell):
     while time.monotonic() < pending._deadline:  # the loop stands still: the arm moves on
         pass
     words = (
-        r"left/torques: arm left moves at 0\.\d+ rad/s, allowed 0.01 rad/s .* 0.5 s after .*; to "
-        "bring left to rest, left/rate was deactivated; their arms hold"
+        r"left/torques: arm left moves at 0\.\d+ rad/s .joint \d., allowed 0.01 rad/s .* 0.5 s "
+        "after .*; to bring left to rest, left/rate was deactivated; their arms hold"
     )
     with pytest.raises(SwitchRejected, match=words):
         pending.look()

@@ -142,7 +142,9 @@ def test_the_speed_of_a_carriage_was_refused_in_radians(make_cell, model):
     cell.set_target("arm", dq=[0.4, *[0.0] * 6])
     cell.step(400)
     for rule in ("auto", "force_auto"):
-        with pytest.raises(SwitchRejected, match=r"moves at 0\.\d+ m/s, allowed 0\.0\d m/s to"):
+        with pytest.raises(
+            SwitchRejected, match=r"moves at 0\.\d+ m/s .joint 1., allowed 0\.0\d m/s to"
+        ):
             cell.switch(["arm/torques"], ["arm/rate"], rule, timeout=0.0)
     cell.hold()
     request = cell.ask_tare("arm")

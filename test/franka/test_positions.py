@@ -29,6 +29,15 @@ LAWS = {
 STEP = np.array([0.2, 0.15, -0.2, 0.15, 0.2, -0.2, 0.3])
 
 
+def cell_on(address, franka):
+    arm = {"backend": "franka", "robot_ip": address, "hand": False, "franka": franka}
+    return simple_cell(
+        {"left": arm}, LAWS, ["left/impedance"], placement="process",
+        name=f"rig_{uuid.uuid4().hex[:10]}", realtime={"priority": 0, "cpu": -2},
+        heartbeat_timeout=5.0,
+    )  # fmt: skip
+
+
 class Rig:
     """A robot in lockstep, and a cell on it."""
 
@@ -37,14 +46,9 @@ class Rig:
 
     def __enter__(self):
         self.ip = unused_address()
-        arm = {"backend": "franka", "robot_ip": self.ip, "hand": False, "franka": self._franka}
         self.sim = FciSim([self.ip], lockstep=True)
         self.sim.start()
-        self.cell = simple_cell(
-            {"left": arm}, LAWS, ["left/impedance"], placement="process",
-            name=f"rig_{uuid.uuid4().hex[:10]}", realtime={"priority": 0, "cpu": -2},
-            heartbeat_timeout=5.0,
-        )  # fmt: skip
+        self.cell = cell_on(self.ip, self._franka)
         self.cell.start()
         self.drivers = children(self.cell.loop_pid)
         self.until(lambda: self.stats()["mode"] == "move", "torque")
@@ -241,6 +245,59 @@ def test_velocities_are_the_robot_s_own_and_add_up_to_the_loop_s_positions(rig):
     assert rig.stats()["lost"] >= 20
     assert rig.stats()["errors"] == []
     assert rig.fault() == ""
+
+
+def test_a_correction_after_lost_commands_was_faster_than_what_was_commanded(rig):
+    """A correction of a millimetre-radian a cycle was taken for a target at 1 rad/s."""
+    rig.switch("rate")
+    rig.until(lambda: rig.stats()["generator"] == "joint_velocity", "its mode")
+    rig.sim.admin(rig.ip, "drop", probability=0.3)
+    speeds = []
+
+    def watch(condition):
+        """Watch the velocities that the robot executes until a condition holds."""
+
+        def is_there():
+            speeds.append(np.abs(rig.sim.admin(rig.ip, "state")["dq_d"]).max())
+            return condition()
+
+        rig.until(is_there, "condition")
+
+    rig.cell.set_target("left", dq=0.3 * np.sign(STEP))
+    at = rig.cell.state("left").time
+    watch(lambda: rig.cell.state("left").time > at + 1.0)
+    assert 0.25 < max(speeds) < 0.45, "lost commands go on with the last acceleration"
+    rig.cell.set_target("left", dq=np.zeros(7))
+    at = rig.cell.state("left").time
+    watch(lambda: rig.cell.state("left").time > at + 0.5)
+    speeds.clear()
+    watch(lambda: rig.cell.state("left").time > at + 1.5)
+    assert max(speeds) < 0.2, "it was 0.65, for ever"
+    rig.sim.admin(rig.ip, "heal")
+    rig.until(lambda: rig.rates_sum_up() < 2e-6, "the same sums")
+    assert rig.stats()["lost"] > 100
+    assert rig.stats()["errors"] == []
+    assert rig.fault() == ""
+
+
+def test_a_robot_that_reports_measured_positions_as_q_d_ran_backwards(rig):
+    """Corrections of the difference made joint 7 of franky-sim move at up to 1.7 rad/s."""
+    rig.switch("rate")
+    rig.until(lambda: rig.stats()["generator"] == "joint_velocity", "its mode")
+    rig.sim.admin(rig.ip, "report_measured")
+    speeds = []
+    rig.cell.set_target("left", dq=[0.0] * 6 + [0.2])
+
+    def has_fault():
+        speeds.append(np.abs(rig.stats()["dq"]).max())
+        return rig.fault() == "arm_stopped"
+
+    rig.until(has_fault, "fault")
+    rig.until(lambda: np.abs(rig.stats()["dq"]).max() < 1e-3, "rest")
+    assert max(speeds) < 0.25
+    reasons = [event.text for event in rig.cell.events() if event.event.name == "ARM_STOPPED"]
+    assert reasons[0].startswith("command_not_followed"), reasons
+    assert rig.stats()["errors"] == []
 
 
 def test_a_silent_loop_leaves_an_arm_that_has_braked_from_its_velocities(rig):
