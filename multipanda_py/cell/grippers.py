@@ -57,10 +57,11 @@ class Grippers:
 
         backend = find_backend(config.backend)
         gripper = backend.make_gripper(arm, config, publish, connection.check)
-        if gripper is not None:
-            return gripper
-        index = self._names.arm_index(arm)
-        return LoopGripper(arm, index, connection, self._reader, description)
+        if gripper is None:
+            index = self._names.arm_index(arm)
+            gripper = LoopGripper(arm, index, connection, self._reader, description)
+        gripper.silence = self._reader.silence_reason
+        return gripper
 
     def connect(self) -> None:
         """Make all grippers; whether those of real arms connect, their state says."""

@@ -10,7 +10,6 @@ import numpy as np
 from multipanda_py.cell.arm_request import STILL, given_up
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.exceptions import TargetRejected
 from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.grippers.gripper import (
     Gripper,
@@ -57,9 +56,6 @@ class LoopGripper(Gripper):
     def start(self, command: GripperCommand) -> GripperMotion:
         """Hand a command to the loop."""
         connection = self._connection
-        reason = self._reader.silence_reason()
-        if reason and command.action is not Action.STOP:
-            raise TargetRejected(f"{self.arm} gripper: {reason}")
         with connection.lock:
             self.end_motion(f"ended by {command}")
             slot = connection.mailbox.grippers[self._index]

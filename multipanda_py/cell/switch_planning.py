@@ -16,7 +16,8 @@ class Strictness(IntEnum):
     """How to treat what cannot be done; numbers as in controller_manager_msgs.
 
     Attributes:
-        BEST_EFFORT: Do what can be done, leave out the rest and say so.
+        BEST_EFFORT: Do what can be done, leave out the rest and say so; refuse the whole request if
+            nothing of what is to be active can be.
         STRICT: Refuse the whole request if any part of it cannot be done as written.
         AUTO: As STRICT, but what already is as asked for counts as done.
         FORCE_AUTO: As AUTO, and deactivate whatever owns an arm that is asked for; an arm that has
@@ -112,6 +113,8 @@ def plan_switch(
     for name in dict.fromkeys(activate):
         if name not in index or not _will_run(specs[index[name]], result.flags, owned):
             result.missing.append(name)
+    if activate and result.missing == list(dict.fromkeys(activate)):
+        raise SwitchRejected("\n".join(faults or [f"not active: {', '.join(result.missing)}"]))
     return result
 
 

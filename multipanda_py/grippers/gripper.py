@@ -160,7 +160,13 @@ class Gripper(ABC):
     Args:
         arm: Name of its arm, for messages.
         description: What it can do.
+
+    Attributes:
+        silence: Function that says why the loop stands still; it returns an empty string while
+            the loop runs. Nothing but a stop is begun meanwhile.
     """
+
+    silence: Callable[[], str] = staticmethod(lambda: "")
 
     def __init__(self, arm: str, description: ParallelGripper = FRANKA_HAND) -> None:
         self.arm, self.description = arm, description
@@ -177,8 +183,12 @@ class Gripper(ABC):
         """Let go of the gripper, which stays as it is; safe to call twice."""
 
     def homing(self) -> GripperMotion:
-        """Close and open the fingers; a real hand learns its largest width that way."""
-        return self.start(GripperCommand(Action.HOMING))
+        """Close and open the fingers; a real hand learns its largest width that way.
+
+        Raises:
+            TargetRejected: If the loop stands still.
+        """
+        return self._begin(GripperCommand(Action.HOMING))
 
     def move(self, width: float, speed: float = 0.1) -> GripperMotion:
         """Move the fingers to a width, without any say about force.
@@ -188,9 +198,9 @@ class Gripper(ABC):
             speed: Of the width [m/s].
 
         Raises:
-            TargetRejected: If a value cannot be executed.
+            TargetRejected: If a value cannot be executed, or the loop stands still.
         """
-        return self.start(
+        return self._begin(
             GripperCommand(
                 Action.MOVE,
                 self._checked_width(width, self.description.min_width),
@@ -219,10 +229,10 @@ class Gripper(ABC):
             epsilon_outer: How much wider [m].
 
         Raises:
-            TargetRejected: If a value cannot be executed.
+            TargetRejected: If a value cannot be executed, or the loop stands still.
         """
         most = self.description
-        return self.start(
+        return self._begin(
             GripperCommand(
                 Action.GRASP,
                 self._checked_width(width),
@@ -236,6 +246,11 @@ class Gripper(ABC):
     def stop(self) -> GripperMotion:
         """Stop the fingers where they are; an object that is held stays held."""
         return self.start(GripperCommand(Action.STOP))
+
+    def _begin(self, command: GripperCommand) -> GripperMotion:
+        if reason := self.silence():
+            raise TargetRejected(f"gripper of {self.arm}: {reason}")
+        return self.start(command)
 
     def _checked_width(self, width: float, least: float = 0.0) -> float:
         return checked(self.arm, "width", width, self.state().max_width, "m", least=least)

@@ -63,8 +63,8 @@ def demanded(token: AccessToken) -> Iterator[None]:
     def serve(*args: Any, process_request: Any, **options: Any) -> Any:
         return plain(*args, process_request=token.guard(process_request), **options)
 
-    server.serve = serve  # type: ignore[misc, assignment]
+    server.serve = serve
     try:
         yield
     finally:
-        server.serve = plain  # type: ignore[misc]
+        server.serve = plain

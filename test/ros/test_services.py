@@ -91,13 +91,19 @@ def test_conflict_is_refused_as_a_whole(cell, client, strictness):
 
 
 @pytest.mark.parametrize("strictness", [0, BEST_EFFORT])
-def test_best_effort_leaves_out_what_cannot_be_done_and_is_then_not_ok(cell, client, strictness):
+def test_best_effort_was_refused_though_part_was_switched(cell, client, strictness):
+    """An answer that is no means that nothing has changed; a part is said in words."""
+    before = states(client)
     answer = client.switch([f"left/{JOINT}"], [f"right/{CARTESIAN}"], strictness)
     assert not answer.ok
-    assert answer.message.startswith(f"not active: left/{JOINT}; active: nothing new; ")
     assert f"FORCE_AUTO) would deactivate left/{CARTESIAN}" in answer.message
+    assert states(client) == before
+    asked = [f"left/{JOINT}", f"right/{JOINT}"]
+    answer = client.switch(asked, [f"right/{CARTESIAN}"], strictness)
+    assert answer.ok
+    assert answer.message.startswith(f"not active: left/{JOINT}; active: right/{JOINT}; ")
     now = states(client)
-    assert now["right/hold"] == now[f"left/{CARTESIAN}"] == "active"
+    assert now[f"right/{JOINT}"] == now[f"left/{CARTESIAN}"] == "active"
 
 
 def test_force_auto_takes_arms_from_a_shared_law(cell, client):
