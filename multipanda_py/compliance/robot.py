@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.actuator_params import positive_number
+from multipanda_py.compliance.dry_friction import let_friction_stick
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.machine.mujoco_warnings import was_reset
@@ -33,7 +34,8 @@ class CompliantRobot:
     """Step a MuJoCo model with springs and motors at some of its joints.
 
     For studies in a notebook, faster than real time. Contacts, friction and damping of joints and
-    everything else are the model's; its actuators go on as they are. Joints that springs throw
+    everything else are the model's; its actuators go on as they are. Dry friction with MuJoCo's
+    default parameters is made to stick: see :mod:`.dry_friction`. Joints that springs throw
     about by more than half a turn in a step are held at that, and it is said.
 
     Args:
@@ -44,7 +46,7 @@ class CompliantRobot:
             as many small ones as they need.
 
     Attributes:
-        model: As given, with the step.
+        model: As given, with the step and friction that sticks.
         data: MuJoCo's state.
         joints: As given.
         external_torque: Torques on these joints from outside, (n,) [Nm]; write to it.
@@ -78,6 +80,7 @@ class CompliantRobot:
             )
         if step is not None:
             model.opt.timestep = positive_number("step", step, "s")
+        let_friction_stick(model)
         self.model, self.data, self.joints = model, mujoco.MjData(model), joints
         self.external_torque = np.zeros(joints.n_joints)
         n, data = joints.n_joints, self.data

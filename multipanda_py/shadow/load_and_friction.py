@@ -21,6 +21,8 @@ BLOCK = 0.02
 """Over which samples are averaged before they are taken [s]."""
 HEAVIEST, FARTHEST = 20.0, 0.5
 """Bounds of a load and of its centre from the flange [kg, m]."""
+RESTS = 0.02
+"""Speed of a joint below which static friction takes up any torque within its bound [rad/s]."""
 _NOISE = 0.01
 """Of a torque, as a share of the joint's largest."""
 _SPREAD_OF_LOAD = (2.0, 0.3, 0.3, 0.3)
@@ -66,7 +68,8 @@ class LoadAndFriction:
     :math:`A_0` keeps it bounded where nothing is seen, :math:`\lambda` forgets in 30 s, and
     parameters that leave their bounds (a mass of 0 to 20 kg with its centre within 0.5 m, friction
     that is not negative and below 0.3 of the largest torque) are put there, and the others are
-    found anew. Nobody acts on it: it is for people.
+    found anew. Of a joint at rest the torque of static friction is not known, so that it weighs
+    less by what is expected of Coulomb friction. Nobody acts on it: it is for people.
 
     Args:
         arm: As it is described.
@@ -80,7 +83,8 @@ class LoadAndFriction:
         self._regressor = ArmRegressor(arm)
         self._shape = FrictionShape.sharp(arm.n_joints)
         n, torque = arm.n_joints, arm.limits.torque
-        self._weight: Vector = 1.0 / (_NOISE * torque) ** 2
+        self._variance: Vector = (_NOISE * torque) ** 2
+        self._stiction: Vector = (_SPREAD_OF_FRICTION[1] * torque) ** 2
         of_joints = np.concatenate([share * torque for share in _SPREAD_OF_FRICTION])
         self._prior: Matrix = np.diag(np.concatenate([_SPREAD_OF_LOAD, of_joints]) ** -2.0)
         self._seen: Matrix = np.zeros((4 + 3 * n, 4 + 3 * n))
@@ -108,7 +112,7 @@ class LoadAndFriction:
             if not np.isfinite((q, dq, a, y)).all():
                 continue
             rows = self._rows(q, dq, a)
-            weighted = rows.T * self._weight
+            weighted = rows.T / (self._variance + (np.abs(dq) < RESTS) * self._stiction)
             self._seen *= kept
             self._sum *= kept
             self._seen += weighted @ rows

@@ -9,6 +9,7 @@ from itertools import combinations, permutations
 import mujoco
 import numpy as np
 
+from multipanda_py.compliance.dry_friction import IMPEDANCE, sticking_solref
 from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.parallel_gripper import GripperBody, ParallelGripper
 from multipanda_py.robots.scene_object import SceneObject
@@ -103,7 +104,8 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     damping = np.zeros_like(joint.damping)  # a polynomial since MuJoCo 4, a number before
     damping.flat[0] = arm.joint_damping[i]
     put(joint, damping=damping if damping.ndim else float(damping))
-    put(joint, frictionloss=float(arm.joint_frictionloss[i]))
+    put(joint, frictionloss=float(arm.joint_frictionloss[i]), solimp_friction=IMPEDANCE)
+    put(joint, solref_friction=sticking_solref(spec.option.timestep))
     span = np.array([-limits.torque[i], limits.torque[i]])
     motor = put(spec.add_actuator(), name=name, target=name)
     put(motor, trntype=mujoco.mjtTrn.mjTRN_JOINT)

@@ -27,6 +27,7 @@ from multipanda_py.actuators.bavs import Bavs
 from multipanda_py.actuators.qbmove import Qbmove
 from multipanda_py.actuators.sea import Sea
 from multipanda_py.compliance import CompliantJoints, CompliantRobot, LinkPid, Motors
+from multipanda_py.compliance.dry_friction import let_friction_stick
 from multipanda_py.compliance.robot import suggested_step
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 
@@ -106,6 +107,7 @@ def test_a_link_that_friction_holds_creeps_no_more_than_in_mujoco():
     robot = pendulum(Sea, {"stiffness": 5.0}, gravity=0.0, loss=0.1)
     robot.joints.command("equilibrium_position", 0.01)
     plain = chain(1, gravity=0.0, loss=0.1)
+    let_friction_stick(plain)
     data = mujoco.MjData(plain)
     for _ in range(500):
         robot.step()
