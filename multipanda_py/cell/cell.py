@@ -419,9 +419,10 @@ class Cell(Closing):
         deactivate: Sequence[str] = (),
         strictness: Strictness | str = Strictness.STRICT,
         timeout: float = 1.0,
+        by: str = "",
     ) -> SwitchResult:
         """Change the active controllets at one cycle boundary: see :meth:`.Switcher.switch`."""
-        return self._switcher.switch(activate, deactivate, strictness, timeout)
+        return self._switcher.switch(activate, deactivate, strictness, timeout, by)
 
     def ask_switch(
         self,
@@ -429,13 +430,14 @@ class Cell(Closing):
         deactivate: Sequence[str] = (),
         strictness: Strictness | str = Strictness.STRICT,
         timeout: float = 1.0,
+        by: str = "",
     ) -> PendingSwitch:
         """Ask for a switch and return at once; its ``look`` answers, and the first one asks."""
-        return self._switcher.ask_switch(activate, deactivate, strictness, timeout)
+        return self._switcher.ask_switch(activate, deactivate, strictness, timeout, by)
 
-    def ask_rest(self, *arms: str) -> PendingSwitch:
+    def ask_rest(self, *arms: str, by: str = "") -> PendingSwitch:
         """Let arms take no law but hold, until :meth:`wake`: see :meth:`.Switcher.ask_rest`."""
-        return self._switcher.ask_rest(*arms)
+        return self._switcher.ask_rest(*arms, by=by)
 
     def wake(self, arm: str) -> None:
         """Let an arm take laws again; what it does is not changed."""
@@ -445,16 +447,16 @@ class Cell(Closing):
         """Return whether an arm takes no law but hold."""
         return self._switcher.is_resting(arm)
 
-    def hold(self, timeout: float = 1.0) -> SwitchResult:
+    def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
         """Deactivate everything: every arm brakes and holds. See :meth:`.Switcher.hold`."""
-        return self._switcher.hold(timeout)
+        return self._switcher.hold(timeout, by)
 
-    def ask_hold(self, timeout: float = 1.0) -> PendingSwitch:
+    def ask_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
         """Ask for :meth:`hold` and return at once; its ``look`` answers.
 
         The loop is told by the first ``look``, not before.
         """
-        return self._switcher.ask_hold(timeout)
+        return self._switcher.ask_hold(timeout, by)
 
     def recover(
         self, arms: Sequence[str] | None = None, *, timeout: float = RECOVERY_TIMEOUT

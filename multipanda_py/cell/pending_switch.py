@@ -14,12 +14,13 @@ from multipanda_py.cell.switch_planning import Strictness, SwitchPlan, plan_swit
 from multipanda_py.cell.switch_result import SwitchResult
 from multipanda_py.exceptions import LoopTimeout, SwitchRejected
 from multipanda_py.loop.events import Event
-from multipanda_py.loop.mailbox import ANY_EPOCH, SwitchStatus, Word
+from multipanda_py.loop.mailbox import ANY_EPOCH, SwitchStatus, Word, reason_record
 from multipanda_py.loop.ownership import REST
 
 if TYPE_CHECKING:
     from multipanda_py.cell.switch_turn import SwitchTurn
 
+OWNER = "the program that owns the cell"
 _TRIES = 3
 SETTLING_TIME = 0.3
 """Time that an arm without commanded motion is given to come to rest [s]."""
@@ -44,7 +45,8 @@ class PendingSwitch:
         rule: How to treat what cannot be done.
         timeout: How long the loop may take [s].
         is_stop: Whether this ends everything that is active.
-        why: What it is for, in words, if not for itself.
+        why: Reason, in words, if it is not requested for itself.
+        by: Name of the client that requests it; empty for the program that owns the cell.
     """
 
     def __init__(
@@ -56,10 +58,11 @@ class PendingSwitch:
         timeout: float,
         is_stop: bool = False,
         why: str = "",
+        by: str = "",
     ) -> None:
         self._turn, self._box = turn, turn.connection.mailbox
         self._activate, self._deactivate, self._rule = tuple(activate), tuple(deactivate), rule
-        self._timeout, self._is_stop, self._why = timeout, is_stop, why
+        self._timeout, self._is_stop, self._why, self._by = timeout, is_stop, why, by
         self._asked_ns = time.monotonic_ns()
         self._deadline = time.monotonic() + timeout
         self._tries = self._number = self._events = 0
@@ -202,7 +205,8 @@ class PendingSwitch:
         self._events = box.words[Word.EVENTS]
         head = [ANY_EPOCH if self._is_stop else epoch, self._asked_ns]
         self._answer = None
-        self._number = box.switch.write(np.array([*head, *plan.flags], dtype=np.float64))
+        record = [np.array([*head, *plan.flags], dtype=np.float64), reason_record(reason)]
+        self._number = box.switch.write(np.concatenate(record))
         box.ring_bell()
         turn.open = self
         if self._is_stop:
@@ -215,11 +219,15 @@ class PendingSwitch:
         return now - self._still_since.setdefault(arm, now) >= SETTLING_TIME
 
     def _reason(self) -> str:
-        """Say what ends the controllets that it deactivates."""
-        if self._is_stop:
-            return "a stop of all arms"
+        """Say what ends the controllets that it deactivates, and who has requested it."""
         asked = ", ".join(self._activate)
-        return self._why or (f"a switch to {asked}" if asked else "a switch that asked for it")
+        if self._is_stop:
+            what = "a stop of all arms"
+        else:
+            what = self._why or (f"a switch to {asked}" if asked else "a switch that asked for it")
+        if self._brakes:
+            what = f"{what}, for which arms come to rest first"
+        return f"{what}, requested by {self._by or OWNER}"
 
     def _refuse_after_stop(self) -> NoReturn:
         changed = "" if self._stopped else "; nothing has changed"

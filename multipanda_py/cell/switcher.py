@@ -107,7 +107,7 @@ class Switcher:
         """Return the lifecycle state of an instance that is not active."""
         return self._lifecycle[self._names.spec(name).name]
 
-    def ask_rest(self, *arms: str) -> PendingSwitch:
+    def ask_rest(self, *arms: str, by: str = "") -> PendingSwitch:
         """Let arms take no law but hold until :meth:`wake`; its ``look`` says when they hold.
 
         Other arms of their laws hold, too. A switch that is refused or comes too late leaves the
@@ -120,7 +120,7 @@ class Switcher:
         laws = dict.fromkeys(spec.name for spec in specs if not spec.is_hold)
         self._resting.update(arms)
         why = f"a request that {' and '.join(arms)} be inactive"
-        return PendingSwitch(self._turn, (), tuple(laws), Strictness.AUTO, 1.0, why=why)
+        return PendingSwitch(self._turn, (), tuple(laws), Strictness.AUTO, 1.0, why=why, by=by)
 
     def wake(self, arm: str) -> None:
         """Let an arm take laws again; what it does is not changed.
@@ -141,6 +141,7 @@ class Switcher:
         deactivate: Sequence[str] = (),
         strictness: Strictness | str = Strictness.STRICT,
         timeout: float = 1.0,
+        by: str = "",
     ) -> SwitchResult:
         """Change the active controllets at one cycle boundary, over any set of arms.
 
@@ -150,6 +151,7 @@ class Switcher:
             strictness: Or its name in lower case.
             timeout: How long the loop may take [s], and with ``FORCE_AUTO`` arms to come to rest
                 that are to be commanded something else.
+            by: Name of the client that requests it, for the report of the switch.
 
         Raises:
             SwitchRejected: If the request cannot be met; nothing has changed, but for laws that
@@ -157,7 +159,7 @@ class Switcher:
             LoopTimeout: If the loop did not answer in time. The request is withdrawn then; if
                 the loop has begun it already, the message says that it is pending.
         """
-        pending = self.ask_switch(activate, deactivate, strictness, timeout)
+        pending = self.ask_switch(activate, deactivate, strictness, timeout, by)
         return self._await_switch(pending)
 
     def ask_switch(
@@ -166,6 +168,7 @@ class Switcher:
         deactivate: Sequence[str] = (),
         strictness: Strictness | str = Strictness.STRICT,
         timeout: float = 1.0,
+        by: str = "",
     ) -> PendingSwitch:
         """Ask for a switch and return at once; its ``look`` answers, and the first one asks.
 
@@ -179,9 +182,9 @@ class Switcher:
         except SwitchRejected:
             self._counts.rejected["switch"] += 1
             raise
-        return PendingSwitch(self._turn, activate, deactivate, rule, wait)
+        return PendingSwitch(self._turn, activate, deactivate, rule, wait, by=by)
 
-    def hold(self, timeout: float = 1.0) -> SwitchResult:
+    def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
         """Deactivate everything: every arm brakes and holds.
 
         A switch that is not answered yet is withdrawn. A stop is not: a loop that stands still
@@ -191,17 +194,17 @@ class Switcher:
             LoopTimeout: If the loop did not answer within ``timeout`` [s].
             SwitchRejected: If ``timeout`` is no time. Arms hold all the same.
         """
-        return self._await_switch(self.ask_hold(timeout))
+        return self._await_switch(self.ask_hold(timeout, by))
 
-    def ask_hold(self, timeout: float = 1.0) -> PendingSwitch:
+    def ask_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
         """Ask for :meth:`hold` and return at once; its ``look`` answers.
 
         The loop is told by the first ``look``, not before.
         """
         try:
-            return self._stop(seconds(timeout, SwitchRejected))
+            return self._stop(seconds(timeout, SwitchRejected), by)
         except SwitchRejected:
-            self._stop(0.0).look()  # whoever cannot say how long to wait wants arms to stop, too
+            self._stop(0.0, by).look()  # who asks without a valid time wants a stop, too
             raise
 
     def ended_by(self, name: str, since: float) -> str:
@@ -218,8 +221,9 @@ class Switcher:
         when, reason = self._turn.ended.get(name, (since, ""))
         return reason if when > since else ""
 
-    def _stop(self, timeout: float) -> PendingSwitch:
-        return PendingSwitch(self._turn, (), (), Strictness.BEST_EFFORT, timeout, is_stop=True)
+    def _stop(self, timeout: float, by: str) -> PendingSwitch:
+        rule = Strictness.BEST_EFFORT
+        return PendingSwitch(self._turn, (), (), rule, timeout, is_stop=True, by=by)
 
     def _await_switch(self, pending: PendingSwitch) -> SwitchResult:
         while (result := pending.look()) is None:

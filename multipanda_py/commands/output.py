@@ -7,9 +7,13 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.machine.whole_file import replacing
+
+if TYPE_CHECKING:
+    from multipanda_py.cell import Cell
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -18,6 +22,12 @@ def say(text: str) -> None:
     """Write a line to standard output at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def say_events(cell: Cell) -> None:
+    """Write what a loop has reported since the last call."""
+    for event in cell.events():
+        say(f"event: {event}")
 
 
 def complain(text: str) -> None:

@@ -74,7 +74,8 @@ def run(options: argparse.Namespace) -> int:
             say(f"note: {sentence}")
         if cell.config.cell.placement == "process":
             os.sched_setaffinity(0, other_cpus(cell.config.realtime))  # the loop's is left alone
-        with CellPanel(cell, options.host, options.port) as panel:
+        place = options.host, options.port
+        with CellPanel(cell, *place, report=lambda event: say(f"event: {event}")) as panel:
             say(f"the panel is at {panel.address}")
             panel.serve(options.duration)
     except KeyboardInterrupt:

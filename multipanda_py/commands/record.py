@@ -12,7 +12,7 @@ from pathlib import Path
 from multipanda_py.cell import Cell
 from multipanda_py.commands.motion import follow, go_to_begin, read_motion
 from multipanda_py.commands.options import arm_of, positive
-from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
+from multipanda_py.commands.output import FAILED, OK, check_output, complain, say, say_events
 from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.logs.recording import Recorded, Recording, new_file, recorded
 from multipanda_py.logs.running import find_running
@@ -104,11 +104,12 @@ def _own(options: argparse.Namespace) -> Recorded:
         try:
             while time.monotonic() < until:
                 cell.check()
-                for event in cell.events():
-                    say(f"event: {event}")
+                say_events(cell)
                 time.sleep(min(_LOOK, max(0.0, until - time.monotonic())))
         except KeyboardInterrupt:
             say("stopped")
+        finally:
+            say_events(cell)
         return cell.recorder.stop()
 
 

@@ -12,7 +12,7 @@ import time
 from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.commands.options import positive
-from multipanda_py.commands.output import FAILED, OK, complain, say
+from multipanda_py.commands.output import FAILED, OK, complain, say, say_events
 from multipanda_py.machine.interruption import end_in_order
 
 SUMMARY = "Run a cell without ROS; Ctrl-C ends it."
@@ -63,6 +63,7 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
         say(f"stopped after {time.monotonic() - started:.1f} s")
         return OK
     finally:
+        say_events(cell)  # also those of an end that nobody has asked for
         if viewer is not None:
             stop_viewer(viewer)
     faults = {arm: cell.state(arm).fault for arm in cell.arms}
@@ -82,8 +83,7 @@ def _advance(
     while True:
         now = time.monotonic()
         passed = cycles / rate if inline else now - started
-        for event in cell.events():
-            say(f"event: {event}")
+        say_events(cell)
         if passed >= duration or now >= reported + STATUS_PERIOD:
             seen = _report(cell, passed, now - reported, seen)
             reported = now

@@ -38,7 +38,7 @@ def event_message(event: LoopEvent, time: int) -> EventMessage:
         time: Since the epoch [ns].
     """
     level = _ERROR if event.event.is_fault else _WARN
-    if event.event in (Event.NOTICE, Event.RECOVERED, Event.SETTINGS_APPLIED):
+    if event.event is Event.NOTICE or event.event.is_routine:
         level = _INFO
     kind = event.event.name.lower()
     parts: list[Part] = [

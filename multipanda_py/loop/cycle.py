@@ -158,7 +158,8 @@ class ControlLoop:
         for arm in self._arms:
             if arm.first_interface != arm.interface:
                 self._owners.engage(arm.index, arm.first_interface)
-        self._owners.apply([instance.spec.name in active for instance in self._instances])
+        wanted = [instance.spec.name in active for instance in self._instances]
+        self._owners.apply(wanted, cause=None)
         for arm in self._arms:
             arm.blend_left = 0
         for index, text in not_ready:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from multipanda_py.loop.events import Event, LoopEvent
 
-EVENTS = 64
+EVENTS = 256
+"""Reports that are kept: one per arm at a switch, and a reader under load may be late."""
 _TEXT = 480
 EVENT = np.dtype(
     [
@@ -59,19 +60,28 @@ class EventRing:
         self._count[0] = count + 1
 
     def since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of reports so far, and those after the first ``count``."""
+        """Return the number of reports so far, and those after the first ``count``.
+
+        Reports that the writer has overwritten are replaced by one of :attr:`.Event.LOST`.
+        """
         total = self.count
-        found = []
-        for number in range(max(count, total - EVENTS), total):
-            row = self._events[number % EVENTS]
-            arm, controllet = int(row["arm"]), int(row["controllet"])
-            found.append(
-                LoopEvent(
-                    Event(int(row["event"])),
-                    int(row["time_ns"]),
-                    self._arms[arm] if arm >= 0 else "",
-                    self._controllets[controllet] if controllet >= 0 else "",
-                    bytes(row["text"]).decode("utf-8", "replace"),
-                )
-            )
+        first = max(count, total - EVENTS)
+        rows = self._events[np.arange(first, total) % EVENTS]
+        # The writer may have gone on, and is at the oldest one: it is overwritten, too.
+        kept = max(first, self.count + 1 - EVENTS) if self.count != total else first
+        found = [self._read(row) for row in rows[kept - first :]]
+        if kept > count:
+            time_ns = found[0].time_ns if found else 0
+            text = f"{kept - count} earlier events are not kept any more (allowed {EVENTS})"
+            found.insert(0, LoopEvent(Event.LOST, time_ns, "", "", text))
         return total, found
+
+    def _read(self, row: np.void) -> LoopEvent:
+        arm, controllet = int(row["arm"]), int(row["controllet"])
+        return LoopEvent(
+            Event(int(row["event"])),
+            int(row["time_ns"]),
+            self._arms[arm] if arm >= 0 else "",
+            self._controllets[controllet] if controllet >= 0 else "",
+            bytes(row["text"]).decode("utf-8", "replace"),
+        )

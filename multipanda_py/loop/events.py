@@ -10,6 +10,9 @@ from enum import IntEnum
 class Event(IntEnum):
     """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
 
+    LOST = -6
+    HOLDS = -5
+    SWITCHED = -4
     TARE_REFUSED = -3
     TARED = -2
     HANDED_OVER = -1
@@ -32,6 +35,20 @@ class Event(IntEnum):
     ARM_STOPPED = 16
     NON_FINITE_COMMAND = 17
     COMMAND_JUMP = 18
+
+    @property
+    def is_routine(self) -> bool:
+        """Whether a request was carried out, and nothing is wrong."""
+        return self in (
+            Event.SWITCHED, Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED, Event.TARED
+        )  # fmt: skip
+
+    @property
+    def ends_laws(self) -> bool:
+        """Whether arms may have been given to another controllet, by a request or without one."""
+        return self.is_fault or self in (
+            Event.SWITCHED, Event.HOLDS, Event.CLIENT_SILENT, Event.CLIENT_GONE
+        )  # fmt: skip
 
     @property
     def permits_hold(self) -> bool:

@@ -30,6 +30,7 @@ from multipanda_py.loop.row_place import RowPlace
 from multipanda_py.loop.row_ring import ROWS, RowRing
 from multipanda_py.loop.slot import HEAD, Slot
 from multipanda_py.settings import record_width
+from multipanda_py.state import Vector
 
 ANSWER_HEAD = 2
 """Floats before what is in force, in an answer to settings or a tare: number of the record,
@@ -48,8 +49,20 @@ ENTRY_ANSWER = 4
 in :func:`.surroundings`), and how deep [m]."""
 ANY_EPOCH = -1
 """Of a switch that fits any active set: a stop."""
+REASON = 24
+"""Floats of a switch that hold why it was requested, as UTF-8."""
 KEEP, RESTART = 1, 2
 """Of a switch, per instance: active, and active with its target seeded anew; 0 is inactive."""
+
+
+def reason_record(text: str) -> Vector:
+    """Return why a switch is requested, as the end of its record, (REASON,)."""
+    return np.frombuffer(text.encode()[: 8 * REASON].ljust(8 * REASON, b"\0"), np.float64)
+
+
+def reason_of(request: Vector) -> str:
+    """Return why a switch was requested, from its record."""
+    return bytes(request[-REASON:].tobytes()).rstrip(b"\0").decode("utf-8", "replace")
 
 
 class Word(IntEnum):
@@ -127,7 +140,7 @@ class Mailbox:
         sprung = joints if any(arm.actuators for arm in config.arms.values()) else 0
         dimensions = (len(config.arms), movable, len(specs), joints, terms, sprung)
         self.row_dtype = row_dtype(*dimensions)
-        widths = [2 + len(specs), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
+        widths = [2 + len(specs) + REASON, len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
         for arm in config.arms.values():
             settings = record_width(type(arm.settings))
             widths += [settings, ANSWER_HEAD + settings]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,14 @@ from multipanda_py.loop.command_check import RefusedCommand
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.handing_over import PastCycles
 from multipanda_py.loop.instance import Instance, NonFiniteTorque
-from multipanda_py.loop.mailbox import ANY_EPOCH, RESTART, Mailbox, SwitchStatus, Word
+from multipanda_py.loop.mailbox import (
+    ANY_EPOCH,
+    RESTART,
+    Mailbox,
+    SwitchStatus,
+    Word,
+    reason_of,
+)
 from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
 from multipanda_py.state import INTERFACES, Vector
 
@@ -44,6 +52,20 @@ def moving_joint(
     joint = int(speeds.argmax())
     speed = float(speeds[joint])
     return (joint, speed) if speed > (VIBRATION if is_still else bound) else None
+
+
+class Cause(NamedTuple):
+    """Cause of a change of owners, reported for every arm that gets another one.
+
+    Attributes:
+        event: Kind of the report.
+        reason: Reason, in words.
+        reported: Indices of arms that have a report already.
+    """
+
+    event: Event
+    reason: str
+    reported: Collection[int] = ()
 
 
 class Ownership:
@@ -88,12 +110,12 @@ class Ownership:
 
         Args:
             request: Epoch that it was planned on, or ``ANY_EPOCH``; time of the request; a flag
-                per instance.
+                per instance; why it was requested.
             now_ns: Time of the cycle.
         """
         if int(request[0]) not in (self.epoch, ANY_EPOCH):
             return SwitchStatus.OUTDATED
-        flags = request[2:].tolist()
+        flags = request[2 : 2 + len(self._instances)].tolist()
         starting = [
             instance
             for instance, flag in zip(self._instances, flags)
@@ -110,7 +132,8 @@ class Ownership:
         if refused:
             self._said.clear()
             return SwitchStatus.FAILED
-        self.apply([bool(flag) for flag in flags], starting, now_ns=now_ns)
+        cause = Cause(Event.SWITCHED, reason_of(request))
+        self.apply([bool(flag) for flag in flags], starting, now_ns=now_ns, cause=cause)
         return SwitchStatus.DONE
 
     def _activate(self, instance: Instance) -> str:
@@ -200,6 +223,8 @@ class Ownership:
         started: Sequence[Instance] | None = None,
         restart_holds: bool = False,
         now_ns: int = 0,
+        *,
+        cause: Cause | None,
     ) -> None:
         """Make ``wanted`` the active set, with hold on every arm that it leaves free.
 
@@ -208,6 +233,7 @@ class Ownership:
             started: Instances that are activated already; None activates what is new here.
             restart_holds: Seed a hold anew even if it has the arm already.
             now_ns: Time of the cycle.
+            cause: Cause of the change; None at the start, and if one report is for all arms.
         """
         if started is None:
             started = [i for i, flag in zip(self._instances, wanted) if flag and not i.active]
@@ -230,8 +256,11 @@ class Ownership:
             self._mailbox.active[instance.spec.index] = flag
         self.active = [instance for instance in self._instances if instance.active]
         for instance in self.active:
-            for slot, arm in enumerate(instance.spec.arms):
-                self._arms[arm].give_to(instance, slot)
+            for slot, index in enumerate(instance.spec.arms):
+                arm = self._arms[index]
+                if cause is not None and arm.owner is not instance:
+                    self._report_owner(arm, instance, cause, now_ns)
+                arm.give_to(instance, slot)
             instance.begin_records()
         for index in changed:
             is_hold = self._arms[index].owner.spec.is_hold
@@ -243,6 +272,15 @@ class Ownership:
             if not instance.spec.is_hold:
                 self._engage_arms(instance, now_ns)
         self._set_waiting()
+
+    def _report_owner(self, arm: Arm, owner: Instance, cause: Cause, now_ns: int) -> None:
+        """Report why an arm gets another owner: none changes without a report."""
+        if arm.index in cause.reported:
+            return
+        before = arm.owner.spec
+        law = owner.spec if before.is_hold else before
+        text = f"{before.name} -> {owner.spec.name}: {cause.reason}"
+        self._mailbox.report(cause.event, now_ns, arm.index, law.index, text)
 
     def _engage_arms(self, instance: Instance, now_ns: int) -> None:
         """Have the arms of a law commanded what it writes; if one cannot be, all of them hold."""
@@ -325,12 +363,13 @@ class Ownership:
             if flags[index] and not instance.is_sound:
                 flags[index] = instance.spec.is_hold
                 self.report(Event.SWITCH_FAILED, instance, _unsound(instance), now_ns)
-        self.apply(flags, now_ns=now_ns)
+        cause = Cause(Event.SWITCHED, "the simulation was set back")
+        self.apply(flags, now_ns=now_ns, cause=cause)
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, seeded anew, and report why."""
         self._mailbox.report(event, now_ns, -1, -1, text)
-        self.apply([False] * len(self._instances), restart_holds=True, now_ns=now_ns)
+        self.apply([False] * len(self._instances), restart_holds=True, now_ns=now_ns, cause=None)
 
     def update(self, instance: Instance, now_ns: int) -> None:
         """Compute an instance's torques; if it cannot, its arms hold in this very cycle."""
@@ -384,7 +423,8 @@ class Ownership:
                 arm.release()  # again
             if arm.released:
                 return
-        for arm in arms if arms is not None else [self._arms[i] for i in instance.spec.arms]:
+        failed = list(arms) if arms is not None else [self._arms[i] for i in instance.spec.arms]
+        for arm in failed:
             if event.takes_torque and not arm.interrupted:
                 arm.before_loss = self._past.before_loss(arm)
             arm.fault = event
@@ -393,7 +433,12 @@ class Ownership:
             if not event.permits_hold:
                 self._arms[instance.spec.arms[0]].release()
             return
-        self.apply([i.active and i is not instance for i in self._instances], now_ns=now_ns)
+        names = ", ".join(arm.state.name for arm in failed)
+        cause = Cause(
+            Event.HOLDS, f"{names}: {event.name.lower()}: {text}", {arm.index for arm in failed}
+        )
+        wanted = [i.active and i is not instance for i in self._instances]
+        self.apply(wanted, now_ns=now_ns, cause=cause)
         for index in instance.spec.arms:
             self.update(self._holds[index], now_ns)
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from multipanda_py.config.instance_spec import InstanceSpec
-from multipanda_py.panel.desk import Desk
+from multipanda_py.panel.desk import Desk, viewer_named
 from multipanda_py.panel.gains import Gains
 from multipanda_py.panel.gizmo import Gizmo
 from multipanda_py.panel.inbox import Act
@@ -60,14 +60,16 @@ class ArmTab:
         laws = [spec for spec in owners if not spec.is_hold]
         return (laws or owners or self._laws)[0]
 
-    def refresh(self, reason: str) -> None:
-        """Show the law, its gains, and a fault with its reason."""
+    def refresh(self, reason: str, hold_reason: str) -> None:
+        """Show the law and its gains, and the reasons of a fault and of hold."""
         law, fault = self.owner(), self._desk.cell.state(self._arm).fault
         name = HOLD if law.is_hold else law.name
         if self._law.value != name:
             self._law.value = name
         self._recover.visible = bool(fault)
         text = f"**fault: {fault}**: {reason}" if fault else "no fault"
+        if law.is_hold and hold_reason and not fault:
+            text += f"; holds: {hold_reason}"
         if not fault and not Gizmo.takes_poses(law):
             text += "; this law takes no pose: choose another one to drag"
         if self._state.content != text:
@@ -90,13 +92,14 @@ class ArmTab:
         )
 
     def _choose(self, viewer: int, name: Any) -> None:
-        self._desk.ask(("law", self._arm), viewer, partial(self._switch, name))
+        act = partial(self._switch, name, viewer_named(viewer))
+        self._desk.ask(("law", self._arm), viewer, act)
 
-    def _switch(self, name: str) -> Answer | None:
+    def _switch(self, name: str, by: str) -> Answer | None:
         law, ask = self.owner(), self._desk.cell.ask_switch
         if name != HOLD:
-            return ask(activate=[name], strictness="force_auto", timeout=SWITCH_TIMEOUT)
-        return None if law.is_hold else ask(deactivate=[law.name], strictness="best_effort")
+            return ask(activate=[name], strictness="force_auto", timeout=SWITCH_TIMEOUT, by=by)
+        return None if law.is_hold else ask(deactivate=[law.name], strictness="best_effort", by=by)
 
     def _ask_recovery(self, viewer: int, _: Any) -> None:
         act = partial(self._desk.cell.ask_recovery, [self._arm])

@@ -14,6 +14,7 @@ from multipanda_py.exceptions import MultipandaError
 from multipanda_py.panel.command import Command
 from multipanda_py.panel.inbox import Act, Inbox
 from multipanda_py.panel.served import Answer, Served
+from multipanda_py.panel.values_only import value_of
 
 REMEMBERED = 8
 """Lines that the page shows of what happened."""
@@ -21,6 +22,11 @@ STOOD_STILL = 1.0
 """Time without work after which what pages ask for is of the past [s]."""
 DEAF = 0.5
 """How long after that nothing is heard: what waited on the way is read in a moment [s]."""
+
+
+def viewer_named(viewer: int) -> str:
+    """Return how the reports of the loop name a viewer."""
+    return f"viewer {viewer} of the panel"
 
 
 class Desk:
@@ -76,7 +82,7 @@ class Desk:
 
         async def used(event: Any) -> None:  # in viser's own thread: a pool would lose the order
             if event.client_id is not None:  # else the panel itself shows what has changed
-                use(event.client_id, event.target.value)
+                use(event.client_id, value_of(event.target))
 
         (handle.on_click if hasattr(handle, "on_click") else handle.on_update)(used)
 
@@ -89,7 +95,7 @@ class Desk:
         self.command.release()
         self.note(asked := f"viewer {viewer} has pressed STOP; no answer yet")
         self._stops += 1
-        pending = self.cell.ask_hold()
+        pending = self.cell.ask_hold(by=viewer_named(viewer))
         # It is handed over now, by viser's thread; the panel's waits for the answer.
         if self.try_to(pending.look):
             self._stopping.append((pending, asked, f"stopped by viewer {viewer}"))
@@ -110,7 +116,7 @@ class Desk:
                 stops = self._stops
                 self.try_to(act)
                 if self._stops != stops:  # what was done may have come after it
-                    self._waiting.append(self.cell.ask_hold())
+                    self._waiting.append(self.cell.ask_hold(by="a stop that came first"))
             else:
                 self.note(refusal)  # somebody else has taken the command meanwhile
         for _ in range(len(self._stopping)):

@@ -11,7 +11,9 @@ from typing import Any
 
 import viser
 
+from multipanda_py.cell.hold_reasons import HoldReasons
 from multipanda_py.config.describe import bases_in_world
+from multipanda_py.loop.events import LoopEvent
 from multipanda_py.machine.closing import Closing
 from multipanda_py.panel.access_token import AccessToken, demanded
 from multipanda_py.panel.arm_tab import ArmTab
@@ -48,6 +50,7 @@ class CellPanel(Closing):
         port: To listen at; the next one that is free is taken. 0 for any.
         clock: Returns the time that ages are measured by [s].
         torque: What the states' ``tau`` is, in words.
+        report: Called with every event that the page shows, as for a terminal.
 
     Attributes:
         desk: Where wishes come in.
@@ -63,6 +66,7 @@ class CellPanel(Closing):
         port: int = PORT,
         clock: Callable[[], float] = time.monotonic,
         torque: str = "commanded torque",
+        report: Callable[[LoopEvent], object] | None = None,
     ) -> None:
         self._cell, self._clock, self._host = cell, clock, host
         self._is_closed = False
@@ -89,6 +93,7 @@ class CellPanel(Closing):
         self._plots = Plots(self.desk, torque)
         self._said = gui.add_markdown("")
         self._reasons = dict.fromkeys(cell.arms, "")
+        self._holds, self._report = HoldReasons(cell.arms), report
         self._events = 0
         self._due = {
             self._move: Due(POSE_RATE),
@@ -154,10 +159,13 @@ class CellPanel(Closing):
         self._events, events = self._cell.events_since(self._events)
         for event in events:
             self.desk.note(str(event))
+            self._holds.note(event)
+            if self._report is not None:
+                self._report(event)
             if event.event.is_fault and event.arm in self._reasons:
                 self._reasons[event.arm] = event.text
         for arm, tab in self.tabs.items():
-            tab.refresh(self._reasons[arm])
+            tab.refresh(self._reasons[arm], self._holds.of(arm))
         holder = self.desk.command.holder
         who = "nobody is in command" if holder is None else f"viewer {holder} is in command"
         _say(self._who, f"{who}; viewers: {self.viewers}")

@@ -113,10 +113,11 @@ class Served(Protocol):
         deactivate: Sequence[str] = ...,
         strictness: str = ...,
         timeout: float = ...,
+        by: str = ...,
     ) -> Answer:
-        """Ask for other laws; strictness as in :class:`.Strictness`."""
+        """Ask for other laws; strictness as in :class:`.Strictness`; ``by`` names the client."""
 
-    def ask_hold(self) -> Answer:
+    def ask_hold(self, *, by: str = ...) -> Answer:
         """Have every arm brake and hold."""
 
     def ask_recovery(self, arms: Sequence[str] | None = ...) -> object:

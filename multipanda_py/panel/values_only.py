@@ -6,12 +6,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 from viser._messages import Message
 
 _UPDATE, _GIZMO, _SHARE = "GuiUpdateMessage", "TransformControlsUpdateMessage", "ShareUrl"
 _log = logging.getLogger(__name__)
+_said: ContextVar[Any] = ContextVar("value that a page has chosen")
 
 
 def let_pages_change_values_only(server: Any) -> None:
@@ -46,6 +48,16 @@ def let_pages_change_values_only(server: Any) -> None:
             heard[kind] = []
 
 
+def value_of(element: Any) -> Any:
+    """Return the value that a page has just chosen of an element, in the callback of that.
+
+    The element's own value is that of all pages: the panel may have shown another one again
+    between the choice and the callback, such as the hold that the chosen law is about to replace.
+    """
+    value = element.value
+    return value if (said := _said.get(None)) is None else type(value)(said)
+
+
 def _drop_what_cannot_be_read(sockets: Any) -> None:
     """Have messages dropped that viser ends the connection of: of no type, or without a part."""
 
@@ -78,6 +90,8 @@ def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable
 
     async def checked(viewer: int, message: Any) -> None:
         if is_right(message):
+            if hasattr(message, "updates"):
+                _said.set(message.updates["value"])
             await handler(viewer, message)
         elif viewer not in told:  # once: a page may say it a thousand times a second
             told.add(viewer)

@@ -10,6 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock
 
 from multipanda_py.cell import Cell
+from multipanda_py.cell.hold_reasons import HoldReasons
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.loop.derating import BEGINS
@@ -26,7 +27,6 @@ LOOK_PERIOD = 0.02
 """Between two looks at whether the loop runs [s]."""
 MISSED_SHARE = 0.005
 """Share of missed cycles from which on the loop is not well."""
-_INFO = {Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED, Event.TARED}
 
 
 class Diagnostics:
@@ -46,6 +46,7 @@ class Diagnostics:
         self._since = time.monotonic()
         self.faults: dict[str, LoopEvent] = {}
         self.reported: Counter[str] = Counter()
+        self._holds = HoldReasons(cell.arms)
         self._notices: Counter[str] = Counter()
         self._last_notice: dict[str, str] = {}
         self._stuck, self._timeless = False, False
@@ -62,7 +63,7 @@ class Diagnostics:
             self.note(event)
             if event.event.is_fault:
                 logger.error(str(event))
-            elif event.event in _INFO:
+            elif event.event.is_routine:
                 logger.info(str(event))
             else:
                 logger.warning(str(event))
@@ -70,6 +71,7 @@ class Diagnostics:
     def note(self, event: LoopEvent) -> None:
         """Count what the loop has reported."""
         self.reported[event.event.name.lower()] += 1
+        self._holds.note(event)
         if event.event.is_fault:
             self.faults[event.arm] = event
         if event.event is Event.NOTICE:
@@ -205,6 +207,7 @@ class Diagnostics:
             "takes laws": "no: it is inactive" if self._cell.is_resting(arm) else "yes",
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
+            "hold reason": self._holds.of(arm) if self._is_hold(state.owner) else "",
             "refused targets": str(self._cell.rejected[f"{arm} target"]),
             "clipped targets": str(
                 sum(n for whose, n in self._cell.clipped.items() if whose.split()[0] == arm)
@@ -220,6 +223,9 @@ class Diagnostics:
             "several senders": self._several(arm),
         }
         return self._status(arm, f"{self._cell.config.cell.name}/{arm}", level, summary, values)
+
+    def _is_hold(self, owner: str) -> bool:
+        return bool(owner) and self._cell.spec(owner).is_hold
 
     def _several(self, who: str) -> str:
         """Say who else publishes a target of an arm that somebody publishes."""

@@ -60,6 +60,7 @@ class HardwareServices:
         ):
             node.create_service(kind, main.resolve_service_name(prefix + name), answer)
         name = main.resolve_service_name(f"{prefix}set_hardware_component_state")
+        self._name = f"service {name}"
         node.serve(SetHardwareComponentState, name, self._set)
 
     def _list(self, request: Any, response: Any) -> Any:
@@ -83,7 +84,7 @@ class HardwareServices:
             if wanted == "active":
                 yield from self._activate(arm)
             elif wanted == "inactive":
-                pending = self._cell.ask_rest(arm)
+                pending = self._cell.ask_rest(arm, by=self._name)
                 while pending.look() is None:
                     yield
             else:

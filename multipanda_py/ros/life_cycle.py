@@ -34,6 +34,7 @@ class _Way(NamedTuple):
     goal: str
 
 
+WHO = "the life cycle of the node"
 WAYS = (
     _Way(Transition.TRANSITION_CONFIGURE, "configure", UNCONFIGURED, INACTIVE),
     _Way(Transition.TRANSITION_CLEANUP, "cleanup", INACTIVE, UNCONFIGURED),
@@ -185,7 +186,7 @@ class LifeCycle:
         them their laws.
         """
         self._rested |= {arm for arm in cell.arms if not cell.is_resting(arm)}
-        pending = cell.ask_rest(*cell.arms)
+        pending = cell.ask_rest(*cell.arms, by=WHO)
         while pending.look() is None:
             yield
 
@@ -194,7 +195,7 @@ class LifeCycle:
         for arm in self._rested:
             cell.wake(arm)
         try:
-            pending = cell.ask_switch(self._laws, (), Strictness.AUTO)
+            pending = cell.ask_switch(self._laws, (), Strictness.AUTO, by=WHO)
             while pending.look() is None:
                 yield
         except MultipandaError:

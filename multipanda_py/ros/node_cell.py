@@ -284,8 +284,9 @@ class NodeCell(Closing):
         deactivate: Sequence[str] = (),
         strictness: str = "strict",
         timeout: float = 1.0,
+        by: str = "",
     ) -> Call[SwitchResult]:
-        """Ask for other laws."""
+        """Ask for other laws; the node reports its service in place of ``by``."""
 
         def read(said: Any) -> SwitchResult:
             message = getattr(said, "message", "")  # some distributions have none
@@ -304,7 +305,7 @@ class NodeCell(Closing):
         self._switches = [one for one in self._switches if not one.is_done] + [call]
         return call
 
-    def ask_hold(self) -> Call[object]:
+    def ask_hold(self, *, by: str = "") -> Call[object]:
         """Have every arm brake and hold; asked for at once, and again while no answer comes."""
         call = self._stop_now()
         for switch in self._switches:

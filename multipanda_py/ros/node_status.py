@@ -35,6 +35,7 @@ class ArmStatus(NamedTuple):
         refusal: Why the last one.
         heard: When it was heard of, CLOCK_MONOTONIC [s].
         beginnings: How often a law has begun on it.
+        hold_reason: Reason why it holds; empty if a law has it.
     """
 
     owner: str = ""
@@ -44,6 +45,7 @@ class ArmStatus(NamedTuple):
     refusal: str = ""
     heard: float = -1e9
     beginnings: int = -1
+    hold_reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,11 +137,16 @@ class NodeStatus:
             values.get("owner", ""), fault, values.get("reason", ""),
             _count(values.get("refused targets", ""), 0), values.get("last refusal", ""),
             time.monotonic(), _count(values.get("beginnings", ""), -1),
+            values.get("hold reason", ""),
         )  # fmt: skip
         before, self.arms[arm] = self.arms[arm], now
         if fault and before[:3] != now[:3]:
             kind = Event[fault.upper()] if fault.upper() in Event.__members__ else Event.NOTICE
             self._remember(LoopEvent(kind, time.monotonic_ns(), arm, "", now.reason))
+        is_new = (before.hold_reason, before.beginnings) != (now.hold_reason, now.beginnings)
+        if now.hold_reason and not fault and is_new:
+            time_ns = time.monotonic_ns()
+            self._remember(LoopEvent(Event.HOLDS, time_ns, arm, "", now.hold_reason))
         if before.heard > 0.0 and now.refused > before.refused:  # fewer are of a new node
             self.say(f"refused: {now.refusal}", time.monotonic_ns())
 

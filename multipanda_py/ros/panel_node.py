@@ -19,6 +19,7 @@ import sys
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
+from multipanda_py.loop.events import LoopEvent
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
 from multipanda_py.panel import CellPanel
@@ -37,7 +38,7 @@ def main() -> int:
             with contextlib.suppress(OSError):  # where it is this machine that the loop runs on
                 os.sched_setaffinity(0, other_cpus(cell.config.realtime))
             place = options["host"], options["port"]
-            with CellPanel(cell, *place, torque="measured torque") as panel:
+            with CellPanel(cell, *place, torque="measured torque", report=_say_event) as panel:
                 _say(f"the panel is at {panel.address}")
                 panel.serve(options["duration"] or float("inf"))
     except KeyboardInterrupt:
@@ -46,6 +47,10 @@ def main() -> int:
         sys.stderr.write(f"multipanda panel: {error}\n")
         return 1
     return 0
+
+
+def _say_event(event: LoopEvent) -> None:
+    _say(f"event: {event}")
 
 
 def _say(text: str) -> None:

@@ -78,6 +78,7 @@ class ControllerManager:
         self._standing = standing_controllers(cell, [arm] if arm else cell.arms, not arm)
         self._joints = {name: arm.joint_names for name, arm in cell.descriptions.items()}
         switch = main.resolve_service_name(f"{prefix}switch_controller")
+        self._by = f"service {switch}"
         node.serve(SwitchController, switch, self._switch)
         load = main.resolve_service_name(f"{prefix}load_controller")
         node.serve(LoadController, load, self._load)
@@ -116,6 +117,7 @@ class ControllerManager:
                 self._full(request.deactivate_controllers),
                 rule,
                 min(wait, MAX_TIMEOUT) if wait > 0 else DEFAULT_TIMEOUT,
+                by=self._by,
             )
             while (result := pending.look()) is None:
                 yield

@@ -83,7 +83,9 @@ class Stop:
             start_parameter_services=False,
             parameter_overrides=[Parameter("start_type_description_service", value=False)],
         )
-        self._node.serve(Trigger, main.resolve_service_name("stop"), self._stop)
+        name = main.resolve_service_name("stop")
+        self._by = f"service {name}"
+        self._node.serve(Trigger, name, self._stop)
         self._executor = make_executor(self._context)
         self._executor.add_node(self._node)
 
@@ -93,7 +95,7 @@ class Stop:
 
     def _stop(self, request: Any, response: Any) -> Work:
         try:
-            pending, asked = self._cell.ask_hold(), time.monotonic()
+            pending, asked = self._cell.ask_hold(by=self._by), time.monotonic()
             while (result := pending.look()) is None:
                 if time.monotonic() - asked < PATIENCE:
                     time.sleep(LOOK_PERIOD)

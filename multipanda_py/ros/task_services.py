@@ -147,8 +147,9 @@ class TaskServices:
         try:
             if runner.task.law not in self._cell.active:
                 pending = self._cell.ask_switch(
-                    [runner.task.law], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT
-                )
+                    [runner.task.law], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT,
+                    f"task {runner.task.name}",
+                )  # fmt: skip
                 while not self._called_off and pending.look() is None:
                     yield
             self._runner = runner
@@ -176,7 +177,7 @@ class TaskServices:
         """
         if self._is_starting:
             self._called_off = why
-            pending = self._cell.ask_hold()
+            pending = self._cell.ask_hold(by=f"the end of a task: {why}")
             while pending.look() is None:
                 yield
             return "not started; every arm holds"

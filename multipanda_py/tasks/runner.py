@@ -144,7 +144,8 @@ class TaskRunner:
         """
         self.check()
         if self.task.law not in self.cell.active:
-            self.cell.switch([self.task.law], strictness="force_auto")
+            by = f"task {self.task.name}"
+            self.cell.switch([self.task.law], strictness="force_auto", by=by)
         self._lost = LawLost(self.cell, self.task.law)
         self.state = "running"
         self._say("", "started", self.task.name)
@@ -285,7 +286,7 @@ class TaskRunner:
         self._planner.close()
         self._ahead = None
         try:
-            self.cell.hold()
+            self.cell.hold(by=f"task {self.task.name}: {why}")
         except (SwitchRejected, LoopTimeout) as error:
             why = f"{why}; hold: {error}"
         self._say(self.subtask, state, why)

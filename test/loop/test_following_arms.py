@@ -84,7 +84,10 @@ def test_a_following_arm_that_is_too_fast_is_found_out_before_it_is_answered(pai
     (backend,) = [backend for backend in pair.loop.backends if isinstance(backend, Mock)]
     backend._dq[0][3] = 50.0
     answer(pair, 2)
-    assert [(e.event, e.arm) for e in pair.events()] == [(Event.VELOCITY_LIMIT, "right")]
+    assert [(e.event, e.arm) for e in pair.events()] == [
+        (Event.VELOCITY_LIMIT, "right"),
+        (Event.HOLDS, "left"),
+    ]
     assert [arm.owner.spec.name for arm in pair.loop.arms] == ["left/hold", "right/hold"]
 
 

@@ -191,7 +191,7 @@ def test_a_law_that_cannot_go_on_says_that_it_lets_go(make_cell):
     result = cell.switch(["arm/free"], strictness="force_auto")
     assert "arm lets go of 1" in result.message
     assert "N (its robot has been told of a load of 0 kg)" in result.message
-    assert [e.event for e in cell.events()] == [Event.HANDED_OVER]
+    assert [e.event for e in cell.events()] == [Event.SWITCHED, Event.HANDED_OVER]
     weak = {"stiffness": [400.0, 400.0, 40.0, 20.0, 20.0, 20.0]}
     cell = pressing_cell(
         make_cell, {**LAWS, "weak": {"type": "cartesian_impedance", "params": weak}}, "cartesian"

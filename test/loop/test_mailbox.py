@@ -10,7 +10,7 @@ import numpy as np
 
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.loop.events import Event
-from multipanda_py.loop.mailbox import EVENTS, Mailbox
+from multipanda_py.loop.mailbox import EVENTS, REASON, Mailbox, reason_of, reason_record
 from multipanda_py.testing import simple_cell
 
 
@@ -24,12 +24,21 @@ def two_ends():
 def test_both_ends_see_the_same_records():
     writer, reader = two_ends()
     assert reader.switch.take() is None
-    values = np.arange(len(writer.active) + 2, dtype=float)
+    values = np.arange(len(writer.active) + 2 + REASON, dtype=float)
     writer.switch.write(values)
     taken = reader.switch.take()
     assert taken is not None
     assert np.array_equal(taken, values)
     assert reader.switch.take() is None
+
+
+def test_a_reason_keeps_its_bytes_among_the_numbers_of_a_request():
+    writer, reader = two_ends()
+    for text in ("", "a stop, requested by é", "\xff" * 500):
+        head = np.zeros(len(writer.active) + 2)
+        writer.switch.write(np.concatenate([head, reason_record(text)]))
+        found = reason_of(reader.switch.take())
+        assert found == text if len(text) < 100 else text.startswith(found[:-1])
 
 
 def test_a_record_being_written_is_left_alone():
@@ -53,7 +62,7 @@ def test_skip_forgets_what_was_there():
 def test_no_torn_record_is_ever_taken():
     writer, reader = two_ends()
     slot = writer.switch
-    n = len(writer.active) + 2
+    n = len(writer.active) + 2 + REASON
     stop = threading.Event()
 
     def write():
@@ -79,9 +88,10 @@ def test_events_keep_the_newest():
         writer.report(Event.TARGET_STALE, k, 0, 1, f"number {k}")
     total, found = reader.events_since(0)
     assert total == EVENTS + 5
-    assert [e.text for e in found] == [f"number {k}" for k in range(5, EVENTS + 5)]
-    assert found[0].arm == "left"
-    assert found[0].controllet == "right/hold"
+    assert found[0].event is Event.LOST
+    assert [e.text for e in found[1:]] == [f"number {k}" for k in range(5, EVENTS + 5)]
+    assert found[1].arm == "left"
+    assert found[1].controllet == "right/hold"
     assert reader.events_since(total)[1] == []
 
 

@@ -17,6 +17,7 @@ from panel_rig import CARTESIAN, JOINT, PanelRig
 from scipy.spatial.transform import Rotation
 from websockets.exceptions import InvalidStatus
 
+from multipanda_py.loop.events import Event
 from multipanda_py.panel.drag import TARGET_TIMEOUT
 from multipanda_py.panel.same_origin import is_own_page
 from multipanda_py.panel.scene_nodes import MOVED
@@ -93,6 +94,48 @@ def test_what_others_change_is_shown_and_nothing_is_asked_by_that(rig):
     assert not rig.noted("is not in command")()
     rig.panel.desk.command.release()
     assert "(nobody is)" in rig.panel.desk.command.refusal(None)
+
+
+def test_an_arm_that_held_unasked_had_no_fault_and_no_reason_on_the_page(rig):
+    rig = rig()
+    page = rig.page()
+    rig.cell.loop.hold_all(Event.CLIENT_SILENT, "the owner stood still", 0)
+    shown = rig.panel.tabs["left"]._state
+    rig.until(lambda: "holds: client_silent: the owner stood still" in shown.content, "the reason")
+    rig.until(lambda: page.find("law")["value"] == "hold", "the page shows hold")
+    for number in range(20):  # other lines push it out of the list, and not away from the arm
+        rig.panel.desk.note(f"{number}")
+    rig.until(lambda: rig.panel.desk.notes[0] == "19", "other notes")
+    assert "client_silent" in shown.content
+    rig.cell.switch([f"left/{CARTESIAN}"], strictness="force_auto", by="somebody else")
+    rig.until(lambda: "holds" not in shown.content, "it does not hold any more")
+    assert rig.noted("requested by somebody else")()
+
+
+def test_a_switch_of_a_page_is_reported_with_its_viewer(rig):
+    rig = rig()
+    page = rig.page(in_command=True)
+    page.use("law", "hold")
+    rig.until(lambda: rig.cell.state("left").owner == "left/hold", "it holds")
+    shown = rig.panel.tabs["left"]._state
+    rig.until(lambda: "requested by viewer 0 of the panel" in shown.content, "who has asked")
+
+
+def test_a_page_asked_for_what_the_panel_had_just_shown_in_place_of_its_choice(rig):
+    """Between a page's choice and its callback the panel's thread may show what is active."""
+    rig = rig()
+    page = rig.page(in_command=True)
+    element = rig.panel.tabs["left"]._law
+    show = element._impl.sync_cb
+
+    def show_hold(viewer, updates):  # as the panel's thread does at that moment under load
+        show(viewer, updates)
+        element.value = "hold"
+
+    element._impl.sync_cb = show_hold
+    page.use("law", f"left/{JOINT}")
+    rig.until(lambda: rig.cell.state("left").owner != f"left/{CARTESIAN}", "a switch")
+    assert rig.cell.state("left").owner == f"left/{JOINT}"
 
 
 def test_every_viewer_may_stop_and_nothing_asked_before_is_done(rig):

@@ -16,6 +16,7 @@ from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.node_status import NodeStatus
 from multipanda_py.ros.targets import Targets
 
 SOURCES = Path(multipanda_py.__file__).parent
@@ -38,6 +39,33 @@ def seen(make_cell):
 def said(diagnostics):
     statuses = diagnostics.message().status
     return "\n".join(f"{pair.key}: {pair.value}" for one in statuses for pair in one.values)
+
+
+def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_nothing(seen):
+    cell, node, _, diagnostics = seen
+    law = "left/joint_impedance_controller"
+    panel = NodeStatus(cell.config, node)
+
+    def told():
+        cell.step(1)
+        diagnostics.log_events()
+        before, _ = panel.events_since(0)
+        panel._take(diagnostics.message())
+        return [(e.event, e.arm, e.text) for e in panel.events_since(before)[1]]
+
+    cell.switch([law])
+    assert told() == []
+    assert panel.arms["left"].hold_reason == ""
+    cell.loop.hold_all(Event.CLIENT_SILENT, "the owner stood still", 0)
+    reason = "client_silent: the owner stood still"
+    assert (Event.HOLDS, "left", reason) in told()
+    assert said(diagnostics).count(f"hold reason: {reason}") == 2
+    assert told() == [], "said once"
+    cell.switch([law], by="first")
+    cell.hold(by="service /stop")
+    ((kind, arm, text),) = told()
+    assert (kind, arm) == (Event.HOLDS, "left")
+    assert "requested by service /stop" in text
 
 
 def test_every_counter_was_not_in_diagnostics(seen):

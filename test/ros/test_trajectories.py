@@ -303,4 +303,5 @@ def test_newer_goal_and_switch_end_a_goal(ready, planner, client):
     status, result = planner.result(second)
     assert status == GoalStatus.STATUS_ABORTED
     asked = "/left/joint_trajectory_controller was deactivated by a switch that asked for it"
-    assert result.error_string == asked[1:], "it was not said by what"
+    assert result.error_string.startswith(asked[1:]), "it was not said by what"
+    assert "requested by service /left/controller_manager/switch_controller" in result.error_string
