@@ -16,7 +16,7 @@ class Strictness(IntEnum):
     """How to treat what cannot be done; numbers as in controller_manager_msgs.
 
     Attributes:
-        BEST_EFFORT: Do what can be done, leave out the rest and say so; refuse the whole request if
+        BEST_EFFORT: Do what can be done, leave out the rest and say so; refuse the request if
             nothing of what is to be active can be.
         STRICT: Refuse the whole request if any part of it cannot be done as written.
         AUTO: As STRICT, but what already is as asked for counts as done.

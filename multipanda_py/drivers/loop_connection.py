@@ -57,11 +57,17 @@ class LoopConnection:
         os.set_blocking(1, False)
 
     def first_line(self) -> str:
-        """Wait for the settings."""
+        """Wait for the settings.
+
+        Raises:
+            SystemExit: If the loop is gone before it has said them: there is nobody to tell.
+        """
         while b"\n" not in self._received and 0 in self._inputs:
             self._receive()
         lines = self._lines()
-        return lines[0] if lines else ""
+        if not lines:
+            raise SystemExit(1)
+        return lines[0]
 
     def lines(self) -> list[str]:
         """Return the lines that have come on standard input since."""

@@ -46,7 +46,7 @@ class RandomPostures:
         self._data = self._model.createData()
         self._tip = self._model.getFrameId(arm.ee_frame)
         steps = [joint.origin.position for joint in robot.joints]
-        self._size = float(np.linalg.norm(steps, axis=1).sum())
+        self._size = float(np.linalg.norm(steps, axis=1).sum()) or 1.0
         self._geometry = pin.GeometryModel()
         self._links: list[int] = []
         for index, link in enumerate(robot.links):
@@ -147,6 +147,7 @@ class RandomPostures:
         """Return the Jacobian's smallest singular value, and how far the tool is down and out."""
         axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
         jacobian = pin.computeFrameJacobian(self._model, self._data, q, self._tip, axes)
+        jacobian = jacobian.reshape(6, -1)  # that of one joint comes as a vector
         jacobian[:3] /= self._size
         pin.updateFramePlacement(self._model, self._data, self._tip)
         pose = self._data.oMf[self._tip]

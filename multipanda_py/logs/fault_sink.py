@@ -108,7 +108,7 @@ class FaultSink:
             path = self._folder / f"{stem}_{number}.mcap"
             number += 1
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._sink = FileSink(self._plan, self._dtype, path)
             self._until = time + self._after
             for packed, times, events in self._ring:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,7 +78,9 @@ class McapFile:
                     schema_id=numbers[schema],
                 )
             )
-        self._stream = path.open("wb")
+        # Of this user alone: what people did beside the robot is in it.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._stream = os.fdopen(os.open(path, flags, 0o600), "wb")
         self._put(_MAGIC)
         self._write(records.Header("ros2", f"multipanda_py {__version__}"))
         self._write(*self._schemas, *self._channels)

@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from multipanda_py.logs.file_sink import FileSink
 from multipanda_py.logs.plan import CellPlan
 from multipanda_py.loop.row_reader import RowReader
 from multipanda_py.machine.outputs import say
+from multipanda_py.machine.owners_pipe import lines
 
 NICENESS = 15
 PERIOD = 0.5
@@ -42,11 +44,12 @@ class _End:
         reason: Why the last seconds are worth keeping; empty if they are not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
         self.came, self.reason = threading.Event(), _NOBODY
 
     def wait(self) -> None:
-        line = sys.stdin.buffer.readline()
+        line = next(self._lines, b"")
         with contextlib.suppress(ValueError, KeyError):
             self.reason = str(json.loads(line)["end"])
         self.came.set()
@@ -57,18 +60,22 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
     os.nice(NICENESS)
     try:
-        plan = CellPlan.from_json(sys.stdin.buffer.readline().decode())
-        options: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+        told = lines()
+        first, second = next(told, b""), next(told, b"")
+        if not second:
+            return 1  # its owner was killed before it said what to record
+        plan = CellPlan.from_json(first.decode())
+        options: dict[str, Any] = json.loads(second)
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, options.get("cpus", os.sched_getaffinity(0)))
-        answer = _follow(plan, options)
+        answer = _follow(plan, options, _End(told))
     except (MultipandaError, OSError) as error:
         answer = {"error": f"{error}"}
     _say(answer)
     return 1 if "error" in answer else 0
 
 
-def _follow(plan: CellPlan, options: dict[str, Any]) -> dict[str, Any]:
+def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any]:
     names = [arm.name for arm in plan.arms]
     fd = int(sys.argv[1])
     ring, reports = plan.place.open(fd, names, plan.laws)
@@ -80,7 +87,7 @@ def _follow(plan: CellPlan, options: dict[str, Any]) -> dict[str, Any]:
     if isinstance(sink, FileSink):
         sink.begin(time.time_ns())
     _say({})  # it follows from here on
-    end, offset = _End(), time.time_ns() - time.monotonic_ns()
+    offset = time.time_ns() - time.monotonic_ns()
     threading.Thread(target=end.wait, daemon=True).start()
     until, is_late = math.inf, False
     while time.monotonic() < until:

@@ -25,6 +25,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.pacing import run
 from multipanda_py.machine.outputs import never_wait_for_output, say
+from multipanda_py.machine.owners_pipe import told
 from multipanda_py.machine.realtime import enter_realtime, has_priority, keep_cores_awake
 
 REST_TIMEOUT = 3.0
@@ -74,7 +75,7 @@ def main() -> int:
     fd = int(sys.argv[1])
     name = "cell"
     try:
-        config = CellConfig.from_dict(json.loads(_read_line()))
+        config = CellConfig.from_dict(told())
         name = config.cell.name
         specs = instance_specs(config)
         mailbox = Mailbox(config, specs, fd)
@@ -95,14 +96,6 @@ def main() -> int:
     if watch.owner_gone:
         say(f"multipanda loop of cell {name!r}: its owner is gone; arms {speed}, loop ends")
     return 0
-
-
-def _read_line() -> str:
-    """Read one line without buffering what follows it."""
-    line = bytearray()
-    while (byte := os.read(0, 1)) not in (b"\n", b""):
-        line += byte
-    return line.decode()
 
 
 def _answer(message: dict[str, object]) -> None:

@@ -3,16 +3,44 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
-from typing import NoReturn
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 
 def read_line() -> bytes:
     """Read one line of standard input without buffering what follows it."""
     with open(0, "rb", buffering=0, closefd=False) as unbuffered:
         return unbuffered.readline()
+
+
+def told() -> Any:
+    """Return what the owner says in a line of JSON.
+
+    Raises:
+        SystemExit: If the owner is gone before it has said that: there is nobody to tell.
+    """
+    line = read_line()
+    if not line.endswith(b"\n"):
+        raise SystemExit(1)
+    return json.loads(line)
+
+
+def lines() -> Iterator[bytes]:
+    """Yield the lines of standard input as they come; for threads that may outlive the main one.
+
+    Such a thread holds the lock of ``sys.stdin`` as long as it waits, and Python ends by a fatal
+    error where it finds that lock taken.
+    """
+    heard = b""
+    while data := os.read(0, 65536):
+        *whole, heard = (heard + data).split(b"\n")
+        yield from whole
+    if heard:
+        yield heard
 
 
 def end_of_input() -> threading.Event:

@@ -10,7 +10,6 @@ is no time, and the loop never.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -25,8 +24,9 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.node_names import CAMERAS
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.loop.row_follower import RowFollower
+from multipanda_py.machine.dds_memory import keep_own_memory_private
 from multipanda_py.machine.discovery import announce_without_types
-from multipanda_py.machine.owners_pipe import end_of_input, leave, read_line
+from multipanda_py.machine.owners_pipe import end_of_input, leave, told
 from multipanda_py.ros.camera_topics import CameraTopics, optical_frame
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.entities import WORLD
@@ -46,15 +46,16 @@ LONGEST = 0.2
 def main() -> int:
     """Send pictures until the cell's node ends."""
     os.environ.setdefault("LP_NUM_THREADS", "1")  # of Mesa, which draws where there is no GPU
-    told = json.loads(read_line())
-    config = CellConfig.from_dict(told["cell"])
+    asked = told()
+    config = CellConfig.from_dict(asked["cell"])
     ended = end_of_input()
     announce_without_types()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
     node = rclpy.create_node(
         CAMERAS, namespace=sys.argv[2], start_parameter_services=False,
-        parameter_overrides=[Parameter("use_sim_time", value=told["use_sim_time"])],
+        parameter_overrides=[Parameter("use_sim_time", value=asked["use_sim_time"])],
     )  # fmt: skip
+    keep_own_memory_private()
     try:
         _send(node, config, RowFollower(config, int(sys.argv[1])), ended)
     except MultipandaError as error:

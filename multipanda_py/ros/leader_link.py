@@ -25,6 +25,7 @@ from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Bool
 
 from multipanda_py.machine.discovery import announce_without_types
+from multipanda_py.machine.owners_pipe import lines
 from multipanda_py.ros.hand_listener import EVERY, NEWEST, pose_numbers, tell
 
 LOOK = 0.5
@@ -48,7 +49,7 @@ def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
     What waited while this process stood still is of the past, and left out.
     """
     try:
-        for line in sys.stdin.buffer:
+        for line in lines():
             said = json.loads(line)
             if time.monotonic() < said["until"]:
                 publishers[said["arm"]].publish(wrench_message(said["wrench"]))

@@ -32,7 +32,11 @@ from multipanda_py.cell.unmet_rates import unmet_rates
 from multipanda_py.config.node_names import NODE
 from multipanda_py.config.parameter_file import AUTOSTART, FRANKA_NAMES, PLAIN_JOINT_NAMES
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
-from multipanda_py.machine.dds_memory import release_half_made_ports, remove_leftovers
+from multipanda_py.machine.dds_memory import (
+    keep_own_memory_private,
+    release_half_made_ports,
+    remove_leftovers,
+)
 from multipanda_py.machine.discovery import announce_without_types
 from multipanda_py.machine.interruption import Interrupted
 from multipanda_py.machine.outputs import never_wait_for_output
@@ -224,6 +228,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
         while True:
             node = GuardedNode(NAME)
             executor, nodes, logger = make_executor(), [node], node.get_logger()
+            keep_own_memory_private()
             try:
                 signals.check()
                 begins = flag(node, AUTOSTART)
@@ -297,6 +302,7 @@ def _serve(
             refuse_taken_names(node, cell.arms)
         controller = MultimodeController(node, cell, nodes)
         stop = Stop(node, cell, args)
+        keep_own_memory_private()  # that of the participant of its own
         ends.callback(end_within, CLOSING)
         ends.callback(stop.close)
         ends.callback(end_within)

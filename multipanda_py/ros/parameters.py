@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
@@ -19,6 +20,8 @@ from multipanda_py.parameter_spec import Spec
 from multipanda_py.ros.crisp_names import CrispNames
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameter_requests import WIDER
+
+SIM_TIME = "use_sim_time"
 
 
 def parameter_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
@@ -55,7 +58,7 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
         arm: Name of its arm, or an empty string.
     """
     namespace = main.get_namespace()
-    return GuardedNode(
+    node = GuardedNode(
         name,
         guard=main.guard,
         answers=main.answers,
@@ -64,6 +67,22 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
         enable_rosout=False,
         parameter_overrides=[Parameter("start_type_description_service", value=False)],
     )
+    node.add_on_set_parameters_callback(partial(_refuse_time, node, main.get_name()))
+    return node
+
+
+def _refuse_time(node: Node, main: str, parameters: list[Parameter]) -> SetParametersResult:
+    """Refuse to change the source of time, which a node without stamps does not use."""
+    for parameter in parameters:
+        stands = node.get_parameter(SIM_TIME).value if node.has_parameter(SIM_TIME) else None
+        if parameter.name == SIM_TIME and parameter.value != stands:
+            where = f"{node.get_fully_qualified_name()}: {SIM_TIME}"
+            reason = (
+                f"{where}: got {parameter.value}, but it has no effect here; give it to {main} "
+                "at its start"
+            )
+            return SetParametersResult(successful=False, reason=reason)
+    return SetParametersResult(successful=True)
 
 
 def _parameter_node(main: GuardedNode, cell: Cell, instance: InstanceSpec) -> GuardedNode:

@@ -213,3 +213,25 @@ def test_the_picture_has_the_capsules_on_its_right_half(tmp_path, capsys):
     left, right = np.split(orange, 2, axis=1)
     assert not left.any()
     assert right.mean() > 0.03
+
+
+ONE_JOINT = """<robot name="one"><link name="base"/><link name="lever"><inertial><mass value="1"/>
+<origin xyz="0 0 0.2"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/>
+</inertial><collision><origin xyz="0 0 0.2"/><geometry><cylinder radius="0.05" length="0.4"/>
+</geometry></collision></link><joint name="pivot" type="revolute"><parent link="base"/>
+<child link="lever"/><axis xyz="0 1 0"/><limit lower="-2" upper="2" velocity="2" effort="20"/>
+</joint>{tool}</robot>"""
+TOOL = """<link name="tool"/><joint name="end" type="fixed"><parent link="lever"/>
+<child link="tool"/><origin xyz="0 0 0.4"/></joint>"""
+
+
+@pytest.mark.inline
+@pytest.mark.parametrize("tool", ["", TOOL])
+def test_an_arm_of_one_joint_ended_in_a_trace(tmp_path, tool):
+    """pinocchio returns its Jacobian as a vector; without a tool it has no length, either."""
+    urdf = tmp_path / "one.urdf"
+    urdf.write_text(ONE_JOINT.format(tool=tool))
+    assert draft(urdf, tmp_path) == 0
+    robot = read_robot(tmp_path / "one.yaml")
+    assert [joint.name for joint in robot.joints] == ["pivot"]
+    assert np.isfinite(robot.ready).all()

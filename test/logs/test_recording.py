@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 
 import numpy as np
 import pytest
@@ -39,6 +40,10 @@ def recorded(tmp_path_factory):
 def test_a_robot_that_is_none_is_refused_where_the_log_says_one_too(recorded):
     with pytest.raises(UnknownName, match="robot 'fr4'"):
         logs.read(recorded[0], robot="fr4")
+
+
+def test_other_users_could_read_a_recording(recorded):
+    assert stat.S_IMODE(recorded[0].stat().st_mode) == 0o600
 
 
 def test_what_is_read_is_what_the_rows_were(recorded):

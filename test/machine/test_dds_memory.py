@@ -138,3 +138,34 @@ def link(path):
         return os.readlink(path)
     except OSError:  # closed meanwhile
         return ""
+
+
+IN_PRIVATE = """
+import os, stat, sys
+import rclpy
+from pathlib import Path
+from multipanda_py.machine.dds_memory import keep_own_memory_private
+rclpy.init()
+node = rclpy.create_node("private")
+changed = keep_own_memory_private()
+mine = [line.split()[-1] for line in open("/proc/self/maps") if "/dev/shm/fast" in line]
+modes = {stat.S_IMODE(os.stat(name).st_mode) for name in mine}
+print(changed, sorted(modes))
+"""
+
+
+def test_other_users_read_what_a_node_had_in_shared_memory():
+    pytest.importorskip("rclpy", reason="there is no ROS")
+    environment = {
+        **os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        "FASTDDS_DEFAULT_PROFILES_FILE": "", "ROS_DOMAIN_ID": "108",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", IN_PRIVATE],
+        env=environment, capture_output=True, text=True, check=True, timeout=60.0,
+    )  # fmt: skip
+    changed, modes = done.stdout.split(maxsplit=1)
+    if modes.strip() == "[]":
+        pytest.skip("the middleware here uses no shared memory")
+    assert int(changed) > 0
+    assert modes.strip() == str([0o600])

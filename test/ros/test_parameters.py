@@ -168,3 +168,13 @@ def test_a_law_made_softer_by_its_posture_is_told_in_answer_log_and_diagnostics(
         "notices in /diagnostics",
     )
     assert diagnosis()[1]["last notice"].startswith(told)
+
+
+def test_the_source_of_time_of_a_law_was_taken_and_had_no_effect(cell, client):
+    for node in (NODE, "/left/controller_manager", "/controller_manager"):
+        answer = parameters_of.put(client, node, use_sim_time=True)
+        assert not answer.successful
+        assert "multimode_controller" in answer.reason
+        [value] = parameters_of.get(client, "use_sim_time", node=node)
+        assert value.bool_value is False
+        assert parameters_of.put(client, node, use_sim_time=False).successful, "as a dump has it"
