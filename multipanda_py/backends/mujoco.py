@@ -20,6 +20,7 @@ from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.machine.mujoco_warnings import diverged, listen, was_reset
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation import sliding_contact
 from multipanda_py.simulation.compliant_arm import CompliantArm, free_motors
 from multipanda_py.simulation.compliant_build import CompliantGroups, elastic_of
 from multipanda_py.simulation.compliant_world import CompliantWorld, SavedSprings
@@ -303,7 +304,7 @@ class Mujoco(Backend[FrankaSettings]):
                 hand.step()
         before = self.data.time
         if self._compliant is None:
-            mujoco.mj_step(self.model, self.data, self._steps)
+            sliding_contact.step(self.model, self.data, self._steps)
         else:
             self._compliant.command()
             self._compliant.step(self._steps)

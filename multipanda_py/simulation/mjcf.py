@@ -84,7 +84,7 @@ def _add_object(spec: mujoco.MjSpec, thing: SceneObject) -> None:
     geom = put(body.add_geom(), name=f"{thing.name}_geom", type=_SHAPES[thing.shape])
     put(geom, size=np.array((*thing.size, 0.0, 0.0)[:3]), rgba=np.array(thing.rgba))
     # An object's friction counts in its contacts with arms, as the cell file says. Its surface
-    # gives way by some 0.1 mm under 10 N: a harder one chatters under a sliding tool.
+    # gives way by some 0.1 mm under 10 N.
     put(geom, friction=np.array(thing.friction), condim=4, group=1, priority=1)
     put(geom, solimp=np.array([0.5, 0.95, 0.001, 0.5, 2.0]), solref=np.array(thing.contact))
     if thing.mass > 0.0:
