@@ -151,14 +151,15 @@ class Feature(Generic[ParamsT]):
         """
         return 1.0
 
-    def in_the_way(self, arm: int, dq: Vector) -> str:
+    def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
         """Return in words what lets :meth:`pace` return next to nothing; empty if it does not.
 
         Args:
             arm: As for :meth:`pace`.
             dq: The same.
+            ahead: The same.
 
-        Thread: control, once when a motion has ended because of it.
+        Thread: control, once when a motion has ended because of it, or a reference is held back.
         """
         return ""
 

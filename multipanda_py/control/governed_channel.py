@@ -11,6 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
+from multipanda_py.context import Context
+from multipanda_py.control.held_reference import HeldReference
+from multipanda_py.control.reference_cap import ReferenceCap
+from multipanda_py.control.tool_contact import ToolContact
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
@@ -19,6 +23,12 @@ SMALLEST_SHARE = 0.02
 """Of the bounds that stays whatever a posture allows, so that every goal is reached."""
 AHEAD = 0.02
 """How far a reference may be ahead of its tool and meet nothing that the arm does not [m]."""
+SLOW = 0.5
+"""Speed of a reference relative to its gap, below which it is held back [1/s]."""
+FAR, FAR_TURN = 0.01, 0.05
+"""Gap from which a reference can be held back [m], [rad]."""
+FEW = 0.25
+"""Fraction of a bound below which a posture holds a reference back."""
 AT_REST = 0.01
 """Measured speed that counts as none when a reference begins [rad/s, m/s]."""
 
@@ -54,6 +64,14 @@ class GovernorParams:
         0.1, unit="s", low=0.001, high=10,
         doc="after which the velocity of a target that is not renewed counts as zero",
     )  # fmt: skip
+    contact_speed: float = number(
+        0.1, unit="m/s", low=0.005, high=3,
+        doc="maximum speed of the reference while the tool presses, if its target does not move "
+        "faster",
+    )  # fmt: skip
+    contact_turn_speed: float = number(
+        0.5, unit="rad/s", low=0.01, high=10, doc="the same of its rotation"
+    )
 
 
 def cycles_of(params: GovernorParams, period: float) -> int:
@@ -74,6 +92,9 @@ class Pacer(Protocol):
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the share of a joint velocity, (n,) [rad/s], that is allowed."""
 
+    def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
+        """Return the reason for a small share, or an empty string."""
+
 
 class GovernedChannel(ABC):
     """Ask whether a record has changed, shape it, write it.
@@ -85,6 +106,8 @@ class GovernedChannel(ABC):
         busy: Whether the law may not see the record as it was asked for.
         smoothing: Time over which velocity is averaged now [s].
         pacers: What may slow the reference down, as an obstacle is in its way; a live list.
+        contact: Contact estimate of the tool that follows the reference.
+        held: Reports about a reference that is held back; None before :meth:`attach`.
 
     Thread: control.
     """
@@ -98,9 +121,39 @@ class GovernedChannel(ABC):
         self.smoothing = 0.0
         self._trackers: tuple[Tracker, ...] = ()
         self.pacers: Sequence[Pacer] = ()
+        self._caps: tuple[ReferenceCap, ...] = ()
+        self.contact: ToolContact | None = None
+        self.held: HeldReference | None = None
+        self._is_slowed = False
+        self._blocked: tuple[int, Vector, Vector] | None = None
+        self._given = record.copy()
+
+    def attach(self, context: Context, name: str, contact: ToolContact | None) -> None:
+        """Take what bounds and reports need.
+
+        Args:
+            context: Context of the controllet.
+            name: Name of the arm, or of what it moves.
+            contact: Contact estimate of the tool; None for a reference that moves no tool.
+        """
+        self.contact, self.held = contact, HeldReference(context, name)
+        self._caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
+
+    def give(self) -> None:
+        """Take note of a target as it was given, before any feature has reshaped it."""
+        for cap, step in zip(self._caps, self._steps(self._given)):
+            if step > 0.0:
+                cap.give(step)
+        self._given[:] = self._record
+
+    @abstractmethod
+    def _steps(self, before: Vector) -> Sequence[float]:
+        """Return the distance of the record from an earlier one, per tracker [unit]."""
 
     def has_news(self) -> bool:
         """Return whether something else is asked for than in the last cycle."""
+        for cap in self._caps:
+            cap.advance()
         seen = self._record.tobytes()
         if self._rate_left > 0:
             self._rate_left -= 1
@@ -115,7 +168,9 @@ class GovernedChannel(ABC):
     @property
     def is_watching(self) -> bool:
         """Whether the reference may move though nothing new is asked for."""
-        return self.busy or self._rate_left > 0
+        if self.busy or self._rate_left > 0 or (self.held is not None and self.held.counts):
+            return True
+        return any(cap.remembers for cap in self._caps)
 
     def renew(self, goal_rate: Vector, cycles: int) -> None:
         """Take the velocity of the goal, a live view, which counts for some cycles."""
@@ -161,6 +216,13 @@ class GovernedChannel(ABC):
         self._goal_rate, self._rate_left = None, 0
         self._begin(cycles, period, math.inf if at_rest else AT_REST)
         self._seen = self._record.tobytes()
+        self._given[:] = self._record
+        for cap in self._caps:
+            cap.reset()
+        for tracker in self._trackers:
+            tracker.cap = math.inf
+        if self.held is not None:
+            self.held.reset()
 
     @abstractmethod
     def _begin(self, cycles: int, period: float, least: float) -> None:
@@ -201,7 +263,41 @@ class GovernedChannel(ABC):
             dq: Velocity of the reference, in joints, (n,) [rad/s].
             ahead: How far it is ahead of the arm, (n,) [rad].
         """
-        return min([pacer.pace(arm, dq, ahead) for pacer in self.pacers])
+        share = min([pacer.pace(arm, dq, ahead) for pacer in self.pacers])
+        if share < 1.0:
+            self._blocked = arm, dq, ahead
+        return share
+
+    def _hold(self) -> None:
+        """Note that the reference is held back in this cycle."""
+        for cap in self._caps:
+            cap.hold()
+
+    def watch(self) -> None:
+        """Report a reference that is held back, after :meth:`advance` or instead of it."""
+        if self.held is None:
+            return
+        is_held = self.busy and self._is_held()
+        if is_held or self.held.counts:
+            self.held.look(is_held, self._why)
+        self._is_slowed = False
+
+    @abstractmethod
+    def _is_held(self) -> bool:
+        """Return whether something keeps the reference from its goal."""
+
+    @abstractmethod
+    def _why(self) -> str:
+        """Return what does, and how far the goal is ahead."""
+
+    def _in_the_way(self) -> str:
+        """Return what the pacers say of the last velocity that they have shortened."""
+        if self._blocked is None:
+            return ""
+        arm, dq, ahead = self._blocked
+        faster = dq / max(float(np.abs(dq).max()), 1e-9)  # any speed would be too much
+        found = [pacer.in_the_way(arm, faster, ahead) for pacer in self.pacers]
+        return "; ".join(filter(None, found))
 
     @abstractmethod
     def advance(self, period: float) -> None:

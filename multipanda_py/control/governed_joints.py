@@ -7,7 +7,15 @@ import math
 
 import numpy as np
 
-from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
+from multipanda_py.control.governed_channel import (
+    FAR_TURN,
+    FEW,
+    SLOW,
+    GovernedChannel,
+    GovernorParams,
+    possible_share,
+)
+from multipanda_py.control.held_reference import AFTER
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmState, Vector
@@ -50,6 +58,12 @@ class GovernedJoints(GovernedChannel):
         self._weight = [1.0] * n
         self._point, self._goal = [0.0] * n, [0.0] * n
         self._rate: list[float] | None = None
+        self._possible, self._is_tied, self._is_bounded = 1.0, False, False
+
+    def _steps(self, before: Vector) -> list[float]:
+        """Return the distance of the record from an earlier one, in units of the joints."""
+        now, then, n = self._record.tolist(), before.tolist(), self._n
+        return [math.hypot(*[(a - b) / w for a, b, w in zip(now[:n], then[:n], self._weight)])]
 
     @property
     def is_watching(self) -> bool:
@@ -124,12 +138,68 @@ class GovernedJoints(GovernedChannel):
         tau = np.sqrt((row * row).sum(axis=1))
         p = self._params
         share, _ = possible_share(tau, np.zeros(self._n), self._state, p.share, p.smoothing)
+        self._possible = share
         self._tracker.set_bounds(self._base * share, self._fastest)
+
+    def _bound_speed(self, gap: list[float]) -> None:
+        """Bound the reference while its tool presses, and after it was held back."""
+        (own,), contact = self._caps, self.contact
+        is_on = contact is not None and contact.is_on
+        if not (is_on or own.acts or self._is_bounded):
+            return
+        self._is_bounded, most = is_on or own.acts, math.inf
+        size = math.hypot(*gap)
+        if is_on and size > 0.0:
+            unit = np.multiply(gap, self._weight) / size
+            twist = self._state.jacobian.dot(unit).tolist()
+            speed, turn = math.hypot(*twist[:3]), math.hypot(*twist[3:])
+            p = self._params
+            most = min(p.contact_speed / max(speed, 1e-9), p.contact_turn_speed / max(turn, 1e-9))
+        rate = 0.0 if self._rate is None else math.hypot(*self._rate)
+        self._tracker.cap = own.speed(size, most, rate)
+
+    def _gap(self) -> float:
+        """Return how far the joint that has farthest to go is from its goal [rad or m]."""
+        gaps = zip(self._goal, self._point, self._weight)
+        return max([abs(g - p) * w for g, p, w in gaps])
+
+    def _is_held(self) -> bool:
+        """Return whether something keeps the reference from its goal."""
+        tracker, contact = self._tracker, self.contact
+        is_bounded = contact is not None and contact.is_on
+        if self._target is None or not (
+            self._is_slowed or self._is_tied or is_bounded or self._possible < FEW
+        ):
+            return False
+        gap = self._gap()
+        speed = max([abs(r) * w for r, w in zip(tracker.rate, self._weight)])
+        if gap > FAR_TURN and speed < SLOW * gap:
+            return self._is_slowed or self._is_tied or self._possible < FEW
+        size = math.hypot(*tracker.rate)
+        return is_bounded and gap > max(FAR_TURN, AFTER * speed) and size > 0.9 * tracker.cap
+
+    def _why(self) -> str:
+        """Return what keeps the reference from its goal, and how far the goal is ahead."""
+        if self._is_tied:
+            words = "the arm does not move, and its reference stays within reach of its spring"
+        elif self._is_slowed:
+            words = self._in_the_way() or "something that a feature knows of is in the way"
+        elif self.contact is not None and self.contact.is_on:
+            words = (
+                "the tool is in contact, and its reference moves slowly (governor.contact_speed, "
+                "governor.contact_turn_speed)"
+            )
+        else:
+            words = "torques of this posture allow no more"
+        return f"{words}; the target is {self._gap():.2f} rad ahead of its reference"
 
     def advance(self, period: float) -> None:
         """Move on by one period and write the record."""
         tracker, goal, weight = self._tracker, self._goal, self._weight
         gap = [g - p for g, p in zip(goal, self._point)]
+        self._is_tied = False
+        if self._caps:
+            self._bound_speed(gap)
         is_paced = self._target is not None and self.is_paced
         if is_paced:
             before = [p - e for p, e in zip(self._point, tracker.lag)]
@@ -142,6 +212,8 @@ class GovernedJoints(GovernedChannel):
             rate = np.multiply(tracker.rate, weight)
             share = self._pace(self._place, rate, ahead)
             if share < 1.0:
+                self._is_slowed = True
+                self._hold()
                 tracker.slow(share)
                 tracker.wake()
                 rates = zip(before, tracker.rate, tracker.lag)
@@ -151,6 +223,8 @@ class GovernedJoints(GovernedChannel):
             if self._leash is not None and self._tie(q):
                 self._point = [x / w for x, w in zip(q, weight)]
                 tracker.halt()
+                self._is_tied = True
+                self._hold()
             self._q[:] = q
             self._dq[:] = [r * w for r, w in zip(tracker.rate, weight)]
             if self._target is not None:

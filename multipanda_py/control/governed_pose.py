@@ -11,8 +11,18 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.control.few_numbers import difference, scaled, weighed
-from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
+from multipanda_py.control.governed_channel import (
+    FAR,
+    FAR_TURN,
+    FEW,
+    SLOW,
+    GovernedChannel,
+    GovernorParams,
+    possible_share,
+)
+from multipanda_py.control.held_reference import AFTER
 from multipanda_py.control.told_motion import ToldMotion
+from multipanda_py.control.tool_contact import ToolContact
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ReferenceMotion
@@ -64,6 +74,14 @@ class GovernedPose(GovernedChannel):
         self._goal_point, self._goal_frame = [0.0] * 3, np.eye(3)
         self._linear_rate: list[float] | None = None
         self._angular_rate: list[float] | None = None
+        self._possible = 1.0
+        self._is_bounded = False
+
+    def _steps(self, before: Vector) -> tuple[float, float]:
+        """Return the distance of the record from an earlier one [m], [rad]."""
+        now, then = self._record.tolist(), before.tolist()
+        chord = math.dist(now[3:], then[3:])
+        return math.dist(now[:3], then[:3]), math.sqrt(0.5) * chord
 
     def forget(self) -> None:
         """Have no motion under way any more."""
@@ -76,6 +94,7 @@ class GovernedPose(GovernedChannel):
 
     def _scale(self, harder: float, faster: float) -> None:
         p = self._params
+        self._possible = min(harder, faster)
         self._linear.set_bounds(p.acceleration * harder, p.speed * faster)
         self._angular.set_bounds(p.turn_acceleration * harder, p.turn_speed * faster)
 
@@ -155,6 +174,8 @@ class GovernedPose(GovernedChannel):
         """Move on by one period, as far as nothing is in the way, and write the record."""
         linear, angular = self._linear, self._angular
         is_paced = False
+        if self.contact is not None:
+            self._bound_speeds(self.contact)
         if self.pacers:
             before = difference(self._point, linear.lag)
             self._foresee(*self._way_ahead(before))
@@ -179,6 +200,26 @@ class GovernedPose(GovernedChannel):
             self._told.tell(linear, angular, self._goal_rate)
         self.busy = linear.moving or angular.moving
 
+    def _bound_speeds(self, contact: ToolContact) -> None:
+        """Bound the reference while its tool presses, and after it was held back."""
+        of_linear, of_angular = self._caps
+        is_on = contact.is_on
+        if not (is_on or of_linear.acts or of_angular.acts or self._is_bounded):
+            return
+        self._is_bounded, p = is_on or of_linear.acts or of_angular.acts, self._params
+        rate = self._goal_rate
+        speed, turn = (0.0, 0.0) if rate is None else _sizes(rate.tolist())
+        gap, angle = self._gap()
+        most = (p.contact_speed, p.contact_turn_speed) if is_on else (math.inf, math.inf)
+        self._linear.cap = of_linear.speed(gap, most[0], speed)
+        self._angular.cap = of_angular.speed(angle, most[1], turn)
+
+    def _gap(self) -> tuple[float, float]:
+        """Return how far the goal is from the reference [m], [rad]."""
+        turn = _subtract(self._goal_frame, self._frame).ravel()
+        chord = math.sqrt(0.5 * turn.dot(turn))  # 2 sqrt(2) sin(angle / 2) / sqrt(2)
+        return math.dist(self._goal_point, self._point), 2.0 * math.asin(min(1.0, 0.5 * chord))
+
     def _turn(self, period: float) -> None:
         angular = self._angular
         gap = _log3(self._goal_frame.dot(self._frame.T, self._turned)).tolist()
@@ -197,6 +238,8 @@ class GovernedPose(GovernedChannel):
         share = self._allowed(rate, before, turned)
         if share >= 1.0:
             return
+        self._is_slowed = True
+        self._hold()
         linear.slow(share)
         angular.slow(share)
         rates = zip(before, linear.rate, linear.lag)
@@ -205,6 +248,39 @@ class GovernedPose(GovernedChannel):
         self._frame = _dot(_exp3(np.array(angular.lag)), _dot(step, turned))
         linear.wake()
         angular.wake()
+
+    def _is_held(self) -> bool:
+        """Return whether something keeps the reference from its goal."""
+        linear, angular = self._linear, self._angular
+        is_bounded = self.contact is not None and self.contact.is_on
+        if not (self._is_slowed or is_bounded or self._possible < FEW):
+            return False
+        gap, angle = self._gap()
+        speed, turn = math.hypot(*linear.rate), math.hypot(*angular.rate)
+        if self._is_slowed or self._possible < FEW:
+            is_far = gap > FAR and speed < SLOW * gap
+            if is_far or (angle > FAR_TURN and turn < SLOW * angle):
+                return True
+        return is_bounded and (
+            (gap > max(FAR, AFTER * linear.cap) and speed > 0.9 * linear.cap)
+            or (angle > max(FAR_TURN, AFTER * angular.cap) and turn > 0.9 * angular.cap)
+        )
+
+    def _why(self) -> str:
+        """Return what keeps the reference from its goal, and how far the goal is ahead."""
+        gap, angle = self._gap()
+        far = f"{1e3 * gap:.0f} mm" if gap > FAR else f"{angle:.2f} rad"
+        if self._is_slowed:
+            words = self._in_the_way() or "something that a feature knows of is in the way"
+        elif self.contact is not None and self.contact.is_on:
+            words = (
+                f"the tool is in contact, and its reference moves at {self._linear.cap:.2f} m/s "
+                f"and {self._angular.cap:.2f} rad/s at most (governor.contact_speed, "
+                "governor.contact_turn_speed)"
+            )
+        else:
+            words = "torques or joint speeds of this posture allow no more"
+        return f"{words}; the target is {far} ahead of its reference"
 
     def _way_ahead(self, position: Sequence[float]) -> tuple[float, float]:
         """Return how far a reference at ``position`` is ahead [m], and its speed [m/s]."""
@@ -223,6 +299,11 @@ class GovernedPose(GovernedChannel):
         ahead[:3] = position - state.position_ee_in_base
         ahead[3:] = _log3(_dot(rotation, state.rotation_ee_in_base.T))
         return self._pace(self._place, tool_motion(state, twist), tool_motion(state, ahead))
+
+
+def _sizes(twist: Sequence[float]) -> tuple[float, float]:
+    """Return the linear [m/s] and angular speed [rad/s] of a twist (6,)."""
+    return math.hypot(*twist[:3]), math.hypot(*twist[3:])
 
 
 def tool_shares(

@@ -42,6 +42,7 @@ class Tracker:
 
     Attributes:
         hardest: a, the present bound [unit/s^2].
+        cap: Further bound of the speed beside v_max [unit/s].
         speed: v, before the mean [unit/s].
         rate: :math:`\dot r`, the velocity given out [unit/s].
         acceleration: :math:`\ddot r` [unit/s^2].
@@ -60,6 +61,7 @@ class Tracker:
         "_place",
         "_still",
         "acceleration",
+        "cap",
         "hardest",
         "lag",
         "moving",
@@ -72,6 +74,7 @@ class Tracker:
         self.moving = False
         self._distance = self._period = 0.0
         self.hardest = self._fastest = 1.0
+        self.cap = math.inf
         self._past: list[list[float]] = [self._still]
         self.start(self._still, 1, 1e-3)
 
@@ -135,12 +138,13 @@ class Tracker:
             speed, arrived = self._still, True
         else:
             fastest = a * (math.sqrt(period * period + 2.0 * distance / a) - period)
-            scale = min(fastest, self._fastest) / max(distance, 1e-300)
+            most = min(self._fastest, self.cap)
+            scale = min(fastest, most) / max(distance, 1e-300)
             if goal_rate is None:
                 change = weighed(gap, scale, old_speed, -1.0)
             else:
                 wanted = weighed(gap, scale, goal_rate, 1.0)
-                share = min(1.0, self._fastest / max(math.hypot(*wanted), 1e-300))
+                share = min(1.0, most / max(math.hypot(*wanted), 1e-300))
                 change = weighed(wanted, share, old_speed, -1.0)
             share = min(1.0, a * period / max(math.hypot(*change), 1e-300))
             speed = weighed(change, share, old_speed, 1.0)

@@ -189,10 +189,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 share, self._slowest = allowed / speed, pair
         return share
 
-    def in_the_way(self, arm: int, dq: Vector) -> str:
+    def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
         """Name the pair that slows a reference down most, and how far it is apart."""
         self._slowest = None
-        self.pace(arm, dq)
+        self.pace(arm, dq, ahead)
         pair = self._slowest
         return f"{pair} are {max(pair.distance, 0.0):.3f} m apart" if pair else ""
 

@@ -6,15 +6,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from multipanda_py.context import Context
 from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams
 from multipanda_py.control.governed_commanded_pose import GovernedCommandedPose
 from multipanda_py.control.governed_joints import GovernedJoints
 from multipanda_py.control.governed_object import GovernedObject
 from multipanda_py.control.governed_pose import GovernedPose
+from multipanda_py.control.tool_contact import ToolContact
 from multipanda_py.controllet import Controllet
 from multipanda_py.feature import Feature
-from multipanda_py.state import ArmState
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import JointTarget
 
 CHECK_CYCLES = 32
@@ -44,6 +47,19 @@ class Governor(Feature[GovernorParams]):
     and stops in front of it, as far as those features' ``pace`` asks for. The direction of
     its motion stays, and a goal elsewhere is headed for at once.
 
+    While the tool is in contact, the reference moves at ``contact_speed`` and
+    ``contact_turn_speed`` at most, or 1.1 times as fast as its target moved in the last second. A
+    target that jumps does not throw the tool across a surface, and a stream wipes at its own
+    speed. Contact is estimated from the requested force *and* the external force against it
+    (:class:`~multipanda_py.control.tool_contact.ToolContact`), so an unknown payload or a biased
+    sensor slows nothing. A tool that presses by its spring alone is not bounded. Nor can a payload
+    that a requested force carries be told from a contact: give its mass to the robot instead.
+
+    A reference that was held back while a stream went on follows again at 1.1 times the speed of
+    that stream at most (:class:`~multipanda_py.control.reference_cap.ReferenceCap`). A
+    reference that is held back for more than 0.3 s is reported as an event with what holds it,
+    such as a pair of bodies and their distance, and once more when it follows again.
+
     It stands in front of every law that takes poses or postures and does not plan its motion
     itself, whatever features the cell file names. It begins with the measured velocity, so that
     an arm taken over in motion brakes within the bounds. Laws whose targets have ``motion`` are
@@ -56,6 +72,9 @@ class Governor(Feature[GovernorParams]):
     def __init__(self, context: Context, params: GovernorParams) -> None:
         self._channels: dict[tuple[str, int], GovernedChannel] = {}
         self._all: list[GovernedChannel] = []
+        self._contacts: list[ToolContact] = []
+        self._is_idle = True
+        self._turns, self._moves_object = context.rotations_base_in_world, False
         self._clock = 0
         super().__init__(context, params)
 
@@ -82,6 +101,8 @@ class Governor(Feature[GovernorParams]):
         if not self._all:
             self._find_channels(states, target)
         self._clock = 0
+        for contact in self._contacts:
+            contact.reset()
         for channel in self._all:
             channel.forget()  # or a motion under way would bound the next one
             channel.start(self.params, self.context.period, at_rest)
@@ -100,13 +121,49 @@ class Governor(Feature[GovernorParams]):
                 record = data["joint"][place]
                 channels["joint", place] = GovernedJoints(record, state, joints, place)
         if "object" in data:
+            self._moves_object = True
             channels["object", 0] = GovernedObject(data["object"][0], self.context, states)
         self._all = list(channels.values())
+        self._attach(target)
         for channel in self._all:
             channel.pacers = self.pacers
 
+    def _attach(self, target: Any) -> None:
+        """Give every channel its reports, and the contact estimate of its tool."""
+        context = self.context
+        wrenches = target.data.get("wrench", ())
+        of_arms = [ToolContact(context.period) for _ in wrenches]
+        of_all = ToolContact(context.period)
+        self._contacts = [*of_arms, of_all] if of_arms else []
+        for (kind, place), channel in self._channels.items():
+            is_posture = kind == "joint" and not isinstance(target, JointTarget)
+            if kind == "object":
+                name, contact = "object", of_all if of_arms else None
+            else:
+                name = context.arms[place].name
+                contact = of_arms[place] if of_arms and not is_posture else None
+            channel.attach(context, name, contact)
+
+    def _estimate(self, states: Sequence[ArmState], wrenches: Sequence[Vector]) -> None:
+        """Update the contact estimates of all arms, and of what they move together."""
+        if self._is_idle:  # until now
+            for contact in self._contacts:
+                contact.pause()
+        for state, wrench, contact in zip(states, wrenches, self._contacts):
+            requested = wrench[:3].tolist()
+            if contact.is_on or any(requested):
+                contact.update(requested, state.wrench_ext_in_base[:3].tolist())
+        if self._moves_object:
+            forces, reactions = np.zeros((2, 3))
+            for state, wrench, turn in zip(states, wrenches, self._turns):
+                forces += turn.dot(wrench[:3])
+                reactions += turn.dot(state.wrench_ext_in_base[:3])
+            self._contacts[-1].update(forces.tolist(), reactions.tolist())
+
     def on_target(self, channel: str, place: int, target: Any) -> None:
         """Note a velocity of the goal, which counts for a while."""
+        if (given := self._channels.get((channel, place))) is not None:
+            given.give()
         cycles = max(1, round(self.params.rate_timeout / self.context.period))
         if channel == "joint":
             rate = target.data["joint"][place][target.joints[place] :]
@@ -118,6 +175,8 @@ class Governor(Feature[GovernorParams]):
         """Move every reference on towards what the target holds, and write it there."""
         self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
         smoothing = self.params.smoothing
+        if self._contacts:
+            self._estimate(states, target.data["wrench"])
         for channel in self._all:
             if not clock:
                 channel.check()
@@ -127,17 +186,20 @@ class Governor(Feature[GovernorParams]):
                 if not was_busy:
                     channel.look()
             elif not channel.busy:
+                channel.watch()
                 continue
             if not clock:
                 channel.look()
             channel.advance(period)
+            channel.watch()
             if channel.smoothing != smoothing and not channel.is_moving:
                 channel.take(self.params, self.context.period)
+        self._is_idle = not any(channel.is_watching for channel in self._all)
 
     @property
     def idle(self) -> bool:
         """Whether every reference has arrived, and none is tied to the arm."""
-        return not any(channel.is_watching for channel in self._all)
+        return self._is_idle
 
     @property
     def settled(self) -> bool:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pinocchio as pin
 
 from multipanda_py.context import Context
+from multipanda_py.control.held_reference import HeldReference
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -19,6 +21,8 @@ from multipanda_py.targets import CartesianTarget
 
 _dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
 _log3, _exp3 = pin.log3, pin.exp3
+OUTSIDE = 0.01
+"""Distance of a target from the box from which it is reported [m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +68,8 @@ class Workspace(Feature[WorkspaceParams]):
         self._rotation: list[Matrix] = [np.eye(3) for _ in range(n)]
         self._is_asked, self._moving, self._turning = ([False] * n for _ in range(3))
         self._step, self._turn = np.zeros(3), np.zeros((3, 3))
+        self._outside = [0.0] * n
+        self._held = [HeldReference(context, arm.name) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -75,6 +81,7 @@ class Workspace(Feature[WorkspaceParams]):
     def _clamp(self, arm: int) -> None:
         p = self.params
         self._goal[arm][:] = np.maximum(np.minimum(self._asked[arm], p.upper), p.lower)
+        self._outside[arm] = float(np.abs(self._goal[arm] - self._asked[arm]).max())
         self._moving[arm] = True
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
@@ -83,6 +90,8 @@ class Workspace(Feature[WorkspaceParams]):
             self._position[arm][:] = target.position_ee_in_base[arm]
             self._rotation[arm][:] = target.rotation_ee_in_base[arm]
             self._is_asked[arm] = self._moving[arm] = self._turning[arm] = False
+            self._outside[arm] = 0.0
+            self._held[arm].reset()
 
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
         """Keep what was asked for."""
@@ -109,6 +118,15 @@ class Workspace(Feature[WorkspaceParams]):
             if self._is_asked[arm]:
                 target.position_ee_in_base[arm][:] = self._position[arm]
                 target.rotation_ee_in_base[arm][:] = self._rotation[arm]
+            is_held, held = self._outside[arm] > OUTSIDE, self._held[arm]
+            if is_held or held.counts:
+                held.look(is_held, partial(self._why, arm))
+
+    def _why(self, arm: int) -> str:
+        """Return how far a target is outside the box."""
+        axis = int(np.abs(self._goal[arm] - self._asked[arm]).argmax())
+        asked, bound = self._asked[arm][axis], self._goal[arm][axis]
+        return f"workspace ends at {'xyz'[axis]} = {bound:.3f} m; the target is at {asked:.3f} m"
 
     def _move(self, arm: int, most: float) -> None:
         position, goal = self._position[arm], self._goal[arm]

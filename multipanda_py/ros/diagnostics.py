@@ -12,6 +12,7 @@ from rclpy.clock import Clock
 from multipanda_py.cell import Cell
 from multipanda_py.cell.hold_reasons import HoldReasons
 from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.control.held_reference import FOLLOWED, HELD
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.loop.derating import BEGINS
 from multipanda_py.loop.events import Event, LoopEvent
@@ -49,6 +50,7 @@ class Diagnostics:
         self._holds = HoldReasons(cell.arms)
         self._notices: Counter[str] = Counter()
         self._last_notice: dict[str, str] = {}
+        self._held: dict[str, dict[str, str]] = {}
         self._stuck, self._timeless = False, False
         self._clipped: Counter[str] = Counter()
         self._beginnings = self._count_beginnings()
@@ -77,11 +79,22 @@ class Diagnostics:
         if event.event is Event.NOTICE:
             self._notices[event.controllet] += 1
             self._last_notice[event.controllet] = event.text
+            self._note_held(event)
+
+    def _note_held(self, event: LoopEvent) -> None:
+        """Remember which targets are not followed now, by controllet and arm."""
+        held = self._held.setdefault(event.controllet, {})
+        name, _, text = event.text.partition(": ")
+        if text.startswith(HELD):
+            held[name] = event.text
+        elif text.startswith(FOLLOWED):
+            held.pop(name, None)
 
     def _look(self) -> None:
         """Say at once when the loop or the time stands still or goes on, or a law begins."""
         if self._beginnings != (now := self._count_beginnings()):
             self._beginnings = now
+            self._held.clear()  # a law that begins follows what it has measured
             self._tick()
         self._look_at_loop()
         self._look_at_gate()
@@ -251,14 +264,16 @@ class Diagnostics:
             values["refused targets"] = str(self._cell.rejected[f"{spec.name} target"])
             values["last refusal"] = self._targets.last_reason.get(spec.name, "")
         hardware = f"{self._cell.config.cell.name}/{spec.name}"
-        summary = spec.config.type
-        if report.get(str(KEPT), 1.0) < BEGINS:
+        level, summary = DiagnosticStatus.OK, spec.config.type
+        if held := self._held.get(spec.name):
+            level, summary = DiagnosticStatus.WARN, "; ".join(held.values())
+        elif report.get(str(KEPT), 1.0) < BEGINS:
             summary = (
                 f"{summary}, as soft as {report[str(KEPT)]:.0%} of its stiffness in some "
                 "direction: "
                 "at this posture more would swing with latency"
             )
-        return self._status(spec.name, hardware, DiagnosticStatus.OK, summary, values)
+        return self._status(spec.name, hardware, level, summary, values)
 
     def _status(
         self, name: str, hardware: str, level: bytes, summary: str, values: dict[str, str]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notices about a reference that a limiter holds back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from multipanda_py.context import Context
+
+HELD, FOLLOWED = "target not followed", "target followed again"
+"""Beginnings of the two notices, after the name of the arm."""
+AFTER = 0.3
+"""Time for which a reference is held back before it is reported [s]."""
+FREE = 0.1
+"""Time for which it is free before that is reported [s]."""
+PAUSE = 1.0
+"""Least time between two reports of one reference being held back [s]."""
+
+
+class HeldReference:
+    """Report once that a reference is held back, and once that it follows again.
+
+    A reference that is held back for 0.3 s is reported with what holds it, and reported again
+    when it has been free for 0.1 s, or has arrived. What begins sooner than a second after the
+    last report is reported when that second is over, if it still holds.
+
+    Args:
+        context: Context of the controllet.
+        name: Name of the arm, or of what it moves.
+
+    Attributes:
+        is_reported: Whether the last report is that it is held back.
+
+    Thread: control.
+    """
+
+    def __init__(self, context: Context, name: str) -> None:
+        self._notify, self._name, self._period = context.notify, name, context.period
+        self._after, self._free, self._pause = (
+            max(1, round(time / context.period)) for time in (AFTER, FREE, PAUSE)
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin with a reference that is not held back."""
+        self.is_reported = False
+        self._held = self._freed = 0
+        self._waits = 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether :meth:`look` has something to count, or to report."""
+        return self._held > 0
+
+    def look(self, is_held: bool, why: Callable[[], str]) -> None:
+        """Take one cycle into account.
+
+        Args:
+            is_held: Whether the reference is held back now.
+            why: Returns what holds it back; called only for a report.
+        """
+        if self._waits:
+            self._waits -= 1
+        if not is_held:
+            self._let_free()
+            return
+        self._freed = 0
+        self._held += 1
+        if self._held > self._after and not self.is_reported and not self._waits:
+            self.is_reported, self._waits = True, self._pause
+            self._notify(f"{self._name}: {HELD}: {why()}")
+
+    def _let_free(self) -> None:
+        if not self._held:
+            return
+        self._freed += 1
+        if self.is_reported:
+            self._held += 1
+        if self._freed < self._free:
+            return
+        if self.is_reported:
+            lasted = (self._held - self._freed) * self._period
+            self._notify(f"{self._name}: {FOLLOWED} after {lasted:.1f} s")
+        self.is_reported, self._held = False, 0

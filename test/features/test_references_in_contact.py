@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""References of tools that press, and of tools whose reference was held back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.pose import Pose
+
+OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
+ROD = {"mass": 0.2, "com": [0, 0, 0.05], "inertia": [1e-3] * 3 + [0] * 3, "position": [0, 0, 0.1]}
+FORCE = 10.0
+STIFF = [800.0, 800.0, 50.0, 20.0, 20.0, 20.0]
+LATE = {"delay": 0.005, "torque_lag": 0.002}
+
+pytestmark = pytest.mark.sim
+
+
+def table(size=0.3, x=0.62, friction=0.3, contact_time=0.004):
+    """Return a table under the tool."""
+    return {"table": {"shape": "box", "size": [size, 0.4, 0.02], "position": [x, 0.0, 0.384],
+                      "friction": friction, "contact_time": contact_time}}  # fmt: skip
+
+
+def over_table(make_cell, law, params=None, objects=None, perturbation=None, **settings):
+    """Return a cell with a rod above a table."""
+    arm = {"q_start": OVER_TABLE, "hand": False, "tool": ROD, "perturbation": perturbation or {}}
+    laws = {"law": {"type": law, "params": params or {}}}
+    cell = make_cell({"arm": arm}, laws, ["arm/law"], objects=objects or table(), **settings)
+    cell.step(5)
+    return cell
+
+
+def pressing(make_cell, law, params=None, force=FORCE, cycles=1500, **settings):
+    """Return a cell with a rod that presses on a table."""
+    cell = over_table(make_cell, law, params, **settings)
+    cell.set_target("arm", wrench=[0.0, 0.0, -force, 0.0, 0.0, 0.0])
+    cell.step(cycles)
+    return cell
+
+
+def run(cell, cycles):
+    """Step; return the forces on the table (cycles,) [N] and the twists of the tool."""
+    forces, twists = [], []
+    for _ in range(cycles):
+        cell.step()
+        forces.append(-cell.simulation.contact_force("table", "arm")[2])
+        twists.append(cell.state("arm").twist_ee_in_base)
+    return np.array(forces), np.array(twists)
+
+
+def notices(cell, word):
+    """Return the notices so far that contain a word."""
+    return [event.text for event in cell.events() if word in event.text]
+
+
+@pytest.mark.parametrize(
+    ("law", "params", "perturbation"),
+    [
+        ("force_impedance", {}, {}),
+        ("force_impedance", {"stiffness": STIFF}, LATE),
+        ("cartesian_impedance", {"stiffness": [800.0] * 3 + [30.0] * 3}, {}),
+    ],
+)
+def test_a_pose_jump_while_pressing_threw_the_tool_off_the_table(
+    make_cell, law, params, perturbation
+):
+    """At 0.5 m/s and friction 0.3 it pressed with up to 250 N where 10 N were requested."""
+    cell = pressing(make_cell, law, params, perturbation=perturbation)
+    here = cell.pose("arm")
+    cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
+    forces, twists = run(cell, 1200)
+    assert forces.max() < 2.0 * FORCE
+    assert (forces > 0.0).all()
+    assert np.linalg.norm(twists[:, :2], axis=1).max() < 0.15
+    assert cell.pose("arm").position[1] - here.position[1] > 0.03
+
+
+def test_a_rotation_jump_while_pressing_is_slow(make_cell):
+    cell = pressing(make_cell, "force_impedance", {"stiffness": STIFF})
+    here = cell.pose("arm")
+    cell.set_target(
+        "arm", Pose(here.position, pin.exp3(np.array([0.0, 0.5, 0.0])) @ here.rotation)
+    )
+    forces, twists = run(cell, 800)
+    assert forces.max() < 2.0 * FORCE
+    assert np.linalg.norm(twists[:, 3:], axis=1).max() < 0.7
+
+
+def test_the_contact_bound_is_reported_and_ends_with_the_motion(make_cell):
+    cell = pressing(make_cell, "force_impedance", {"stiffness": STIFF})
+    here = cell.pose("arm")
+    cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
+    cell.step(2000)
+    texts = notices(cell, "arm: target")
+    assert [text.split(":")[1].strip()[:15] for text in texts] == [
+        "target not foll",
+        "target followed",
+    ]
+    assert "contact_speed" in texts[0]
+    assert cell.pose("arm").distance_from(here.position + [0, 0.14, 0], here.rotation)[0] < 0.02
+
+
+def test_a_wiping_stream_is_as_fast_as_it_is_asked_for(make_cell):
+    """Streams at 20 Hz and 0.3 m/s are not bounded to the speed of a jump."""
+    cell = pressing(make_cell, "force_impedance", {"stiffness": STIFF})
+    start, forces = cell.pose("arm"), []
+    for k in range(1, 41):
+        offset = 0.12 * np.sin(2.5 * 0.05 * k)
+        cell.set_target("arm", Pose(start.position + [0.0, offset, 0.0], start.rotation))
+        found, _ = run(cell, 50)
+        forces.append(found)
+    moved = cell.rows()[1]["arms"]["position_ee_in_base"][-1000:, 0, 1]
+    assert np.ptp(moved) > 0.16  # of 0.24 m, by a spring that trails
+    assert np.concatenate(forces).max() < 2.0 * FORCE
+
+
+def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
+    """Held 14 cm behind by link 3 over the table's edge, the tool then crossed at 0.53 m/s."""
+    cell = pressing(
+        make_cell, "force_impedance", {"stiffness": STIFF}, 9.81,
+        objects=table(0.4, 0.5, 0.2, 0.02),
+    )  # fmt: skip
+    start, rate = cell.pose("arm"), 0.2
+    centre, speed = start.position + [0.1, 0.0, 0.0], 0.1 * 2.0 * np.pi * rate
+    seen, all_forces, all_twists, behind = [], [], [], []
+    for k in range(300):
+        angle = np.pi - 2.0 * np.pi * rate * 0.02 * k
+        goal = centre + 0.1 * np.array([np.cos(angle), np.sin(angle), 0.0])
+        cell.set_target("arm", Pose(goal, start.rotation))
+        forces, twists = run(cell, 20)
+        all_forces.append(forces)
+        all_twists.append(twists)
+        seen += notices(cell, "target not followed")
+        behind.append(np.linalg.norm((cell.pose("arm").position - goal)[:2]))
+    assert max(behind) > 0.1  # it was held
+    assert "link 3" in seen[0]
+    assert "table" in seen[0]
+    assert len(seen) <= 2
+    forces, twists = np.concatenate(all_forces), np.concatenate(all_twists)
+    assert np.linalg.norm(twists[:, :2], axis=1).max() < 1.3 * speed
+    assert 8.0 < forces.min() <= forces.max() < 12.0
+
+
+@pytest.mark.parametrize("law", ["force_impedance", "cartesian_impedance"])
+def test_an_unknown_payload_is_no_contact(make_cell, law):
+    """A kilogram that nobody knows of is felt as 10 N; the tool is as fast as without it."""
+    fastest = []
+    for load in ({}, {"payload": 1.0}):
+        cell = over_table(make_cell, law, {"stiffness": STIFF}, perturbation=load)
+        cell.set_target(
+            "arm", Pose(cell.pose("arm").position + [0, 0, 0.1], cell.pose("arm").rotation)
+        )
+        cell.step(1500)
+        here = cell.pose("arm")
+        cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
+        cell.step(700)
+        speeds = cell.rows()[1]["arms"]["twist_ee_in_base"][-700:, 0, 1]
+        fastest.append(speeds.max())
+        assert not notices(cell, "contact")
+    assert fastest[1] > 0.8 * fastest[0] > 0.2
+
+
+def test_a_target_outside_the_workspace_was_not_followed_in_silence(make_cell):
+    laws = {"law": {"type": "cartesian_impedance", "features": ["workspace"], "params": {
+        "workspace": {"upper": [0.9, 0.9, 0.5]}}}}  # fmt: skip
+    cell = make_cell({"arm": {}}, laws, ["arm/law"])
+    here = cell.pose("arm")
+    cell.set_target("arm", Pose(here.position + [0, 0, 0.1], here.rotation))
+    cell.step(500)
+    (text,) = notices(cell, "target not followed")
+    assert "z = 0.500" in text
+    cell.set_target("arm", here)
+    cell.step(300)
+    assert len(notices(cell, "target followed again")) <= 1
