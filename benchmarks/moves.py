@@ -2,8 +2,8 @@
 """How often and how fast both arms find their way among five boxes.
 
 Boxes and goals are random; only those count for which a sampling planner (RRT-Connect in the
-joints of both arms, MuJoCo's contacts) has found a way, too. Every motion is gone in steps of
-1 ms in MuJoCo, which must find no contact.
+joints of both arms, MuJoCo's contacts) has found a way, too. Every motion is evaluated in steps of
+1 ms in MuJoCo, which must find no contact, and executed by the law, which must not stop it.
 
     .venv/bin/python benchmarks/moves.py --scenes 100
 """
@@ -19,7 +19,8 @@ import mujoco
 import numpy as np
 
 from multipanda_py import Cell, Pose
-from multipanda_py.exceptions import PlanRejected
+from multipanda_py.exceptions import MotionFailed, PlanRejected
+from multipanda_py.moves.move_plan import MovePlan
 from multipanda_py.optimiser import Scene
 from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.planning.quintic import evaluate
@@ -28,6 +29,9 @@ from multipanda_py.testing import simple_cell
 STEP, FINE, NODES = 0.4, 0.05, 4000
 """Of the reference planner: largest step and check of a joint [rad], most nodes of a tree."""
 LOW, HIGH = np.array([0.2, -0.6, 0.0]), np.array([0.8, 0.6, 0.9])
+LAW = "joint_trajectory_controller"
+LATE = 0.5
+"""Longest that the law may slow a motion down by [s]."""
 Free = Callable[[np.ndarray], bool]
 
 
@@ -42,7 +46,10 @@ def scene_of_boxes(rng: np.random.Generator) -> Cell:
         }
         for number in range(5)
     }
-    return simple_cell(objects=boxes)
+    active = [f"{arm}/{LAW}" for arm in ("left", "right")]
+    return simple_cell(
+        controllets={LAW: {"type": "joint_trajectory"}}, active=active, objects=boxes
+    )
 
 
 def free_in_mujoco(cell: Cell) -> Free:
@@ -71,6 +78,19 @@ def deepest_contact(cell: Cell) -> tuple[float, str]:
         )
         for one in data.contact[: data.ncon]
     )
+
+
+def stopped(cell: Cell, plan: MovePlan) -> str:
+    """Execute a plan; return what the law stopped it for, empty if it came to its goal."""
+    ends = cell.begin_move(plan)
+    try:
+        while not cell.has_ended(plan):
+            cell.step(8)
+            if cell.time > ends + LATE:
+                return f"it took {LATE:g} s longer than planned"
+    except MotionFailed as error:
+        return str(error)
+    return ""
 
 
 def way_is_free(is_free: Free, begin: np.ndarray, end: np.ndarray) -> bool:
@@ -117,7 +137,7 @@ def main() -> None:
     if options.scenes < 1:
         parser.error(f"--scenes: got {options.scenes}, allowed 1 or more")
     rng = np.random.default_rng(options.seed)
-    wall, cpu, solved, touching, drawn = [], [], 0, 0, 0
+    wall, cpu, solved, touching, blocked, drawn = [], [], 0, 0, 0, 0
     while len(wall) < options.scenes:
         cell = scene_of_boxes(rng)
         with cell:
@@ -154,12 +174,17 @@ def main() -> None:
                     touching += 1
                     depth, which = max(contacts)
                     print(f"contact: {which} by {depth:.4f} m", file=sys.stderr)
+                cell.simulation.reset()  # of where is_free has put the arms
+                cell.step(2)
+                if why := stopped(cell, found):
+                    blocked += 1
+                    print(f"stopped: {why}", file=sys.stderr)
             print(f"{len(wall)} of {options.scenes}: {solved} solved", file=sys.stderr)
     print(
         f"{solved} of {len(wall)} random scenes of five boxes that the reference planner solves "
-        f"({drawn} drawn), {touching} with contact in MuJoCo; path and timing: median "
-        f"{1e3 * np.median(wall):.0f} ms, of processor time {1e3 * np.median(cpu):.0f} ms, "
-        f"longest {max(wall):.1f} s"
+        f"({drawn} drawn), {touching} with contact in MuJoCo, {blocked} stopped by the law; "
+        f"path and timing: median {1e3 * np.median(wall):.0f} ms, of processor time "
+        f"{1e3 * np.median(cpu):.0f} ms, longest {max(wall):.1f} s"
     )
 
 

@@ -92,7 +92,7 @@ class Cell(Closing):
         self._settings = RobotSettings(names, connection, counts)
         self._tare = Tare(names, connection, counts)
         self._holding = Holding(names, connection, reader, counts)
-        self._moves = Moves(names, reader, self._targets, self._holding)
+        self._moves = Moves(names, reader, self._targets, self._holding, self._parameters.values)
         self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
         self._running_world = RunningWorld(names, connection, reader)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from multipanda_py.cell.executing_avoidance import ExecutingAvoidance, executing
 from multipanda_py.cell.holding import Holding
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.places import Place, Places
@@ -16,13 +17,17 @@ from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.channels.trajectory import STILL
 from multipanda_py.config.describe import describe_objects
 from multipanda_py.exceptions import PlanRejected
+from multipanda_py.moves.find_move import find_move
+from multipanda_py.moves.motion_check import check_motion
 from multipanda_py.moves.move_plan import MovePlan
+from multipanda_py.moves.move_request import request_of
+from multipanda_py.optimiser.scene import Scene
 from multipanda_py.pose import Pose
 from multipanda_py.robots import SceneObject
 from multipanda_py.state import Vector
 
 FLOOR = "floor"
-_FLOOR = SceneObject(FLOOR, "box", (5.0, 5.0, 0.5), np.array([0.0, 0.0, -0.5]))
+_DEPTH = 0.5
 
 
 class MoveFinder:
@@ -32,10 +37,18 @@ class MoveFinder:
         names: Of the cell's arms.
         reader: Of its states.
         holding: What hands hold.
+        parameters: Returns the present parameters of a controllet; by default those of its start.
     """
 
-    def __init__(self, names: CellNames, reader: StateReader, holding: Holding) -> None:
+    def __init__(
+        self,
+        names: CellNames,
+        reader: StateReader,
+        holding: Holding,
+        parameters: Callable[[str], Mapping[str, Any]] | None = None,
+    ) -> None:
         self._names, self._reader, self._holding = names, reader, holding
+        self._parameters = parameters or (lambda name: names.spec(name).initial_values())
         self._places = Places(names)
 
     def plan(
@@ -55,24 +68,18 @@ class MoveFinder:
             options: Likewise, by name.
             ready: Raises if arms do not rest, however slow they are.
         """
-        from multipanda_py.moves.find_move import find_move
-        from multipanda_py.moves.move_request import request_of
-        from multipanda_py.optimiser.scene import Scene
-
         request = request_of(self._places.stops(via, goals, frame), options or {})
         if ready is not None:
             ready()
         postures = self._postures()
         held, things = self._holding.held(), self._things()
-        scene = Scene(
-            [self._names.descriptions[arm] for arm in self._names.arms],
-            self._solids(things, [*held.values()]),
-            postures,
-        )
-        found = find_move(scene, held, request)
+        scene = self._scene(things, held, postures)
+        laws = self._laws()
+        law = ExecutingAvoidance(self._names, laws, scene, held, things, request.touching)
+        found = find_move(scene, held, request, law)
         duration = max(float(rows[-1, 0]) for rows in found.points.values())
         return MovePlan(
-            found.points, duration, postures, things, held, found.nearest, found.reason
+            found.points, duration, postures, things, held, found.nearest, found.reason, laws
         )
 
     def check(self, plan: MovePlan) -> None:
@@ -81,7 +88,39 @@ class MoveFinder:
         Raises:
             PlanRejected: With what is elsewhere, by how much.
         """
-        plan.check(self._postures(), self._things(), self._holding.held())
+        postures, things, held = self._postures(), self._things(), self._holding.held()
+        plan.check(postures, things, held)
+        laws = self._laws()
+        if plan.laws and not all(
+            _is_avoided_alike(plan.laws.get(name), now) for name, now in laws.items()
+        ):
+            law = ExecutingAvoidance(
+                self._names, laws, self._scene(things, held, postures), held, things
+            )
+            n = sum(len(q) for q in postures.values())
+            checked = check_motion(plan.rows(), n, None, law, len(plan.rows()))
+            if checked.reason or checked.rows[-1, 0] > plan.duration:
+                why = checked.reason or "it is too fast for their collision_avoidance"
+                raise PlanRejected(
+                    f"plan: made for another controllet, or its parameters before, than "
+                    f"{', '.join(laws)}: {why}; plan anew"
+                )
+
+    def _scene(
+        self, things: Mapping[str, Pose], held: Mapping[str, str], postures: Mapping[str, Vector]
+    ) -> Scene:
+        return Scene(
+            [self._names.descriptions[arm] for arm in self._names.arms],
+            self._solids(things, [*held.values()]),
+            postures,
+        )
+
+    def _laws(self) -> dict[str, Mapping[str, Any]]:
+        """Return the present parameters of the controllets that execute motions, by name."""
+        owners = {arm: self._reader.state(arm).owner for arm in self._names.arms}
+        return {
+            spec.name: dict(self._parameters(spec.name)) for spec in executing(self._names, owners)
+        }
 
     def _postures(self) -> dict[str, Vector]:
         """Return where all arms are.
@@ -110,7 +149,7 @@ class MoveFinder:
 
     def _solids(self, things: Mapping[str, Pose], held: Sequence[str]) -> list[SceneObject]:
         """Return things where they are; those in hands are movable, and there is a floor."""
-        found = [] if FLOOR in things else [_FLOOR]
+        found = [] if FLOOR in things else [self._floor()]
         for thing in describe_objects(self._names.config):
             if thing.name in things:
                 pose = things[thing.name]
@@ -122,3 +161,18 @@ class MoveFinder:
                     )
                 )  # fmt: skip
         return found
+
+    def _floor(self) -> SceneObject:
+        """Return the floor, at the height of the world's or of the lowest base below it."""
+        arms = self._names.descriptions.values()
+        height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
+        return SceneObject(FLOOR, "box", (5.0, 5.0, _DEPTH), np.array([0.0, 0.0, height - _DEPTH]))
+
+
+def _is_avoided_alike(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
+    """Return whether a controllet avoids collisions as it did when a plan was made."""
+    return planned is not None and all(
+        planned.get(name) == value
+        for name, value in now.items()
+        if name.startswith("collision_avoidance.")
+    )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from multipanda_py.cell.begun_moves import BegunMoves
@@ -25,12 +25,18 @@ class Moves:
         reader: Of its states.
         targets: Where trajectories go.
         holding: What hands hold.
+        parameters: Returns the present parameters of a controllet.
     """
 
     def __init__(
-        self, names: CellNames, reader: StateReader, targets: TargetWriter, holding: Holding
+        self,
+        names: CellNames,
+        reader: StateReader,
+        targets: TargetWriter,
+        holding: Holding,
+        parameters: Callable[[str], Mapping[str, Any]],
     ) -> None:
-        self._finder = MoveFinder(names, reader, holding)
+        self._finder = MoveFinder(names, reader, holding, parameters)
         self._begun, self._lock = BegunMoves(names, reader, targets), targets.motions.lock
 
     def plan(

@@ -12,6 +12,7 @@ import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import build_pinocchio
+from multipanda_py.dynamics.arm_parts import is_gripper, stays
 from multipanda_py.dynamics.collision_groups import Grasps, Group, Solid
 from multipanda_py.dynamics.collision_pairs import CollisionPairs
 from multipanda_py.dynamics.thing_places import ThingPlaces
@@ -19,7 +20,6 @@ from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.state import Vector
 
-_HAND = ("hand", "tool")
 _TURN = 2.3  # angle between two orientations is below this times the distance of quaternions
 _BOTH = np.ones(2)
 _UP = np.array([0.0, 0.0, 1.0])
@@ -119,21 +119,14 @@ class CollisionGeometry:
                 for point in (start, end):
                     far = float(np.linalg.norm(frame.placement.act(point))) + capsule.radius
                     extent[number] = max(extent[number], far)
-                is_hand = link.removeprefix(arm.prefix) in _HAND or (
-                    number == n and not arm.hand and arm.tool is None
-                )
+                is_hand = is_gripper(arm, link, number)
                 solids.append(
                     Solid(
                         coal.Capsule(capsule.radius, float(np.linalg.norm(end - start))),
                         before + number if number else 0,
                         frame.placement * _along(start, end),
                         number,
-                        number == 0
-                        or (
-                            number == 1
-                            and not slides[0]
-                            and _is_on_axis(arm, frame.placement, start, end)
-                        ),
+                        stays(arm, number, frame.placement, start, end),
                         is_hand,
                         (arm.name, f"{arm.name}/hand") if is_hand else (arm.name,),
                     )
@@ -188,12 +181,6 @@ class CollisionGeometry:
         parts = np.sqrt(squares.dot(self._of_each))
         fastest: Vector = np.multiply(parts, self._lengths, parts).dot(_BOTH)
         return fastest
-
-
-def _is_on_axis(arm: ArmDescription, placement: Any, start: Vector, end: Vector) -> bool:
-    """Return whether a segment lies on the axis of the first joint, in whose frame it is."""
-    points = np.array([placement.act(point) for point in (start, end)])
-    return float(np.abs(np.cross(arm.robot.joints[0].axis, points)).max()) < 1e-9
 
 
 def _along(start: Vector, end: Vector) -> Any:

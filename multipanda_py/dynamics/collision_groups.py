@@ -47,6 +47,12 @@ class Solid:
         is_link = self.own_joint > 0 and "/" not in name
         return f"{name} link {self.own_joint}" if is_link else name
 
+    @property
+    def body(self) -> str:
+        """Name of the arm or object that it is a part of; of the object where it is held."""
+        name = self.names[-1]
+        return self.names[0] if "/" in name else name
+
     def against(self, other: Solid) -> list[Solid]:
         """Return what to measure of a capsule against another solid: its ends too, if flat.
 

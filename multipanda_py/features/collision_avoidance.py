@@ -25,6 +25,8 @@ _dot, _subtract, _add = np.dot, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
 _CONTACT = 0.005
 """Distance of capsules, which are larger than links, at which bodies may be touching [m]."""
+_ROUNDING = 1e-6
+"""Approach of a reference that is no approach, but how a gradient of zero is rounded [m/s]."""
 _PARTS = ("all", "without_hand", "ignore")
 
 
@@ -166,6 +168,42 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Look as far as it takes to stop a reference that a soft arm does not keep up with."""
         self._ahead = max(self._ahead, ahead + self._barrier.reach(speed))
 
+    @property
+    def stops_at(self) -> float:
+        """Distance at which :meth:`pace` stops a reference [m]; 0 where it stops none.
+
+        Pairs that were nearer at the activation are stopped nearer, until they have parted.
+        """
+        return self._end(self.params.distance) if self.params.bandwidth > 0.0 else 0.0
+
+    def _end(self, begin: float) -> float:
+        """Return the distance of a pair at which a reference ends, by where it counts as near."""
+        return 0.5 * (begin + min(self.params.stop_distance, begin))
+
+    def kept_apart(self) -> set[tuple[frozenset[str], bool]]:
+        """Return the names of bodies that are kept apart, and whether a gripper is one of them.
+
+        Of what a gripper holds it is the name of the object, and of one arm itself one name.
+        """
+        return {
+            (frozenset((first.body, second.body)), first.is_hand or second.is_hand)
+            for group in self._near.groups
+            for first, second in group.solids
+        }
+
+    def measure(self, states: Sequence[ArmState], ahead: float = 0.0) -> Sequence[Pair]:
+        """Measure the pairs that are near, for :meth:`pace`, without any torque.
+
+        Args:
+            states: Of the own arms.
+            ahead: Distance up to which pairs matter in any case [m].
+
+        Thread: control, or of whoever plans by a feature of its own.
+        """
+        self._follow(states)
+        self._pairs = self._near.find(ahead)
+        return self._pairs
+
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Slow a reference down that leads into an obstacle, and let it not get there.
 
@@ -179,9 +217,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 continue
             gradient, distance = pair.gradients[pair.arms.index(arm)], pair.distance
             speed = -float(_dot(gradient, dq))
-            if speed <= 0.0:
+            if speed <= _ROUNDING:
                 continue
-            end = 0.5 * (pair.begin + min(self.params.stop_distance, pair.begin))
+            end = self._end(pair.begin)
             if ahead is not None:
                 distance += min(0.0, float(_dot(gradient, ahead)))
             allowed = max(barrier.allowed(distance, end)[0], 0.0)

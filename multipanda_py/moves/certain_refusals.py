@@ -55,7 +55,7 @@ def refuse_impossible(
             else:
                 _refuse_limits(scene, arm, place, margin, where)
             known[arm] = frames_at(scene, arm, place)
-        _refuse_near(scene, known, grips, distances, where)
+        _refuse_near(scene, known, grips, distances, request.clearance, where)
 
 
 def _refuse_far(scene: Scene, arm: str, pose: Pose, where: str) -> None:
@@ -96,6 +96,7 @@ def _refuse_near(
     known: Mapping[str, Mapping[str, pin.SE3]],
     grips: Sequence[Grip],
     distances: Sequence[Distance],
+    clearance: float,
     where: str,
 ) -> None:
     """Refuse places in which bodies that are known to be there are too near to each other."""
@@ -128,10 +129,13 @@ def _refuse_near(
             distance = _distance(a, b, one.margin)
             if distance < one.margin - SLACK:
                 first, second = one.of
+                why = ""
+                if one.margin > clearance:
+                    why = ", where collision_avoidance of the executing law lets arms be"
                 names = f"parts of {first}" if first == second else f"{first} and {second}"
                 raise PlanRejected(
                     f"{where}: {names} would be {max(distance, 0.0):.3f} m from each other, "
-                    f"allowed {one.margin:.3g} m or more"
+                    f"allowed {one.margin:.3g} m or more{why}"
                 )
 
 

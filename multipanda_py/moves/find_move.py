@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from multipanda_py.exceptions import PlanRejected
+from multipanda_py.moves.avoidance import Avoidance
 from multipanda_py.moves.certain_refusals import refuse_impossible
 from multipanda_py.moves.grips import grips_of, in_one_hand
 from multipanda_py.moves.keeping import add_keeping
 from multipanda_py.moves.kept_apart import kept_apart
+from multipanda_py.moves.motion_check import check_motion
 from multipanda_py.moves.move_request import MoveRequest
 from multipanda_py.moves.timing import timed
+from multipanda_py.moves.way_out import POINTS, WayOut, way_out
 from multipanda_py.optimiser import (
     Near,
     Objective,
@@ -30,27 +33,23 @@ from multipanda_py.optimiser import (
     find_path,
 )
 from multipanda_py.optimiser.clock import processor_time
-from multipanda_py.optimiser.free_space import FreeSpace, free_space
-from multipanda_py.planning.quintic import evaluate
+from multipanda_py.optimiser.free_space import free_space
+from multipanda_py.planning.trajectory import thin
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
+from multipanda_py.targets import TRAJECTORY_POINTS
 
 SLICES = 16
 """Of a way from one place to the next."""
 LIMIT_MARGIN = 0.02
 """From the joints' position limits [rad]: an arm that gives way is not at them at once."""
-DENSE = 0.01
-"""Between postures at which a motion is checked before it is handed out [s], or of the way of the
-fastest joint [rad, m] where it is slow."""
 TRIES, FINER = 8, 2
 """Most searches, and how often points are made twice as dense, for a motion that is clear between
 them, too."""
 FAR = 0.02
 """What is missed by more is out of reach; other searches would find the same [m, rad]."""
-SPARED = 0.5
-"""Share of a clearance that may be used up between the points of a path."""
-LEAST = 5e-4
-"""What may be used up in any case [m]."""
+MOST_POINTS = TRAJECTORY_POINTS - POINTS
+"""Points of a motion after a way out: both together are one trajectory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +61,19 @@ class FoundMove:
     reason: str
 
 
-def find_move(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> FoundMove:
+def find_move(
+    scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None = None
+) -> FoundMove:
     """Find a motion from where the scene starts.
+
+    Arms that start nearer to something than the law lets them approach first part from it.
 
     Args:
         scene: All arms and things of a cell as they are; movable are things in hands, and no
             others.
         held: By arm the thing in its hand.
         request: What is asked.
+        law: Collision avoidance of the controllets that will execute the motion.
 
     Raises:
         PlanRejected: If bodies are within each other at the start, a place cannot be reached, or
@@ -84,7 +88,13 @@ def find_move(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> Fo
         scene.known("thing", thing, [*scene.things])
     grips = grips_of(scene, held)
     scene = scene.carrying(in_one_hand(grips))
-    apart = kept_apart(scene, held, request)
+    out = None
+    if law is not None:
+        timing = partial(_timed, speed=request.speed)
+        out = way_out(scene, held, request, law, LIMIT_MARGIN, timing)
+    if out is not None:
+        scene = scene.starting_at(out.end)
+    apart = kept_apart(scene, held, request, law)
     refuse_impossible(scene, request, grips, apart, LIMIT_MARGIN)
     problem = Problem(scene, len(request.stops), SLICES, 2.0)
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
@@ -98,10 +108,12 @@ def find_move(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> Fo
             problem.add(PoseGoal(grip.thing, grip.pose, f"{grip.arm}/tool"))
     for distance in apart:
         problem.add(distance)
-    return _search(scene, problem, request)
+    return _search(scene, problem, request, law, out)
 
 
-def _search(scene: Scene, problem: Problem, request: MoveRequest) -> FoundMove:
+def _search(
+    scene: Scene, problem: Problem, request: MoveRequest, law: Avoidance | None, out: WayOut | None
+) -> FoundMove:
     """Search until a motion keeps its distances between its points, too.
 
     Raises:
@@ -109,6 +121,7 @@ def _search(scene: Scene, problem: Problem, request: MoveRequest) -> FoundMove:
     """
     until, whole = processor_time() + request.patience, problem
     space = free_space(scene, problem.terms)
+    n = sum(arm.n_joints for arm in scene.arms.values())
     why, finer = "", 0
     for number in range(TRIES):
         settings = SolverSettings(time=max(until - processor_time(), 0.0))
@@ -116,9 +129,13 @@ def _search(scene: Scene, problem: Problem, request: MoveRequest) -> FoundMove:
         too_near = ""
         if found.is_feasible:
             path = np.concatenate([scene.start[None], found.path])
-            rows = _timed(scene, path, request.speed)
-            nearest, too_near = _nearest(space, rows)
+            rows = thin(_timed(scene, path, request.speed), MOST_POINTS, len(request.stops))[0]
+            checked = check_motion(rows, n, space, law, MOST_POINTS)
+            too_near = checked.reason and f"on the way {checked.reason}"
             if not too_near:
+                rows, nearest = checked.rows, checked.nearest
+                if out is not None:
+                    rows, nearest = out.followed_by(rows), min(nearest, out.nearest)
                 points = {arm: _rows_of(scene, rows, arm) for arm in scene.arms}
                 return FoundMove(points, nearest, found.reason)
             finer = (finer + 1) % (FINER + 1)
@@ -157,24 +174,6 @@ def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
     acceleration = np.where(np.isfinite(velocity), scene.acceleration * speed**2, np.inf)
     shares: Vector = np.linspace(0.0, 1.0, len(path))
     return timed(shares, path, velocity, acceleration)
-
-
-def _nearest(space: FreeSpace | None, rows: Matrix) -> tuple[float, str]:
-    """Return how near bodies come on the motion as it will be gone, and which too near."""
-    if space is None:  # there are no two that could
-        return math.inf, ""
-    positions = rows[:, 1 : 1 + (rows.shape[1] - 1) // 3]
-    way = float(np.abs(np.diff(positions[:, : space.n], axis=0)).max(axis=1).sum())
-    count = max(2, math.ceil(min(float(rows[-1, 0]), way) / DENSE))
-    postures = evaluate(rows, np.linspace(0.0, float(rows[-1, 0]), count + 1))[:, 0, : space.n]
-    spared, nearest = space.sparing(SPARED, LEAST), math.inf
-    for q in postures:
-        if found := spared.too_near(q):
-            (first, second), distance = found
-            names = " and ".join(dict.fromkeys((first, second)))
-            return distance, f"on the way {names} come as near as {distance:.4f} m"
-        nearest = min(nearest, spared.nearest(q))
-    return nearest, ""
 
 
 def _rows_of(scene: Scene, rows: Matrix, arm: str) -> Matrix:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class MovePlan:
         held: What hands held, by arm.
         nearest: How near bodies come to each other on the way, or were at its start [m].
         reason: How it was found.
+        laws: Parameters, at that time, of the controllets that it is to be executed by, by name.
     """
 
     points: Mapping[str, Matrix]
@@ -41,6 +43,7 @@ class MovePlan:
     held: Mapping[str, str]
     nearest: float
     reason: str
+    laws: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         arms = ", ".join(self.moving) or "no arm"
@@ -54,6 +57,15 @@ class MovePlan:
             for arm, rows in self.points.items()
             if np.ptp(rows[:, 1 : 1 + (rows.shape[1] - 1) // 3], axis=0).max() > STAYS
         )
+
+    def rows(self) -> Matrix:
+        """Return the points of all arms together, (p, 1 + 3 m)."""
+        points = [*self.points.values()]
+        parts = [np.hsplit(rows[:, 1:], 3) for rows in points]
+        found: Matrix = np.hstack(
+            [points[0][:, :1], *(part[order] for order in range(3) for part in parts)]
+        )
+        return found
 
     def check(
         self,

@@ -17,6 +17,8 @@ KEEPS: tuple[Keep, ...] = ("", "upright", "orientation")
 """What of a tool stays: nothing; what points up in it; how it is turned."""
 NUMBERS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
 """Least and largest of what are numbers."""
+MOST_STOPS = 100
+"""Most places of one motion, the goal included: with the points between them, one trajectory."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,10 @@ class MoveRequest:
         stops: Places one after another, the goal last: by arm a pose of its tool in the world, or
             a posture, (n,). Arms that are not named may go out of the way.
         keep: See :data:`KEEPS`; of all arms that have a pose or posture to go to.
-        clearance: Least distance of bodies [m]; less where they begin nearer. By default that
-            from which on ``collision_avoidance`` pushes, so that nothing slows arms down.
+        clearance: Smallest distance of bodies [m]. By default that from which on
+            ``collision_avoidance`` pushes. Raised to what the avoidance of the executing
+            controllets needs. Arms that start nearer part first; smaller for what they cannot
+            part from.
         speed: Share of the limits of velocity; of those of acceleration its square.
         patience: Longest search, in processor time of the thread that searches [s]: what else the
             machine does takes nothing from it.
@@ -57,6 +61,11 @@ class MoveRequest:
         """
         if not self.stops or not all(self.stops):
             raise PlanRejected("goals: got none, allowed a place for one arm or more")
+        if len(self.stops) > MOST_STOPS:
+            raise PlanRejected(
+                f"via: got {len(self.stops) - 1} places, allowed up to {MOST_STOPS - 1}; plan "
+                "several motions"
+            )
         if not isinstance(self.keep, str) or self.keep not in KEEPS:
             allowed = ", ".join(repr(keep) for keep in KEEPS)
             raise PlanRejected(f"keep: got {self.keep!r:.40}, allowed {allowed}")

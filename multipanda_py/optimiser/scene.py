@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,12 @@ class Scene:
             {arm: self.posture(self.start, arm) for arm in self.arms},
         )
         found.frames = {**self.frames, **held}
+        return found
+
+    def starting_at(self, postures: Mapping[str, ArrayLike]) -> Scene:
+        """Return the same with other joint positions at the start, (n,) by arm [rad, m]."""
+        found = copy(self)
+        found.start = self.configuration(postures)
         return found
 
     def configuration(

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import coal
 import numpy as np
 
+from multipanda_py.dynamics.arm_parts import is_gripper, stays
 from multipanda_py.optimiser.scene import WORLD, Scene
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
@@ -31,6 +32,8 @@ class PathSolid:
         end: The other end, (3,) [m].
         radius: Around the axis; of other solids of a ball around them [m].
         joint: Number of the joint of its arm that it moves with; -1 of things.
+        stays: Flag of a link that no joint moves: the base, and what turns about its own axis.
+        is_hand: Flag of a gripper or tool.
         shape: What coal measures, None for a capsule or ball.
     """
 
@@ -41,6 +44,8 @@ class PathSolid:
     radius: float
     joint: int = -1
     shape: Any = None
+    stays: bool = False
+    is_hand: bool = False
 
 
 def solids_of(scene: Scene, body: str) -> list[PathSolid]:
@@ -48,10 +53,11 @@ def solids_of(scene: Scene, body: str) -> list[PathSolid]:
     if body in scene.things:
         return [_thing(scene, body)]
     arm = scene.arms[body]
-    numbers = {arm.prefix + link.name: at for at, link in enumerate(arm.robot.links)}
-    found = []
+    model, found = scene.model(body), []
     for link, capsules in arm.capsules.items():
         name = f"{body}/{link.removeprefix(arm.prefix)}"
+        frame = model.frames[model.getFrameId(link)]
+        joint = int(frame.parentJoint)
         placed = _in_tool(scene, body, link) if name == f"{body}/tool" else Pose.identity()
         found += [
             PathSolid(
@@ -60,7 +66,9 @@ def solids_of(scene: Scene, body: str) -> list[PathSolid]:
                 placed.rotation @ capsule.start + placed.position,
                 placed.rotation @ capsule.end + placed.position,
                 capsule.radius,
-                numbers.get(link, arm.n_joints),
+                joint,
+                stays=stays(arm, joint, frame.placement, capsule.start, capsule.end),
+                is_hand=is_gripper(arm, link, joint),
             )
             for capsule in capsules
         ]
@@ -93,17 +101,14 @@ def _thing(scene: Scene, name: str) -> PathSolid:
     return PathSolid(name, name, -half, half, size[0])
 
 
-def is_hand(scene: Scene, solid: PathSolid) -> bool:
-    """Return whether a solid is beyond the last joint of its arm."""
-    return solid.body in scene.arms and solid.joint == scene.arms[solid.body].n_joints
-
-
 def pairs_between(
     scene: Scene, first: str, second: str, parts: Parts = "all"
 ) -> list[tuple[PathSolid, PathSolid]]:
     """Return the pairs of solids to measure between two bodies, or within one arm.
 
-    What no number of a slice moves is left out, and what of arms does not count.
+    They are those that ``collision_avoidance`` measures: without neighbours within an arm, the
+    last links as neighbours of what their gripper holds included; without what no number of a
+    slice moves; and without the base that arms of one robot share.
     """
     if first == second:
         found = [
@@ -115,12 +120,18 @@ def pairs_between(
         found = [*product(solids_of(scene, first), solids_of(scene, second))]
     if parts != "all":
         is_meant = parts == "hand"
-        found = [pair for pair in found if any(is_hand(scene, s) for s in pair) == is_meant]
+        found = [pair for pair in found if (pair[0].is_hand or pair[1].is_hand) == is_meant]
+    if first in scene.arms and second in scene.frames and scene.body(second) == first:
+        last = scene.arms[first].n_joints
+        found = [(a, b) for a, b in found if last - a.joint >= NEIGHBOURS]
+    arms = scene.arms
+    if first != second and {first, second} <= {*arms} and arms[first].shares_base(arms[second]):
+        found = [(a, b) for a, b in found if a.joint and b.joint]
     moves = {
         body: body in scene.columns or body in scene.frames for body in (first, second, WORLD)
     }
     return [
         (a, b)
         for a, b in found
-        if (moves[a.body] and a.joint != 0) or (moves[b.body] and b.joint != 0)
+        if (moves[a.body] and not a.stays) or (moves[b.body] and not b.stays)
     ]

@@ -70,12 +70,13 @@ def _curvatures(step: Matrix, rise: Matrix, v: Matrix) -> Matrix:
     return a
 
 
-def thin(rows: Matrix, most: int) -> tuple[Matrix, Vector]:
+def thin(rows: Matrix, most: int, pieces: int = 1) -> tuple[Matrix, Vector]:
     """Leave out points evenly until few enough are left.
 
     Args:
         rows: Points, (n, 1 + 3 m).
-        most: How many may stay, at least 2.
+        most: Maximum number of points that stay, more than ``pieces``.
+        pieces: Number of equally many intervals whose ends stay.
 
     Returns:
         The points that stay, and how far each joint then passes from those left out, (m,), in
@@ -83,7 +84,9 @@ def thin(rows: Matrix, most: int) -> tuple[Matrix, Vector]:
     """
     if len(rows) <= most:
         return rows, np.zeros((rows.shape[1] - 1) // 3)
-    stay = np.unique(np.linspace(0, len(rows) - 1, most).round().astype(int))
+    each, of_each = (len(rows) - 1) // pieces, (most - 1) // pieces
+    inside = np.linspace(0, each, of_each + 1).round()[:-1]
+    stay = np.append(np.add.outer(each * np.arange(pieces), inside), len(rows) - 1).astype(int)
     kept = rows[stay]
     path = evaluate(kept, rows[:, 0])[:, 0]
     missed = path - rows[:, 1 : 1 + path.shape[1]]

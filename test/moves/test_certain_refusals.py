@@ -66,7 +66,7 @@ IMPOSSIBLE = {
     r"goal of left: joint 1: got 9.0000 rad, allowed \[-2.7237, 2.7237\]": {
         "left": READY + [9.0, 0, 0, 0, 0, 0, 0]
     },
-    "goal: parts of left would be 0.000 m": {"left": [0.0, -1.7, 0.0, -3.02, 0.0, 0.58, 0.0]},
+    "goal: parts of left would be 0.00\\d m": {"left": [0.0, -1.7, 0.0, -3.02, 0.0, 0.58, 0.0]},
 }
 
 

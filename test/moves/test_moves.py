@@ -204,7 +204,8 @@ def beside_a_cube(make_cell):
         "table": {"shape": "box", "size": [0.15, 0.2, 0.1], "position": [0.45, 0.0, 0.1]},
         "cube": {**CUBE, "position": [0.45, 0.0, 0.22]},
     }
-    laws = {LAW: {"type": "joint_trajectory"}}
+    near = {"collision_avoidance": {"fixed_objects": "without_hand"}}
+    laws = {LAW: {"type": "joint_trajectory", "params": near}}
     made = make_cell({"arm": {}}, laws, [f"arm/{LAW}"], objects=things)
     made.step(5)
     return made
@@ -215,10 +216,20 @@ def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
     around = cell.pose("arm").at(cell.objects()["cube"].position + [0.0, 0.0, 0.005])
     with pytest.raises(PlanRejected, match="arm and cube would be"):
         cell.plan({"arm": around}, touching=["table"])
-    plan = cell.plan({"arm": around}, touching=["cube", "table"])
+    plan = cell.plan({"arm": around}, touching=["cube", "table"], speed=1.0)
     assert plan.duration > 0.0
+    cell.set_parameters(f"arm/{LAW}", {"collision_avoidance.fixed_objects": "all"})
+    for refused in (
+        lambda: cell.begin_move(plan),
+        lambda: cell.plan({"arm": around}, touching=["cube", "table"]),
+    ):
+        with pytest.raises(PlanRejected, match=r"arm/hand and table are .* m apart"):
+            refused()
+    cell.set_parameters(f"arm/{LAW}", {"collision_avoidance.fixed_objects": "without_hand"})
+    ends = cell.begin_move(plan)
+    cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 30.0, "the motion's end")
     inside = around.at(around.position - [0.0, 0.0, 0.15])
-    with pytest.raises(PlanRejected, match="arm table"):
+    with pytest.raises(PlanRejected, match="arm and table would be"):
         cell.plan({"arm": inside}, touching=["cube", "table"])
 
 
