@@ -144,6 +144,7 @@ def executed(cell: Cell, goal) -> str:
 
 
 @pytest.mark.robustness
+@pytest.mark.timeout(7200)
 def test_six_of_33_plans_were_blocked_by_the_law_that_executed_them(episodes):
     """Starts at 6 to 18 mm from a box: plan and avoidance had distances of their own."""
     said, seed = [], 0
