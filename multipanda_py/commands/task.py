@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from multipanda_py.cell import Cell
@@ -16,7 +16,9 @@ from multipanda_py.extras import pyplot
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.tasks.book import TaskBook
+from multipanda_py.tasks.check import SubtaskCheck, check_task
 from multipanda_py.tasks.report import write_report
+from multipanda_py.tasks.seen import look
 from multipanda_py.tasks.without import PARTS
 
 SUMMARY = "Do a task of several steps: plan, press, carry, as its file says."
@@ -36,8 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as fast as the machine can, and the same on every machine; simulated arms only",
     )  # fmt: skip
     parser.add_argument(
-        "--check", action="store_true", help="say what is wrong with the file, and move nothing"
-    )
+        "--check", action="store_true",
+        help="plan every subtask from where the one before ends, say what is wrong, move nothing",
+    )  # fmt: skip
+    parser.add_argument(
+        "--unchecked", action="store_true",
+        help="begin without this check; a subtask that cannot be done then fails when it is due",
+    )  # fmt: skip
     parser.add_argument(
         "--without", choices=PARTS,
         help="leave a part out, to see what the task needs: no forces, no plans, or never both "
@@ -73,10 +80,14 @@ def run(options: argparse.Namespace) -> int:
     cell = Cell.from_yaml(path, placement="inline" if inline else None)
     task.check(cell.config)
     if options.check:
-        say(f"{options.file}: {len(task.subtasks)} subtasks for {path}")
+        checks = check_task(cell.config, task, tell=lambda one: say(f"{one}"))
+        say(f"{options.file}: {len(task.subtasks)} subtasks for {path}: {in_words(checks)}")
         return OK
     end_in_order()
     with cell:
+        if not (options.unchecked or options.without):
+            start = look(cell, cell.spec(task.law).config.arms)
+            say(f"{task.name}: {in_words(check_task(cell.config, task, start))}")
         runner = TaskRunner(cell, task, lambda event: say(f"{event}"), options.without)
         book = TaskBook(runner)
         note = None if options.report is None else book.note
@@ -89,6 +100,13 @@ def run(options: argparse.Namespace) -> int:
     if not is_done:
         complain(f"multipanda task: {runner.reason}; all arms hold")
     return OK if is_done else FAILED
+
+
+def in_words(checks: Sequence[SubtaskCheck]) -> str:
+    """Return how many subtasks were checked, in what time."""
+    checked = sum(one.is_checked for one in checks)
+    seconds = sum(one.seconds for one in checks)
+    return f"{checked} of {len(checks)} checked in {seconds:.1f} s"
 
 
 def filmed(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from rcl_interfaces.msg import ParameterDescriptor
@@ -24,10 +25,11 @@ from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.task_action import TaskAction
 from multipanda_py.ros.task_files import task_of
 from multipanda_py.ros.task_state import TaskState
-from multipanda_py.tasks import TaskRunner
+from multipanda_py.tasks import TaskRunner, check_task
 from multipanda_py.tasks.events import TaskEvent
 from multipanda_py.tasks.rules import LAW
 from multipanda_py.tasks.runner import TICK
+from multipanda_py.tasks.seen import look
 
 SWITCH_TIMEOUT = 2.0
 """How long the law may take to get its arms, which may have to come to rest first [s]."""
@@ -145,7 +147,8 @@ class TaskServices:
         runner.check()
         self._is_starting, self._called_off = True, ""
         try:
-            if runner.task.law not in self._cell.active:
+            yield from self._checked(runner)
+            if not self._called_off and runner.task.law not in self._cell.active:
                 pending = self._cell.ask_switch(
                     [runner.task.law], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT,
                     f"task {runner.task.name}",
@@ -162,6 +165,27 @@ class TaskServices:
         self._hold_off(runner)
         self._timer.reset()
         return runner
+
+    def _checked(self, runner: TaskRunner) -> Generator[None, None, None]:
+        """Plan all subtasks in a thread before anything moves; see :func:`.check_task`.
+
+        Returns:
+            It yields while they are planned.
+
+        Raises:
+            TaskFailed: With the subtask that cannot be done.
+        """
+        cell, task = self._cell, runner.task
+        start = look(cell, cell.spec(task.law).config.arms)
+        pool = ThreadPoolExecutor(1, "task check")
+        try:
+            found = pool.submit(check_task, cell.config, task, start)
+            while not (self._called_off or found.done()):
+                yield
+            if not self._called_off:
+                found.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def end(self, why: str = "asked for") -> Ending:
         """End the task, or the start of one: a stop comes before a switch that is open.

@@ -25,7 +25,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.tasks.apart import Encounters, apart, is_clear
 from multipanda_py.tasks.arm_solids import FLOOR, as_things
 from multipanda_py.tasks.contact_points import ContactPoint
-from multipanda_py.tasks.sections import Subtask
+from multipanda_py.tasks.sections import WORLD, Subtask
 from multipanda_py.tasks.seen import TOOL, Seen
 from multipanda_py.tasks.subtask_plan import SubtaskPlan
 from multipanda_py.tasks.wanted import GoalPlace
@@ -114,7 +114,7 @@ def plan_by_path(
         distances = apart(scene, wanted, keeping.clearance)
     found = _search(problem, distances, settings)
     if not found.is_feasible:
-        raise PlanRejected(f"no path: {found.reason}")
+        raise PlanRejected(f"no path: {missed(found)}")
     tools = [arm + TOOL for arm in scene.arms]
     frames = Kinematics(scene, tools).place(found.path[-1:]).frames
     end = Seen(
@@ -151,6 +151,16 @@ def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSet
     if around.is_feasible and not too_close(problem.terms, around, problem.each):
         return around
     return find_path(problem, tries=TRIES, settings=settings)
+
+
+def missed(found: Solution) -> str:
+    """Return which body is how far from what is asked of it, and what came of the search."""
+    if not found.violations:
+        return found.reason
+    worst = found.violations[0]
+    bodies = " and ".join(body for body in dict.fromkeys(worst.bodies) if body != WORLD)
+    where = "at its end" if worst.slice == len(found.path) - 1 else "on its way"
+    return f"{bodies} would be {worst.amount:.3f} {worst.unit} off {where}: {found.reason}"
 
 
 def scene_of(config: CellConfig, seen: Seen, carried: Collection[str]) -> Scene:

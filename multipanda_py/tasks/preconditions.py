@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preconditions of a subtask: places that are free, and forces that the joints can exert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import coal
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
+from multipanda_py.exceptions import TaskFailed
+from multipanda_py.optimiser.distance import place_of, shape_of
+from multipanda_py.optimiser.kinematics import Kinematics
+from multipanda_py.optimiser.scene import Scene
+from multipanda_py.optimiser.solids import solids_of
+from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
+from multipanda_py.tasks.contact_points import ContactPoint
+from multipanda_py.tasks.overlaps import OBJECTS
+from multipanda_py.tasks.path_problem import scene_of
+from multipanda_py.tasks.sections import Subtask
+from multipanda_py.tasks.seen import TOOL, Seen
+from multipanda_py.tasks.subtask_plan import SubtaskPlan
+from multipanda_py.tasks.wanted import GoalPlace
+
+GRAVITY = 9.81
+
+
+def refuse_bodies_within(
+    config: CellConfig,
+    points: Sequence[ContactPoint],
+    goals: Sequence[GoalPlace],
+    seen: Seen,
+    subtask: Subtask,
+) -> None:
+    """Refuse contact points, tools and objects whose places are within another body.
+
+    Raises:
+        TaskFailed: With the body and the depth.
+    """
+    scene = scene_of(config, seen, ())
+    places = dict(seen.things)
+    for point in points:
+        world = seen.pose(point.thing) @ Pose(point.point, np.eye(3))
+        _refuse_point(scene, places, world.position, f"contact of {point.arm} on {point.thing}",
+                      {point.thing})  # fmt: skip
+    for goal in goals:
+        place = goal.in_world(seen)
+        if goal.frame.endswith(TOOL):
+            arm = goal.frame.removesuffix(TOOL)
+            touched = {point.thing for point in points if point.arm == arm} | {*subtask.touching}
+            if goal.position is not None:
+                _refuse_point(scene, places, place.position, f"goal of {goal.frame}", touched)
+            continue
+        for other, depth in _depths(scene, places, goal.frame, place):
+            if depth > OBJECTS and other not in subtask.touching:
+                raise TaskFailed(
+                    f"{goal.frame} would be {depth:.3f} m within {other} at its goal, allowed "
+                    f"{OBJECTS:g} m"
+                )
+
+
+def refuse_weak_joints(
+    config: CellConfig, points: Sequence[ContactPoint], plan: SubtaskPlan, force: float
+) -> None:
+    r"""Refuse a force that needs more torque than joints have, in any posture of a plan.
+
+    .. math:: |J^T (f u + m g / n)| \le \tau_{max}
+
+    with the force f along the inward normal u, and the weight m of an object that n grippers
+    carry.
+
+    Raises:
+        TaskFailed: With the joint, its torque, and what is allowed.
+    """
+    described = {arm.name: arm for arm in describe_arms(config)}
+    scene = Scene([described[arm] for arm in plan.start.postures], (), plan.start.postures)
+    tools = [point.arm + TOOL for point in points]
+    postures = plan.postures or {arm: q[None] for arm, q in plan.start.postures.items()}
+    slices = np.array(
+        [
+            scene.configuration({arm: rows[k] for arm, rows in postures.items()})
+            for k in range(len(next(iter(postures.values()))))
+        ]
+    )
+    frames = Kinematics(scene, tools).place(slices).frames
+    carried = plan.things
+    for point in points:
+        limits = described[point.arm].limits
+        columns = scene.columns[point.arm]
+        grippers = sum(other.thing == point.thing for other in points)
+        weight = config.objects[point.thing].mass * GRAVITY / grippers
+        for number in range(len(slices)):
+            thing = plan.start.pose(point.thing)
+            if point.thing in carried:
+                thing = carried[point.thing][number]
+            wrench = force * (thing.rotation @ point.inward)
+            if point.thing in carried:
+                wrench = wrench + [0.0, 0.0, weight]
+            jacobian = frames[point.arm + TOOL].jacobian[number, :3, columns]
+            torque: Vector = np.abs(jacobian.T @ wrench)
+            joint = int((torque / limits.torque).argmax())
+            if torque[joint] > limits.torque[joint]:
+                raise TaskFailed(
+                    f"{point.arm}: joint {joint + 1} would need {torque[joint]:.1f} "
+                    f"{limits.unit(joint, 'Nm')} to press with {force:g} N on {point.thing}, "
+                    f"allowed {limits.torque[joint]:g}"
+                )
+
+
+def _refuse_point(
+    scene: Scene, places: dict[str, Pose], position: Vector, what: str, touched: set[str]
+) -> None:
+    """Refuse a point that is within an object."""
+    ball = coal.Sphere(1e-4)
+    at = coal.Transform3s(np.eye(3), position)
+    for name in scene.things:
+        if name in touched:
+            continue
+        depth = -_distance(scene, name, places.get(name), ball, at)
+        if depth > 0.0:
+            raise TaskFailed(f"{what} would be {depth:.3f} m within {name}")
+
+
+def _depths(
+    scene: Scene, places: dict[str, Pose], name: str, pose: Pose
+) -> Iterator[tuple[str, float]]:
+    """Yield how deep an object at a pose is in every other."""
+    (solid,) = solids_of(scene, name)
+    shape, at = _placed(solid, pose)
+    for other in scene.things:
+        if other != name:
+            yield other, -_distance(scene, other, places.get(other), shape, at)
+
+
+def _placed(solid: object, pose: Pose) -> tuple[object, object]:
+    turn, centre = place_of(solid)  # type: ignore[arg-type]
+    return shape_of(solid), coal.Transform3s(  # type: ignore[arg-type]
+        pose.rotation @ turn, pose.position + pose.rotation @ centre
+    )
+
+
+def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
+    """Return how far a shape is from an object [m]."""
+    thing = scene.things[name]
+    (solid,) = solids_of(scene, name)
+    other, there = _placed(solid, pose or Pose(thing.position, thing.rotation))
+    found: float = coal.distance(
+        shape, at, other, there, coal.DistanceRequest(), coal.DistanceResult()
+    )
+    return found
