@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from multipanda_py.cell import Cell
 from multipanda_py.commands.options import pixels, positive
 from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
 from multipanda_py.commands.render import newest_row
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError, TaskFailed
 from multipanda_py.extras import pyplot
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.tasks import TaskFile, TaskRunner
@@ -41,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check", action="store_true",
         help="plan every subtask from where the one before ends, say what is wrong, move nothing",
     )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="the result of --check, for programs")
     parser.add_argument(
         "--unchecked", action="store_true",
         help="begin without this check; a subtask that cannot be done then fails when it is due",
@@ -80,9 +84,7 @@ def run(options: argparse.Namespace) -> int:
     cell = Cell.from_yaml(path, placement="inline" if inline else None)
     task.check(cell.config)
     if options.check:
-        checks = check_task(cell.config, task, tell=lambda one: say(f"{one}"))
-        say(f"{options.file}: {len(task.subtasks)} subtasks for {path}: {in_words(checks)}")
-        return OK
+        return checked(task, cell.config, options)
     end_in_order()
     with cell:
         if not (options.unchecked or options.without):
@@ -102,11 +104,38 @@ def run(options: argparse.Namespace) -> int:
     return OK if is_done else FAILED
 
 
+def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> int:
+    """Check a task, and print what came of it."""
+    checks: list[SubtaskCheck] = []
+
+    def note(one: SubtaskCheck) -> None:
+        checks.append(one)
+        if not options.json:
+            say(f"{one}")
+
+    refused = ""
+    try:
+        check_task(config, task, tell=note)
+    except TaskFailed as error:
+        refused = f"{error}"
+        complain(f"multipanda task: {refused}")
+    if options.json:
+        found = {
+            "task": task.name,
+            "refused": refused,
+            "subtasks": [asdict(one) for one in checks],
+        }
+        say(json.dumps(found))
+    elif not refused:
+        say(f"{options.file}: {in_words(checks)}")
+    return FAILED if refused else OK
+
+
 def in_words(checks: Sequence[SubtaskCheck]) -> str:
     """Return how many subtasks were checked, in what time."""
-    checked = sum(one.is_checked for one in checks)
+    count = sum(one.is_checked for one in checks)
     seconds = sum(one.seconds for one in checks)
-    return f"{checked} of {len(checks)} checked in {seconds:.1f} s"
+    return f"{count} of {len(checks)} subtasks checked in {seconds:.1f} s"
 
 
 def filmed(

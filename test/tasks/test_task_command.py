@@ -34,7 +34,7 @@ def near(tmp_path, *changes):
 def test_a_task_is_done_with_progress(tmp_path, capsys):
     assert main(["task", near(tmp_path), "--lockstep"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("carry_box: 1 of 1 checked in ")
+    assert lines[0].startswith("carry_box: 1 of 1 subtasks checked in ")
     assert "started: carry_box" in lines[1]
     assert any("approach: planned: solved" in line for line in lines)
     assert lines[-1].endswith("done")
@@ -74,7 +74,13 @@ def test_arms_on_a_clock_leave_no_part_out(tmp_path, capsys):
 
 def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
     assert main(["task", near(tmp_path), "--check"]) == 0
-    assert "1 subtasks" in capsys.readouterr().out
+    assert "1 of 1 subtasks checked" in capsys.readouterr().out
+    assert main(["task", near(tmp_path), "--check", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["refused"] == ""
+    assert [(one["subtask"], one["is_checked"]) for one in found["subtasks"]] == [
+        ("approach", True)
+    ]
 
 
 @pytest.mark.parametrize(
