@@ -43,6 +43,7 @@ from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.simulation.spring_steps import spring_steps
 from multipanda_py.simulation.stages import stages_of
+from multipanda_py.simulation.start_contacts import start_contacts
 from multipanda_py.simulation.world import World
 from multipanda_py.simulation.world_state import WorldState
 from multipanda_py.state import INTERFACES, ArmState, Vector
@@ -159,6 +160,7 @@ class Mujoco(Backend[FrankaSettings]):
             data.qpos[motor_addresses(model, arm, joints)[0]] = q_start  # rotors, if there are any
             data.qpos[[int(model.joint(name).qposadr[0]) for name in arm.joint_names]] = q_start
         mujoco.mj_forward(model, data)
+        self.notices += start_contacts(model, data, prefixes)
         joints_of = [(arm, self.config.arms[arm.name].joints) for arm in self.descriptions]
         self._steps = choose_steps(model, data, joints_of, self.period)
         model.opt.timestep = self.period / self._steps

@@ -26,6 +26,7 @@ from multipanda_py.cell.holding import Holding, HoldingRequest
 from multipanda_py.cell.moment import RecordedMoment
 from multipanda_py.cell.moves import Moves
 from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.notes import notes_of, unread_sections
 from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
 from multipanda_py.cell.places import Place, goals_by_arm
@@ -99,6 +100,8 @@ class Cell(Closing):
         self._entries = Entries(names, connection, reader)
         self._recorder = Recorder(names, connection)
         self._viewer: subprocess.Popen[bytes] | None = None
+        self._unread: list[str] = []
+        self._notes: list[str] | None = None
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, placement: str | None = None) -> Cell:
@@ -116,7 +119,9 @@ class Cell(Closing):
             data = config.model_dump()
             data["cell"]["placement"] = placement
             config = CellConfig.from_dict(data, str(path))
-        return cls(config)
+        cell = cls(config)
+        cell._unread = unread_sections(path)
+        return cell
 
     def __enter__(self) -> Self:
         self.start()
@@ -155,8 +160,13 @@ class Cell(Closing):
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd about its robots, and what the machine refused, in sentences."""
-        return self._connection.warnings
+        """Notes on its cell file, as ``multipanda check`` has them, and refusals at the start.
+
+        The first call takes some tenths of a second.
+        """
+        if self._notes is None:
+            self._notes = [*self._unread, *notes_of(self.config)]
+        return [*self._notes, *self._connection.warnings]
 
     @property
     def loop_pid(self) -> int:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
-from multipanda_py.cell.odd_robots import odd_robots
 from multipanda_py.exceptions import LoopError, LoopTimeout
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.loop_state import LoopState
@@ -31,7 +30,7 @@ class Connection:
 
     Attributes:
         lock: Held by whoever writes to the mailbox: every record has one writer.
-        warnings: What is odd about robots, and what the machine refused the loop, in sentences.
+        warnings: What backends and the machine refused the loop, in sentences.
         started_ns: When the loop was started last, CLOCK_MONOTONIC.
     """
 
@@ -64,7 +63,7 @@ class Connection:
         self._runner = make_runner(config, self._names.specs, self._mailbox, inherited)
         self._closing = threading.Event()
         try:
-            self.warnings = [*odd_robots(config), *self._runner.start()]
+            self.warnings = self._runner.start()
         except BaseException:
             self.close()
             raise

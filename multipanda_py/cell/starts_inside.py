@@ -25,7 +25,7 @@ def starts_inside(config: CellConfig) -> list[str]:
     import mujoco  # takes half a second
 
     from multipanda_py.simulation.mjcf import build_scene
-    from multipanda_py.simulation.presence import DEEP
+    from multipanda_py.simulation.start_contacts import start_contacts
 
     arms = [arm for arm in describe_arms(config) if arm.name in simulated]
     model = build_scene(arms, describe_objects(config)).compile()
@@ -35,24 +35,4 @@ def starts_inside(config: CellConfig) -> list[str]:
         at = [int(model.joint(name).qposadr[0]) for name in arm.joint_names]
         data.qpos[at] = config.arms[arm.name].q_start
     mujoco.mj_forward(model, data)
-    owner = {
-        body: name
-        for name in sorted(simulated, key=len)  # a_b's after those that begin with a's name, too
-        for body in range(model.nbody)
-        if model.body(body).name.startswith(f"{name}_")
-    }
-    deepest: dict[tuple[str, str], tuple[float, str]] = {}
-    for contact in data.contact:
-        one, other = (int(model.geom_bodyid[geom]) for geom in contact.geom)
-        if one not in owner:
-            one, other = other, one
-        if one not in owner or contact.dist > -DEEP:
-            continue
-        what = owner.get(other) or ("the floor" if other == 0 else model.body(other).name)
-        pair = (owner[one], "itself" if what == owner[one] else what)
-        deepest[pair] = min(deepest.get(pair, (0.0, "")), (contact.dist, model.body(one).name))
-    return [
-        f"{arm} starts inside {what}: got {body} {-1e3 * dist:.0f} mm deep, which throws it; see "
-        f"arms.{arm}.q_start"
-        for (arm, what), (dist, body) in deepest.items()
-    ]
+    return start_contacts(model, data, {name: f"{name}_" for name in simulated})

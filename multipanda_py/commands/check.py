@@ -5,17 +5,9 @@ from __future__ import annotations
 
 import argparse
 
-from multipanda_py.cell.may_touch import may_touch
-from multipanda_py.cell.odd_robots import odd_robots
-from multipanda_py.cell.same_place import same_place
-from multipanda_py.cell.short_stops import short_stops
-from multipanda_py.cell.starts_inside import starts_inside
-from multipanda_py.cell.too_late import too_late
-from multipanda_py.cell.unmet_rates import unmet_rates
-from multipanda_py.cell.weak_springs import weak_springs
+from multipanda_py.cell.notes import notes_of, unread_sections
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.parameter_file import ParameterFile
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.of_arm import check_residuals
 
@@ -39,13 +31,7 @@ def run(options: argparse.Namespace) -> int:
             config = CellConfig.from_yaml(path)
             check_residuals(config)
             say(f"{path}: ok: {summary_of(config)}")
-            for name in ParameterFile.read(path).unread():
-                say(f"{path}: note: parameters of {name} have no effect: no node here has them")
-            notes = (
-                odd_robots, same_place, starts_inside, may_touch, too_late, unmet_rates,
-                weak_springs, short_stops,
-            )  # fmt: skip
-            for sentence in (sentence for part in notes for sentence in part(config)):
+            for sentence in (*unread_sections(path), *notes_of(config)):
                 say(f"{path}: note: {sentence}")
         except ConfigurationError as error:
             code = FAILED

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.commands.options import port, positive
 from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
@@ -70,8 +69,6 @@ def run(options: argparse.Namespace) -> int:
         cell.start()
         for warning in cell.warnings:
             complain(f"warning: {warning}")
-        for sentence in may_touch(cell.config):
-            say(f"note: {sentence}")
         if cell.config.cell.placement == "process":
             os.sched_setaffinity(0, other_cpus(cell.config.realtime))  # the loop's is left alone
         place = options.host, options.port

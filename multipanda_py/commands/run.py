@@ -10,7 +10,6 @@ import sys
 import time
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.commands.options import positive
 from multipanda_py.commands.output import FAILED, OK, complain, say, say_events
 from multipanda_py.machine.interruption import end_in_order
@@ -52,8 +51,6 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
 
     for warning in cell.warnings:
         complain(f"warning: {warning}")
-    for sentence in may_touch(cell.config):
-        say(f"note: {sentence}")
     viewer = None
     started = time.monotonic()
     try:

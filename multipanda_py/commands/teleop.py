@@ -9,7 +9,6 @@ import os
 from typing import TYPE_CHECKING
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.commands.options import positive
 from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.exceptions import ConfigurationError, UnknownName
@@ -80,8 +79,6 @@ def run(options: argparse.Namespace) -> int:
         cell.start()
         for warning in cell.warnings:
             complain(f"warning: {warning}")
-        for sentence in may_touch(cell.config):
-            say(f"note: {sentence}")
         if cell.config.cell.placement == "process":
             os.sched_setaffinity(0, other_cpus(cell.config.realtime))  # the loop's is left alone
         rate = options.rate or RATES.get(options.source, 50.0)

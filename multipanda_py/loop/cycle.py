@@ -135,7 +135,7 @@ class ControlLoop:
         for backend in self.backends:
             with starting(self._who(backend)):
                 not_ready += [(index, text) for index, text in backend.faults()]
-        self._read(self._all, 0)
+        self._read(self._all, _monotonic_ns())
         self._model(self._all)
         for backend in self.backends:
             with starting(self._who(backend)):

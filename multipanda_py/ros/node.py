@@ -26,9 +26,6 @@ from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.may_touch import may_touch
-from multipanda_py.cell.same_place import same_place
-from multipanda_py.cell.unmet_rates import unmet_rates
 from multipanda_py.config.node_names import NODE
 from multipanda_py.config.parameter_file import AUTOSTART, FRANKA_NAMES, PLAIN_JOINT_NAMES
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
@@ -319,10 +316,6 @@ def _serve(
             f"cell {cell.config.cell.name!r} is {life.state}: arms {', '.join(cell.arms)}; "
             f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
         )
-        for sentence in (*same_place(cell.config), *unmet_rates(cell.config)):
-            logger.warning(sentence)
-        for sentence in may_touch(cell.config):
-            logger.info(sentence)
         controller.run(executor, signals, life)
     if not controller.failure:
         logger.info(f"{signals.received or 'life cycle'}: the cell is closed")

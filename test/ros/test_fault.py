@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from controller_manager_msgs.srv import (
     ListControllers,
     ListHardwareComponents,
@@ -15,6 +17,10 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
+from multipanda_py.cell.notes import notes_of
+from multipanda_py.config.cell_file import CellConfig
+
+FILE = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
 JOINT = "joint_impedance_controller"
 UNDAMPED = {
     "stiffness": [200.0] * 5 + [165.0, 66.0],
@@ -68,6 +74,10 @@ def test_fault_is_confined_reported_and_cleared(start, client):
     assert answer.success
     assert answer.message == "left: velocity_limit cleared: the arm holds"
     assert client.switch(["cartesian_impedance_controller"], (), 4, "/fault/left").ok
+    service = "/fault/left/controller_manager/switch_controller"
+    node.wait_for(f"requested by service {service}")
+    for note in notes_of(CellConfig.from_yaml(FILE)):
+        assert note in node.log
 
     swing(client, lambda: life(client)["left"] == "inactive")
     assert life(client)["right"] == "active"

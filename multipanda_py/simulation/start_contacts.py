@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated arms that start inside the floor, an object or an arm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import mujoco
+
+from multipanda_py.simulation.presence import DEEP
+
+FLOOR = "the floor"
+
+
+def start_contacts(
+    model: mujoco.MjModel, data: mujoco.MjData, prefixes: Mapping[str, str]
+) -> list[str]:
+    """Return a sentence for each arm and what it starts inside of, with the deepest link.
+
+    The simulation pushes them apart with any force: it throws the arm, or jams a joint that
+    cannot give way.
+
+    Args:
+        model: Model of the scene.
+        data: State with contacts, after ``mj_forward`` at the start.
+        prefixes: Prefix of the names of each arm's bodies, by the name of the arm.
+    """
+    owner = {
+        body: name
+        for name in sorted(prefixes, key=len)  # a_b's after those that begin with a's name, too
+        for body in range(model.nbody)
+        if model.body(body).name.startswith(prefixes[name])
+    }
+    deepest: dict[tuple[str, str], tuple[float, str]] = {}
+    for contact in data.contact:
+        one, other = (int(model.geom_bodyid[geom]) for geom in contact.geom)
+        if one not in owner:
+            one, other = other, one
+        if one not in owner or contact.dist > -DEEP:
+            continue
+        what = owner.get(other) or (FLOOR if other == 0 else model.body(other).name)
+        pair = (owner[one], "itself" if what == owner[one] else what)
+        deepest[pair] = min(deepest.get(pair, (0.0, "")), (contact.dist, model.body(one).name))
+    return [
+        f"{arm} starts inside {what}: got {body} {-1e3 * dist:.0f} mm deep, which throws it or "
+        f"jams a joint; see arms.{arm}.q_start"
+        for (arm, what), (dist, body) in deepest.items()
+    ]
