@@ -24,7 +24,7 @@ from launch import Action, LaunchContext, LaunchDescription
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.node_names import refuse_namespace
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.launch_arguments import (
     BOOLEAN,
@@ -189,7 +189,6 @@ def _cell(
     has_publisher: bool,
 ) -> list[Action]:
     """Return the controller and, where it is installed, the publisher of its transforms."""
-    ends_all = Shutdown(reason="the cell has ended")
     # The node sends /tf itself where nobody else can, or where the cell says how often.
     elsewhere = (
         has_publisher
@@ -199,13 +198,26 @@ def _cell(
     silent = {"cell.tf_rate": 0.0} if elsewhere else {}
     own = [file, {**silent, **parameters}]
     started: list[Action] = [
-        _node(chosen, "multipanda_py", "multimode_controller", parameters=own, on_exit=ends_all)
+        _node(chosen, "multipanda_py", "multimode_controller", parameters=own, on_exit=_end_all)
     ]
     if elsewhere:
         urdf = ParameterValue(cell_urdf(describe_arms(config), config.cell.name), value_type=str)
         described = [{"robot_description": urdf}]
         started.append(_node(chosen, "robot_state_publisher", parameters=described))
     return started
+
+
+def _end_all(event: Any, context: LaunchContext) -> list[Action]:
+    """Return what ends the launch after its cell; its exit code is 1 if the cell has failed.
+
+    Raises:
+        LoopError: If the cell has failed, by which launch ends everything and returns 1.
+    """
+    if event.returncode and not context.is_shutdown:
+        code = event.returncode
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
+        raise LoopError(f"multimode_controller {how}: the launch ends")
+    return [Shutdown(reason="the cell has ended")]
 
 
 def _node(chosen: Mapping[str, str], package: str, program: str = "", **more: Any) -> Node:

@@ -135,6 +135,27 @@ def test_what_was_launched_ran_on_after_the_launch(launch, client):
     wait_until(lambda: not any(map(is_running, left)), 10.0, lambda: f"end of {left}: {it.log}")
 
 
+def test_a_launch_returned_0_after_its_node_was_killed(launch):
+    it = launch("namespace:=killed", "cell_name:=killed")
+    it.wait_for("cell 'killed' is active")
+    node = next(
+        pid for pid in it.processes()
+        if b"multimode_controller" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )  # fmt: skip
+    os.kill(node, signal.SIGKILL)
+    wait_until(lambda: it.process.poll() is not None, 30.0, lambda: it.log)
+    assert it.process.returncode == 1, it.log
+    assert "multimode_controller was killed by signal 9" in it.log
+
+
+def test_a_launch_that_is_interrupted_returns_as_launch_does(launch):
+    it = launch("namespace:=ended", "cell_name:=ended")
+    it.wait_for("cell 'ended' is active")
+    it.process.send_signal(signal.SIGINT)
+    wait_until(lambda: it.process.poll() is not None, 30.0, lambda: it.log)
+    assert "was killed" not in it.log
+
+
 def test_moveit_that_is_not_installed_is_said_in_a_line(launch):
     it = launch(file="moveit.launch.py")
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
