@@ -114,7 +114,7 @@ class GovernedChannel(ABC):
 
     def __init__(self, record: Vector) -> None:
         self._record = record
-        self._seen = b""
+        self._seen, self._renewed, self._came = b"", False, False
         self._goal_rate: Vector | None = None
         self._rate_left = 0
         self.busy = False
@@ -154,16 +154,14 @@ class GovernedChannel(ABC):
         """Return whether something else is asked for than in the last cycle."""
         for cap in self._caps:
             cap.advance()
-        seen = self._record.tobytes()
+        seen, expired = self._record.tobytes(), False
         if self._rate_left > 0:
             self._rate_left -= 1
             if self._rate_left == 0:  # a velocity that was not renewed
-                self._goal_rate = None
-                self._seen = b""
-        if seen == self._seen:
-            return False
-        self._seen = seen
-        return True
+                self._goal_rate, expired = None, True
+        self._came = self._renewed or seen != self._seen
+        self._seen, self._renewed = seen, False
+        return self._came or expired
 
     @property
     def is_watching(self) -> bool:
@@ -174,7 +172,7 @@ class GovernedChannel(ABC):
 
     def renew(self, goal_rate: Vector, cycles: int) -> None:
         """Take the velocity of the goal, a live view, which counts for some cycles."""
-        self._seen = b""
+        self._renewed = True
         if goal_rate.any():
             self._goal_rate, self._rate_left = goal_rate, cycles
         else:

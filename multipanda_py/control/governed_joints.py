@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 
+from multipanda_py.control.goal_predictor import GoalPredictor
 from multipanda_py.control.governed_channel import (
     FAR_TURN,
     FEW,
@@ -21,6 +23,18 @@ from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import JointTarget
 
+_dot = np.dot
+CLOSING = 25.0
+"""Rate at which a gap to a streamed goal is counted as a change of velocity [1/s]."""
+CLOSE, CAUGHT_UP = 0.02, 0.001
+"""Gaps to a streamed goal at which a jump begins and ends [rad]."""
+MARGIN = 0.003
+"""Distance from a joint limit at which the prediction of a stream ends [rad]."""
+STOPPING, ENDING = 0.5, 12.0
+"""Deceleration before a joint limit, in units of the bound, and its final rate [1/s]."""
+CATCHING_UP = 1.3
+"""Speed with which a fast stream is caught up with, in units of its own."""
+
 
 class GovernedJoints(GovernedChannel):
     r"""Shape the joint target of one arm, or the posture that its nullspace prefers.
@@ -33,6 +47,11 @@ class GovernedJoints(GovernedChannel):
     The reference does not get further ahead of the arm than a leash, beyond what it was ahead
     when the motion began: an arm that is held and let go of is drawn by that, and then follows.
     An arm that is pushed away further at rest takes the reference along, which comes back.
+
+    A stream of joint targets is predicted (:class:`.GoalPredictor`), and the reference follows the
+    prediction with its velocity. Its acceleration is then bounded in its own direction, by twice
+    the bounds of a jump, the robot's limits and the torques. An arm whose stream ends in full
+    motion passes the last sample by what it takes to notice and to brake, but no joint limit.
 
     Args:
         record: Positions (n) [rad] and velocities (n) [rad/s].
@@ -58,6 +77,8 @@ class GovernedJoints(GovernedChannel):
         self._weight = [1.0] * n
         self._point, self._goal = [0.0] * n, [0.0] * n
         self._rate: list[float] | None = None
+        self._predictor: GoalPredictor | None = None
+        self._catching_up = False
         self._possible, self._is_tied, self._is_bounded = 1.0, False, False
 
     def _steps(self, before: Vector) -> list[float]:
@@ -79,6 +100,7 @@ class GovernedJoints(GovernedChannel):
         limits = self._state.limits
         if self._weighed is None or self._weighed != (params, limits):
             self._weigh(params, limits)
+        self._hardest_jump = self._base
         self._tracker.set_bounds(self._base, self._fastest)
 
     def _weigh(self, params: GovernorParams, limits: ArmLimits) -> None:
@@ -87,7 +109,10 @@ class GovernedJoints(GovernedChannel):
         self._hardest = params.joint_acceleration * limits.acceleration
         self._base = float(self._hardest.min())
         weight = self._hardest / self._base
-        self._weight = weight.tolist()
+        self._weight, self._scales = weight.tolist(), weight
+        self._range = (limits.lower + MARGIN) / weight, (limits.upper - MARGIN) / weight
+        self._stopping = STOPPING * self._base
+        self._stream_hardest = np.minimum(2.0 * self._hardest, limits.acceleration)
         self._fastest = params.joint_speed * float((limits.velocity / weight).min())
 
     def _begin(self, cycles: int, period: float, least: float) -> None:
@@ -97,6 +122,8 @@ class GovernedJoints(GovernedChannel):
         if size < least:
             speed, size = [0.0] * self._n, 0.0
         tracker.start(speed, cycles, period)
+        if self._target is not None:
+            self._predictor = GoalPredictor(self._n, period)
         self._point = [x / w + e for x, w, e in zip(q, weight, tracker.lag)]
         self.busy = tracker.moving
         if self.busy:
@@ -108,6 +135,12 @@ class GovernedJoints(GovernedChannel):
         self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
         self._rate = None
         self._ahead = [0.0] * self._n
+
+    def has_news(self) -> bool:
+        """Return whether something else is asked for than in the last cycle."""
+        if self._predictor is not None:
+            self._predictor.tick()
+        return super().has_news()
 
     def check(self) -> None:
         """Take the reference along if an arm at rest is pushed away from it."""
@@ -126,6 +159,9 @@ class GovernedJoints(GovernedChannel):
         self._rate = None
         if self._goal_rate is not None:
             self._rate = [v / w for v, w in zip(self._goal_rate.tolist(), weight)]
+        if self._predictor is not None and self._came:
+            hold = self._params.rate_timeout
+            self._predictor.sample(self._goal, self._rate, self._base, hold)
         if not self.busy and self._leash is not None:
             ahead = np.multiply(self._point, weight) - self._state.q
             self._ahead = np.clip(ahead, -self._leash[1], self._leash[1]).tolist()
@@ -139,9 +175,10 @@ class GovernedJoints(GovernedChannel):
         p = self._params
         share, _ = possible_share(tau, np.zeros(self._n), self._state, p.share, p.smoothing)
         self._possible = share
-        self._tracker.set_bounds(self._base * share, self._fastest)
+        self._hardest_jump = self._base * share
+        self._tracker.set_bounds(self._hardest_jump, self._fastest)
 
-    def _bound_speed(self, gap: list[float]) -> None:
+    def _bound_speed(self, gap: list[float], rate: list[float] | None) -> None:
         """Bound the reference while its tool presses, and after it was held back."""
         (own,), contact = self._caps, self.contact
         is_on = contact is not None and contact.is_on
@@ -155,8 +192,8 @@ class GovernedJoints(GovernedChannel):
             speed, turn = math.hypot(*twist[:3]), math.hypot(*twist[3:])
             p = self._params
             most = min(p.contact_speed / max(speed, 1e-9), p.contact_turn_speed / max(turn, 1e-9))
-        rate = 0.0 if self._rate is None else math.hypot(*self._rate)
-        self._tracker.cap = own.speed(size, most, rate)
+        given = 0.0 if rate is None else math.hypot(*rate)
+        self._tracker.cap = own.speed(size, most, given)
 
     def _gap(self) -> float:
         """Return how far the joint that has farthest to go is from its goal [rad or m]."""
@@ -195,22 +232,29 @@ class GovernedJoints(GovernedChannel):
 
     def advance(self, period: float) -> None:
         """Move on by one period and write the record."""
-        tracker, goal, weight = self._tracker, self._goal, self._weight
+        tracker, goal, weight, rate = self._tracker, self._goal, self._weight, self._rate
+        predictor = self._predictor
+        if predictor is not None and predictor.active:
+            predictor.advance()
+            if predictor.active:
+                goal, rate = self._within_limits(predictor)
         gap = [g - p for g, p in zip(goal, self._point)]
+        if rate is not None and goal is not self._goal:
+            self._bound_stream(gap, rate)
         self._is_tied = False
         if self._caps:
-            self._bound_speed(gap)
+            self._bound_speed(gap, rate)
         is_paced = self._target is not None and self.is_paced
         if is_paced:
             before = [p - e for p, e in zip(self._point, tracker.lag)]
-        if tracker.step(gap, self._rate, period):
+        if tracker.step(gap, rate, period):
             self._point = point = goal
         else:
             self._point = point = [p + v * period for p, v in zip(self._point, tracker.speed)]
         if is_paced and tracker.moving:
             ahead = np.multiply(before, weight) - self._state.q
-            rate = np.multiply(tracker.rate, weight)
-            share = self._pace(self._place, rate, ahead)
+            moving = np.multiply(tracker.rate, weight)
+            share = self._pace(self._place, moving, ahead)
             if share < 1.0:
                 self._is_slowed = True
                 self._hold()
@@ -236,6 +280,49 @@ class GovernedJoints(GovernedChannel):
             self.busy = self._has_rate()
         if self._target is not None:
             self._target.moving[self._place] = tracker.moving
+
+    def _within_limits(self, predictor: GoalPredictor) -> tuple[list[float], list[float]]:
+        """Return a predicted goal within the joint limits, at a speed that can stop there."""
+        low = np.minimum(self._range[0], self._goal)  # a sample may lie in the margin
+        high = np.maximum(self._range[1], self._goal)
+        goal = np.minimum(np.maximum(predictor.position, low), high)
+        slowest, fastest = -self._stoppable(goal - low), self._stoppable(high - goal)
+        rate = np.minimum(np.maximum(predictor.velocity, slowest), fastest)
+        return goal.tolist(), rate.tolist()
+
+    def _stoppable(self, room: Vector) -> Vector:
+        """Return the velocities that end within some room, (n,)."""
+        ends: Vector = np.minimum(np.sqrt(2.0 * self._stopping * room), ENDING * room)
+        return ends
+
+    def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
+        """Bound the tracker by what the arm can follow in the direction of its acceleration.
+
+        A gap that is closed, as after a jump, is closed with the bounds of any jump.
+        """
+        tracker, limits, p = self._tracker, self._state.limits, self._params
+        behind = [r - v for r, v in zip(rate, tracker.speed)]
+        size, scales = math.hypot(*rate), self._scales
+        fast = float(np.abs(np.multiply(rate, scales) / limits.velocity).max())
+        fastest = max(self._fastest, size * min(p.joint_speed / max(fast, 1e-9), CATCHING_UP))
+        if self._is_catching_up(gap):
+            tracker.bound(self._hardest_jump, fastest)
+            return
+        change = [CLOSING * g + b for g, b in zip(gap, behind)]
+        way = np.multiply(change, scales) / max(math.hypot(*change), 1e-9)
+        used = float(np.abs(way / self._stream_hardest).max())
+        bound = np.minimum(limits.torque, 0.5 * p.smoothing * limits.torque_rate)
+        used = max(used, float(np.abs(_dot(self._state.mass, way) / bound).max()) / p.share)
+        tracker.bound(1.0 / used if used > 0.0 else self._base, fastest)
+
+    def _is_catching_up(self, gap: list[float]) -> bool:
+        """Return whether a jump is under way, ahead of the tracker."""
+        size = math.hypot(*gap)
+        if size > CLOSE:
+            self._catching_up = sum(map(operator.mul, gap, self._tracker.speed)) >= 0.0
+        elif size < CAUGHT_UP:
+            self._catching_up = False
+        return self._catching_up
 
     def _tie(self, q: list[float]) -> bool:
         """Bring positions within the leash of the measured ones; return whether they were not."""

@@ -87,6 +87,10 @@ class Tracker:
             acceleration = min(self.hardest, max(acceleration, needed))
         self.hardest, self._fastest = acceleration, speed
 
+    def bound(self, acceleration: float, speed: float) -> None:
+        """Set a [unit/s^2] and v_max [unit/s], whatever it takes to stop on the goal."""
+        self.hardest, self._fastest = acceleration, speed
+
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:
         """Begin with a velocity that has been the same for a while; n is ``cycles``."""
         self.moving = any(speed)

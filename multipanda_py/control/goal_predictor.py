@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Smooth prediction of a goal that arrives as a stream of samples."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from multipanda_py.state import Vector
+
+_dot, _multiply, _add = np.dot, np.multiply, np.add
+
+
+class GoalPredictor:
+    r"""Predict a streamed goal between its samples, without steps in position and velocity.
+
+    A third-order low pass follows the extrapolation of the newest sample :math:`g_k`, which is
+    t old and has the velocity :math:`\hat v_k`:
+
+    .. math::
+        \dddot p = \lambda^3 \left(g_k + \hat v_k\, \ell(t) - p\right)
+        + 3 \lambda^2 \left(\eta\, \hat v_k\, \dot\ell(t) - \dot p\right) - 3 \lambda\, \ddot p,
+        \qquad \lambda = \mathrm{clip}(1.55\, \bar\Delta^{-2/3},\; 8,\; 28)
+
+    with the mean time :math:`\bar\Delta` [s] between samples. What samples leave of jerk grows
+    with :math:`\lambda^3 \bar\Delta^2`. A ramp is followed with a lag of
+    :math:`3 (1 - \eta) / \lambda`. The lead :math:`\ell` is t for the first
+    :math:`1.9\,\bar\Delta`, and constant from :math:`3.2\,\bar\Delta` on: lost samples are
+    bridged. After ``WITHIN`` the stream has ended, and p returns to its last sample.
+
+    The velocity is that of the client if there is one, else the mean over ``WINDOW`` or more. It
+    counts if it differs from the one before by no more than three times what the arm could
+    accelerate. So single jumps have no velocity, and a jump within a stream displaces p.
+
+    Args:
+        size: Number of dimensions.
+        period: Cycle time T [s].
+
+    Attributes:
+        active: Whether ``position`` and ``velocity`` differ from a goal at rest.
+        position: p, (size,) [unit].
+        velocity: :math:`\dot p`, (size,) [unit/s].
+
+    Thread: control.
+    """
+
+    WINDOW = 0.02
+    """Shortest time over which a velocity is averaged [s]."""
+    WITHIN = 0.25
+    """Longest time between two samples of one stream [s]."""
+    FEED = 0.87
+    r"""Share :math:`\eta` of the velocity that is fed forward; 1 overshoots when a hand brakes."""
+    PACE, SLOWEST, FASTEST = 1.55, 8.0, 28.0
+    r"""Factor [s^(-1/3)] and bounds [1/s] of :math:`\lambda`."""
+    BELIEF = 3.0
+    """Largest change of a velocity that counts, in units of the arm's acceleration."""
+    FULL, OVER = 1.9, 3.2
+    """Ages of a sample between which its velocity fades out, in mean intervals."""
+    SHORT, LONG = 0.01, 0.045
+    """Smallest such ages [s]: fast streams pause as well."""
+    NEAR = 1e-6
+    """Distance [unit] and speed [unit/s] from a goal at rest at which the prediction ends."""
+
+    def __init__(self, size: int, period: float) -> None:
+        self._period, self._size = period, size
+        self._state, self._next, self._driven = np.zeros((3, 3, size))
+        self._input = np.zeros((2, size))
+        self.position, self.velocity = self._state[0], self._state[1]
+        self._samples: deque[tuple[int, Vector]] = deque()
+        self._clock = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self.active = False
+        self._samples.clear()
+        self._goal, self._speed, self._still = np.zeros((3, self._size))
+        self._jumped = False
+        self._raw: Vector | None = None
+        self._came, self._mean = self._clock, 0.0
+
+    def tick(self) -> None:
+        """Count a cycle, in which the goal may be at rest."""
+        self._clock += 1
+
+    def sample(
+        self, goal: Sequence[float], rate: Sequence[float] | None, hardest: float, hold: float
+    ) -> None:
+        """Take a sample of the goal.
+
+        Args:
+            goal: Position, (size,) [unit].
+            rate: Velocity from the client, (size,) [unit/s]; None if it sends none.
+            hardest: Acceleration that the arm can follow [unit/s^2].
+            hold: Longest time for which a velocity counts [s].
+        """
+        new, age = np.array(goal), (self._clock - self._came) * self._period
+        if age > self.WITHIN:
+            self._samples.clear()
+        raw, step, change = None, np.zeros(self._size), 0.0
+        if self._samples:
+            usual = self._mean or age
+            self._mean = usual + 0.2 * (min(age, 2.0 * usual) - usual)
+            raw, span = self._mean_velocity(new)
+            step, change = new - self._goal, self.BELIEF * hardest * span
+        else:
+            self._mean = 0.0
+        speed = self._believed(raw, change) if rate is None else np.array(rate)
+        if speed is None:
+            self._displace(step - self._speed * age)
+            speed = 0.5 * self._speed if self._jumped else self._speed
+            raw, self._jumped = speed, True
+        else:
+            self._jumped = False
+        if not self.active and speed.any():
+            self._state[:] = 0.0
+            self._state[0], self.active = new - step, True
+        if self.active:
+            if rate is not None:  # what it does not explain is a jump
+                jump = step - speed * age if self._samples else new - self.position
+                usual_error = self.BELIEF * hardest * max(age, self.WINDOW) ** 2
+                if math.hypot(*jump.tolist()) > 2.0 * usual_error:
+                    self._displace(jump)
+            self._speed = speed
+            self._design(hold)
+        self._goal, self._raw, self._came = new, raw, self._clock
+        self._samples.append((self._clock, new))
+
+    def _displace(self, jump: Vector) -> None:
+        """Go on as if the goal had been elsewhere all the time."""
+        self._state[0] += jump
+        for _, place in self._samples:
+            place += jump
+
+    def _mean_velocity(self, goal: Vector) -> tuple[Vector, float]:
+        """Return the velocity over at least the window, and the time that it spans [s]."""
+        samples, period, now = self._samples, self._period, self._clock
+        window = self.WINDOW - 0.5 * period
+        while len(samples) > 1 and (now - samples[1][0]) * period >= window:
+            samples.popleft()
+        clock, old = samples[0]
+        span = max(now - clock, 1) * period
+        return (goal - old) / span, span
+
+    def _believed(self, raw: Vector | None, change: float) -> Vector | None:
+        """Return the velocity that counts if the mean velocity is ``raw``; None is a jump."""
+        if raw is None:
+            return self._still
+        known = (self._raw, self._speed) if self.active else (self._raw,)
+        for other in known:
+            if other is not None and math.hypot(*(raw - other).tolist()) <= change:
+                return raw
+        return None if self.active or self._raw is not None else self._still
+
+    def _design(self, hold: float) -> None:
+        """Prepare low pass and lead for the present mean interval."""
+        T, mean = self._period, self._mean or hold
+        rate = min(self.FASTEST, max(self.SLOWEST, self.PACE * mean ** (-2.0 / 3.0)))
+        square, cube = 3.0 * T * rate**2, T * rate**3
+        # Rows of p, its velocity and its acceleration, each with the new value of the next.
+        acceleration = np.array([-cube, -square, 1.0 - 3.0 * T * rate, cube, square * self.FEED])
+        velocity = T * acceleration + [0.0, 1.0, 0.0, 0.0, 0.0]
+        position = T * velocity + [1.0, 0.0, 0.0, 0.0, 0.0]
+        rows = np.array([position, velocity, acceleration])
+        self._own, self._given = rows[:, :3].copy(), rows[:, 3:].copy()
+        self._over = min(max(self.OVER * mean, self.LONG), hold)
+        self._full = min(max(self.FULL * mean, self.SHORT), 0.75 * self._over)
+
+    def advance(self) -> None:
+        """Predict one cycle more."""
+        age, full, over = (self._clock - self._came) * self._period, self._full, self._over
+        lead, share = age, 1.0
+        if age > self.WITHIN:
+            lead = share = 0.0
+        elif age > full:
+            fade = over - full
+            past = min(age - full, fade)
+            lead, share = full + past * (1.0 - 0.5 * past / fade), 1.0 - past / fade
+        place, rate = self._input
+        _add(self._goal, _multiply(self._speed, lead, place), place)
+        _multiply(self._speed, share, rate)
+        _dot(self._own, self._state, self._next)
+        _add(self._next, _dot(self._given, self._input, self._driven), self._state)
+        if lead == 0.0 or not self._speed.any():
+            gap = (self.position - self._goal).tolist()
+            if max(map(abs, gap)) < self.NEAR > max(map(abs, self.velocity.tolist())):
+                self.active = False

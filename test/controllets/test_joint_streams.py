@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint targets streamed as a leader arm sends them: they were followed 100 to 172 ms late, with
+two to three times the jerk of the hand, and worse where their velocities came along."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hand_motion import arrivals, jerk, lag, strokes
+
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.robots.limits import FR3_LIMITS
+
+pytestmark = pytest.mark.sim
+ARMS = {
+    "ideal": {},
+    "late": {"perturbation": {"delay": 0.005, "torque_lag": 0.002}},
+}
+WIDE = {"joint": 7.0}
+START = [0.0, -0.6, 0.0, -2.2, 0.0, 1.7, 0.785]
+
+
+def one_arm(make_cell, arm):
+    cell = make_cell(
+        arms={"arm": {"q_start": START, **ARMS[arm]}}, gate=WIDE, active=["arm/law"],
+        controllets={"law": {"type": "joint_impedance"}},
+    )  # fmt: skip
+    cell.step(5)
+    return cell
+
+
+def followed(cell, q, dq, rate, seed=1):
+    """Stream a motion from where the arm is; return measured positions and velocities."""
+    start, came = cell.state("arm").q.copy(), arrivals(np.random.default_rng(seed), len(q), rate)
+    first, _ = cell.rows()
+    for k in range(len(q)):
+        if k in came:
+            cell.set_target("arm", q=start + q[k], dq=None if dq is None else dq[k])
+        cell.step()
+    _, rows = cell.rows(first)
+    assert cell.state("arm").fault == ""
+    return rows["arms"]["q"][:, 0] - start, rows["arms"]["dq"][:, 0]
+
+
+@pytest.mark.parametrize(("arm", "rate", "most"), [
+    ("ideal", 30.0, 70), ("late", 100.0, 40), ("ideal", 500.0, 40),
+])  # fmt: skip
+def test_a_hand_is_followed_with_little_lag_and_its_own_jerk(make_cell, arm, rate, most):
+    q, dq = strokes(np.random.default_rng(3), 4000)
+    errors = []
+    for given in (None, dq):
+        measured, velocity = followed(one_arm(make_cell, arm), q, given, rate)
+        assert lag(q[500:], measured[500:]) < most
+        assert jerk(velocity[500:]) < 1.3 * jerk(dq[500:])
+        errors.append(np.sqrt(((measured - q)[500:] ** 2).mean()))
+    assert errors[1] < errors[0]  # velocities help
+
+
+@pytest.mark.parametrize(("rate", "most"), [(30.0, 0.13), (100.0, 0.08)])
+def test_a_stream_that_breaks_off_at_full_speed_ends_on_its_last_target(make_cell, rate, most):
+    time = np.arange(600) * 1e-3
+    q = np.zeros((600, 7))
+    q[:, 0] = np.cumsum(0.95 * np.minimum(1.0, time / 0.3)) * 1e-3
+    cell = one_arm(make_cell, "late")
+    start = cell.state("arm").q.copy()
+    followed(cell, q, None, rate)
+    goal = q[max(arrivals(np.random.default_rng(1), 600, rate)), 0]
+    first, _ = cell.rows()
+    cell.step(1500)
+    _, rows = cell.rows(first)
+    places = rows["arms"]["q"][:, 0, 0] - start[0]
+    assert abs(places[-1] - goal) < 1e-3
+    assert places.max() - goal < most
+    steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max()
+    assert steps < 0.8 * FR3_LIMITS.torque_rate[0] * 1e-3
+
+
+@pytest.mark.parametrize("joint", [3, 5])
+def test_a_stream_into_a_joint_limit_does_not_carry_the_joint_past_it(make_cell, joint):
+    cell = one_arm(make_cell, "late")
+    start = cell.state("arm").q.copy()
+    limit = FR3_LIMITS.upper[joint]
+    places = np.arange(start[joint], limit + 0.2, 0.95e-3)
+    came = arrivals(np.random.default_rng(0), len(places), 30.0)
+    refused, first = 0, cell.rows()[0]
+    for k, place in enumerate(places):
+        if k in came:
+            q = start.copy()
+            q[joint] = place
+            try:
+                cell.set_target("arm", q=q)
+            except TargetRejected:
+                refused += 1
+        cell.step()
+    cell.step(500)
+    _, rows = cell.rows(first)
+    assert refused > 0
+    assert rows["arms"]["q"][:, 0, joint].max() < limit + 1e-3
+
+
+@pytest.mark.parametrize("rate", [20.0, 200.0])
+def test_targets_that_jump_about_are_not_taken_for_a_stream(make_cell, rate):
+    rng, cell = np.random.default_rng(5), one_arm(make_cell, "late")
+    start = cell.state("arm").q.copy()
+    low = high = start
+    first, _ = cell.rows()
+    for _ in range(int(1.5 * rate)):
+        goal = start + rng.uniform(-0.35, 0.35, 7)
+        low, high = np.minimum(low, goal), np.maximum(high, goal)
+        cell.set_target("arm", q=goal)
+        cell.step(int(1000 / rate))
+    cell.step(1000)
+    _, rows = cell.rows(first)
+    q = rows["arms"]["q"][:, 0]
+    assert (q < high + 1e-3).all()
+    assert (q > low - 1e-3).all()
+    assert np.abs(cell.state("arm").q - goal).max() < 1e-3
+    steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max()
+    assert steps < 0.8 * FR3_LIMITS.torque_rate[0] * 1e-3
+
+
+def test_a_jump_within_a_stream_is_made_with_the_bounds_of_any_jump(make_cell):
+    q, _ = strokes(np.random.default_rng(1), 3200)
+    q[1200:] += 0.25 * np.array([1, -1, 1, 1, -1, 1, 1])
+    cell = one_arm(make_cell, "ideal")
+    first, _ = cell.rows()
+    measured, _ = followed(cell, q, None, 100.0)
+    _, rows = cell.rows(first)
+    steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max()
+    assert steps < 0.8 * FR3_LIMITS.torque_rate[0] * 1e-3
+    assert np.abs(measured[-300:] - q[-330:-30]).max() < 0.02
