@@ -350,7 +350,7 @@ class Ownership:
         A law that has failed to take its parameters since is reported, and its arms hold.
 
         Raises:
-            Exception: Whatever a law or feature raises.
+            Exception: Whatever a law or feature raises. All arms hold then.
         """
         self._past.forget()
         for arm in self._arms:
@@ -364,7 +364,13 @@ class Ownership:
                 flags[index] = instance.spec.is_hold
                 self.report(Event.SWITCH_FAILED, instance, _unsound(instance), now_ns)
         cause = Cause(Event.SWITCHED, "the simulation was set back")
-        self.apply(flags, now_ns=now_ns, cause=cause)
+        try:
+            self.apply(flags, now_ns=now_ns, cause=cause)
+        except BaseException as error:  # nothing is active then, and somebody has to have the arms
+            reason = f"the simulation was set back, but {error_text(error)}"
+            cause = Cause(Event.HOLDS, reason)
+            self.apply([False] * len(flags), restart_holds=True, now_ns=now_ns, cause=cause)
+            raise
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, seeded anew, and report why."""

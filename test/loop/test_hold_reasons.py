@@ -160,6 +160,19 @@ def test_a_law_that_takes_over_is_reported_with_who_asked(cell):
     assert "requested by a client é" in event.text
 
 
+def test_arms_that_were_set_back_to_a_law_that_does_not_start_were_nobodys(cell):
+    kept = cell.simulation.save()
+    cell.switch(["left/odd"], strictness="force_auto")
+    cell.set_parameters("both", {"fault": "activate"})
+    cell.step(3)
+    watch = Watch(cell)
+    with pytest.raises(MultipandaError, match="does not start"):
+        cell.simulation.reset(kept)
+    watch.step(3)
+    assert set(cell.active) == {"left/hold", "right/hold"}
+    assert [(arm, event.event) for arm, event in watch.ended] == [("left", Event.HOLDS)]
+
+
 @pytest.mark.robustness
 def test_no_arm_holds_without_a_report_whatever_happens(make_cell, monkeypatch, episodes):
     for seed in range(episodes(3, 60)):
