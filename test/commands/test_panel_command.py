@@ -38,7 +38,7 @@ def test_the_page_is_served_while_the_cell_runs(cell_file):
         said = ""
         for line in process.stdout:
             said += line
-            if found := re.search(r"the panel is at (http://127\.0\.0\.1:\d+)", line):
+            if found := re.search(r"the panel is at (http://127\.0\.0\.1:\d+/\S*)", line):
                 assert b"<html" in urlopen(found[1], timeout=10.0 * PATIENCE).read()
         assert process.wait(10.0 * PATIENCE) == 0, said
     assert "the panel is at" in said
