@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision avoidance of the controllets that execute plans, asked about postures."""
+"""Collision avoidance of the controllets that execute plans, evaluated at configurations."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from multipanda_py.pose import Pose, quaternion_from_rotation
 from multipanda_py.state import ArmState, Vector
 
 SPARE, ROOM = 1e-3, 3e-3
-"""Distances kept beyond that at which an approach stops: by motions, for tracking errors, and by
-the points of a path, which may use up the rest between them [m]."""
+"""Distances in addition to that at which an approach stops [m]. Timed motions keep the first, for
+tracking errors. Points of a path keep the second, because the path between them may be nearer."""
 
 
 def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]:
-    """Return the controllets that will execute motions of the arms.
+    """Return the controllets that are going to execute motions of the arms.
 
     Args:
         names: Names of the cell.
-        owners: Controllet that has each arm now, by arm. One that takes no trajectory is going to
-            be replaced by any of the arm's that do.
+        owners: Active controllet of each arm, by arm. If it takes no trajectory, any controllet of
+            the arm that does may replace it.
     """
     found: dict[int, InstanceSpec] = {}
     for arm in names.arms:
@@ -44,17 +44,17 @@ def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]
 
 
 class ExecutingAvoidance:
-    """The collision avoidance of controllets, with their own parameters and geometry.
+    """Collision avoidance of controllets, with their own parameters and geometry.
 
     Args:
         names: Names of the cell.
-        laws: Present parameters of the controllets that will execute the motion, by their names.
+        laws: Present parameters of the executing controllets, by controllet.
         scene: Scene of the planner.
         held: Objects in grippers, by arm.
-        things: Poses of the objects that are there, in the world.
+        things: Poses of the present objects in the world, by object.
         touching: Names of objects that grippers may touch.
 
-    Thread: one at a time.
+    Thread: any, one at a time.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ExecutingAvoidance:
                 if issubclass(kind, CollisionAvoidance) and switch.enabled:
                     self._features.append((kind(context, params), spec.arms))
 
-        self.near(scene.start[: self._n], 0.0)  # with what is held
+        self.near(scene.start[: self._n], 0.0)  # so that pairs include the objects in grippers
         self._meant = {frozenset(pair) for pair in config.collisions.pairs()}
         self._needs: dict[tuple[frozenset[str], bool], float] = {}
         for feature, _ in self._features:
@@ -106,12 +106,12 @@ class ExecutingAvoidance:
             for key in feature.kept_apart():
                 self._needs[key] = max(self._needs.get(key, 0.0), need)
 
-    def needs(self, first: str, second: str, hand: bool) -> float:
-        """Return the distance at which paths are to pass, 0 for what is not kept apart [m]."""
-        return self._needs.get((frozenset((first, second)), hand), 0.0)
+    def needs(self, first: str, second: str, gripper: bool) -> float:
+        """Return the distance that paths need between two bodies [m]; 0 if none is kept."""
+        return self._needs.get((frozenset((first, second)), gripper), 0.0)
 
     def may_touch(self, first: str, second: str) -> bool:
-        """Return whether the cell file says that two names are meant to touch."""
+        """Return whether the cell file allows two bodies to touch."""
         return frozenset((first, second)) in self._meant
 
     @property
@@ -126,7 +126,7 @@ class ExecutingAvoidance:
 
     @property
     def passes_at(self) -> float:
-        """Largest distance at which paths are to pass [m]."""
+        """Largest distance that paths need so that no controllet stops them [m]."""
         return max(self._needs.values(), default=0.0)
 
     @property
@@ -135,7 +135,7 @@ class ExecutingAvoidance:
         return min(SPARE, 0.2 * (self.begins_at - self.stops_at))
 
     def near(self, q: Vector, within: float) -> list[NearBodies]:
-        """Return the pairs that are nearer than a distance [m] at postures of all arms, (n,)."""
+        """Return the pairs nearer than a distance [m] in a configuration of all arms, (n,)."""
         found = []
         self._place(q, np.zeros(self._n))
         for feature, own in self._features:
@@ -154,7 +154,7 @@ class ExecutingAvoidance:
         return found
 
     def pace(self, q: Vector, dq: Vector) -> float:
-        """Return the share of the velocities of all arms, (n,) [rad/s], that is allowed."""
+        """Return the allowed fraction of the velocities of all arms, (n,) [rad/s]."""
         self._place(q, dq)
         share, spare = 1.0, self._spare
         for feature, own in self._features:
@@ -165,7 +165,7 @@ class ExecutingAvoidance:
         return share
 
     def in_the_way(self, q: Vector, dq: Vector) -> str:
-        """Return the pair that slows these velocities down most, and its distance."""
+        """Return the names and the distance of the pair that limits these velocities most."""
         self.pace(q, dq)
         words = [
             feature.in_the_way(place, dq[self._columns[arm]])
@@ -175,7 +175,7 @@ class ExecutingAvoidance:
         return "; ".join(dict.fromkeys(filter(None, words)))
 
     def _place(self, q: Vector, dq: Vector) -> None:
-        """Put arms, and what they hold, where postures say."""
+        """Set the states of the arms and the poses of objects in grippers."""
         for state, columns in zip(self._states, self._columns):
             state.q[:], state.dq[:] = q[columns], dq[columns]
         for arm, place, grip in self._grips:
@@ -183,7 +183,7 @@ class ExecutingAvoidance:
             place[:] = _numbers(Pose(tool.translation.copy(), tool.rotation.copy()) @ grip)
 
     def _order(self, own: Sequence[int]) -> list[int]:
-        """Return the arms of the cell in the order of a controllet: its own first."""
+        """Return the indices of all arms, those of a controllet first."""
         return [*own, *(arm for arm in range(len(self._states)) if arm not in own)]
 
 

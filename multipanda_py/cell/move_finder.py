@@ -37,7 +37,8 @@ class MoveFinder:
         names: Of the cell's arms.
         reader: Of its states.
         holding: What hands hold.
-        parameters: Returns the present parameters of a controllet; by default those of its start.
+        parameters: Function that returns the present parameters of a controllet; by default its
+            initial ones.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class MoveFinder:
         plan.check(postures, things, held)
         laws = self._laws()
         if plan.laws and not all(
-            _is_avoided_alike(plan.laws.get(name), now) for name, now in laws.items()
+            _has_same_avoidance(plan.laws.get(name), now) for name, now in laws.items()
         ):
             law = ExecutingAvoidance(
                 self._names, laws, self._scene(things, held, postures), held, things
@@ -102,8 +103,8 @@ class MoveFinder:
             if checked.reason or checked.rows[-1, 0] > plan.duration:
                 why = checked.reason or "it is too fast for their collision_avoidance"
                 raise PlanRejected(
-                    f"plan: made for another controllet, or its parameters before, than "
-                    f"{', '.join(laws)}: {why}; plan anew"
+                    f"plan: it does not suit {', '.join(laws)} with the present parameters: "
+                    f"{why}; plan again"
                 )
 
     def _scene(
@@ -163,14 +164,14 @@ class MoveFinder:
         return found
 
     def _floor(self) -> SceneObject:
-        """Return the floor, at the height of the world's or of the lowest base below it."""
+        """Return the floor, at z = 0 or at the lowest base if that is below."""
         arms = self._names.descriptions.values()
         height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
         return SceneObject(FLOOR, "box", (5.0, 5.0, _DEPTH), np.array([0.0, 0.0, height - _DEPTH]))
 
 
-def _is_avoided_alike(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Return whether a controllet avoids collisions as it did when a plan was made."""
+def _has_same_avoidance(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
+    """Return whether the parameters of collision_avoidance are those that a plan was made with."""
     return planned is not None and all(
         planned.get(name) == value
         for name, value in now.items()

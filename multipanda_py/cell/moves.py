@@ -25,7 +25,7 @@ class Moves:
         reader: Of its states.
         targets: Where trajectories go.
         holding: What hands hold.
-        parameters: Returns the present parameters of a controllet.
+        parameters: Function that returns the present parameters of a controllet.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gentle start of barriers that joints are already in."""
+"""Gentle start of barriers around joints that are already inside them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _minimum, _maximum = np.minimum, np.maximum
 
 
 class BarrierStart:
-    r"""Take an offset off the torques of barriers, and let it go so that joints come out slowly.
+    r"""Subtract a decaying offset from barrier torques, so that joints leave a barrier slowly.
 
-    With the torque :math:`T(q)` of a joint's barrier, and :math:`\tau_0` what was there of it in
-    the last cycle,
+    With the torque :math:`T(q)` of a joint's barrier, and the part :math:`\tau_0` of it that was
+    commanded in the last cycle,
 
     .. math::
         \tau = T - \mathrm{sgn}(T) \max(0, o - k\, x), \qquad
@@ -23,17 +23,17 @@ class BarrierStart:
         \dot o = -c \sqrt{o}, \qquad 0 \le o \le |T|
 
     For :math:`T = \tau_{max} s^2` and :math:`c = 2 v \sqrt{\tau_{max}} / r` the depth at which
-    the barrier begins, :math:`s r`, moves out with the speed v, and so does a free joint. A
-    joint that comes out faster takes the offset with it. x is how far it is nearer to its limit
-    than the least depth since the start. There k holds it, so that a push on the joint is not let
-    through.
+    the barrier begins, :math:`s r`, decreases at the speed v. A free joint moves out at this
+    speed. If a joint moves out faster, the offset decreases with it. The distance x is measured
+    from the smallest depth since the start towards the limit. The stiffness k resists a push in
+    that direction.
 
     Args:
         joints: Number of joints, n.
 
     Attributes:
         holds: Whether there is an offset, or may be one in the next cycle.
-        holding: Joints that have one, (n,), 1 or 0.
+        holding: Mask of the joints with an offset, (n,), 1 or 0.
 
     Thread: control.
     """
@@ -57,18 +57,18 @@ class BarrierStart:
         self.holds = self._is_due = self._runs
 
     def end(self) -> None:
-        """Forget everything, as no joint is near its limits."""
+        """Reset, as no joint is inside a barrier."""
         self._is_due = self.holds = False
         self._runs = True
         self._last[:] = 0.0
 
     def lead_out(self, torque: Vector, q: Vector, stiffness: Vector, period: float) -> None:
-        """Take what is left of the offsets off the torques of barriers, in place.
+        """Subtract the remaining offsets from the barrier torques, in place.
 
         Args:
-            torque: T, (n,) [Nm].
+            torque: Barrier torques T, (n,) [Nm].
             q: Joint positions, (n,) [rad].
-            stiffness: k, (n,) [Nm/rad].
+            stiffness: Stiffness k against motion towards the limits, (n,) [Nm/rad].
             period: Cycle time [s].
         """
         if self._is_due:
@@ -86,5 +86,5 @@ class BarrierStart:
         self.holds = bool(offset.any())
 
     def remember(self, torque: Vector) -> None:
-        """Take note of the torques of this cycle, (n,) [Nm]."""
+        """Store the torques of this cycle, (n,) [Nm], for the next start."""
         self._last[:], self._runs = torque, True

@@ -16,7 +16,7 @@ from multipanda_py.state import ArmState, Matrix, Vector
 _add, _subtract, _negative = np.add, np.subtract, np.negative
 
 FREEDOM_STEP = 0.01
-"""Share of the correction for free directions that comes or goes in a cycle."""
+"""Change per cycle of the scale of the correction for free directions."""
 
 
 class CartesianSpring:

@@ -26,8 +26,8 @@ class ConservativeSpring:
     with force f and torque :math:`\mu` of :math:`K e`, and the unclipped errors p and
     :math:`\phi`. The upper sign belongs to gains along the axes of the base, the lower sign and
     the last term to gains along the axes of the tool. :math:`K e` itself is a gradient only for
-    small errors. A held tool stays near its target. A free one moves far along its free
-    directions, and on a closed path :math:`K e` then does work.
+    small errors. A tool that the spring holds stays near its target. A free one moves far along
+    its free directions, and on a closed path :math:`K e` then does work.
 
     The error is projected onto the range of K before it is clipped: clipped axis by axis,
     a large free error has a part along other directions.
@@ -46,7 +46,7 @@ class ConservativeSpring:
         self._range = held @ held.T
 
     def project(self, error: Vector, share: float) -> None:
-        """Remember an unclipped error (6,) and take ``share`` of its free part out, in place."""
+        """Store an unclipped error (6,) and subtract ``share`` of its free part, in place."""
         self._far[:] = error
         error += share * (self._range.dot(error) - error)
 

@@ -16,7 +16,7 @@ SOFT = 5.0
 RADIUS = 0.25
 """Distance from the axis at which a rotational stiffness is compared with it [m]."""
 SLOW_MODE = 0.25
-"""Squared frequency below which the spring of a mode holds less and less of it [1/s^2]."""
+"""Squared frequency of a mode, below which the mode fades from held to free [1/s^2]."""
 _SCALE = np.repeat((1.0, 1.0 / RADIUS), 3)
 
 

@@ -25,15 +25,16 @@ class GoalPredictor:
         + 3 \lambda^2 \left(\eta\, \hat v_k\, \dot\ell(t) - \dot p\right) - 3 \lambda\, \ddot p,
         \qquad \lambda = \mathrm{clip}(1.55\, \bar\Delta^{-2/3},\; 8,\; 28)
 
-    with the mean time :math:`\bar\Delta` [s] between samples. What samples leave of jerk grows
-    with :math:`\lambda^3 \bar\Delta^2`. A ramp is followed with a lag of
+    with the mean time :math:`\bar\Delta` [s] between samples. The jerk that remains from the
+    sampling grows with :math:`\lambda^3 \bar\Delta^2`. A ramp is followed with a lag of
     :math:`3 (1 - \eta) / \lambda`. The lead :math:`\ell` is t for the first
     :math:`1.9\,\bar\Delta`, and constant from :math:`3.2\,\bar\Delta` on: lost samples are
     bridged. After ``WITHIN`` the stream has ended, and p returns to its last sample.
 
     The velocity is that of the client if there is one, else the mean over ``WINDOW`` or more. It
-    counts if it differs from the one before by no more than three times what the arm could
-    accelerate. So single jumps have no velocity, and a jump within a stream displaces p.
+    is accepted if it differs from the previous one by at most three times what the arm could
+    accelerate in that time. So single jumps have no velocity, and a jump within a stream
+    displaces p.
 
     Args:
         size: Number of dimensions.
@@ -56,11 +57,11 @@ class GoalPredictor:
     PACE, SLOWEST, FASTEST = 1.55, 8.0, 28.0
     r"""Factor [s^(-1/3)] and bounds [1/s] of :math:`\lambda`."""
     BELIEF = 3.0
-    """Largest change of a velocity that counts, in units of the arm's acceleration."""
+    """Largest accepted change of a velocity, in units of the arm's acceleration."""
     FULL, OVER = 1.9, 3.2
     """Ages of a sample between which its velocity fades out, in mean intervals."""
     SHORT, LONG = 0.01, 0.045
-    """Smallest such ages [s]: fast streams pause as well."""
+    """Minimum values of these ages [s], because fast streams pause as well."""
     NEAR = 1e-6
     """Distance [unit] and speed [unit/s] from a goal at rest at which the prediction ends."""
 
@@ -83,13 +84,13 @@ class GoalPredictor:
         self._came, self._mean = self._clock, 0.0
 
     def tick(self) -> None:
-        """Count a cycle, in which the goal may be at rest."""
+        """Advance the clock by one cycle, also while the goal is at rest."""
         self._clock += 1
 
     def sample(
         self, goal: Sequence[float], rate: Sequence[float] | None, hardest: float, hold: float
     ) -> None:
-        """Take a sample of the goal.
+        """Receive a sample of the goal.
 
         Args:
             goal: Position, (size,) [unit].
@@ -108,7 +109,7 @@ class GoalPredictor:
             step, change = new - self._goal, self.BELIEF * hardest * span
         else:
             self._mean = 0.0
-        speed = self._believed(raw, change) if rate is None else np.array(rate)
+        speed = self._accepted(raw, change) if rate is None else np.array(rate)
         if speed is None:
             self._displace(step - self._speed * age)
             speed = 0.5 * self._speed if self._jumped else self._speed
@@ -119,7 +120,7 @@ class GoalPredictor:
             self._state[:] = 0.0
             self._state[0], self.active = new - step, True
         if self.active:
-            if rate is not None:  # what it does not explain is a jump
+            if rate is not None:  # a step that this velocity does not explain is a jump
                 jump = step - speed * age if self._samples else new - self.position
                 usual_error = self.BELIEF * hardest * max(age, self.WINDOW) ** 2
                 if math.hypot(*jump.tolist()) > 2.0 * usual_error:
@@ -130,7 +131,7 @@ class GoalPredictor:
         self._samples.append((self._clock, new))
 
     def _displace(self, jump: Vector) -> None:
-        """Go on as if the goal had been elsewhere all the time."""
+        """Shift the prediction and the past samples by a jump."""
         self._state[0] += jump
         for _, place in self._samples:
             place += jump
@@ -145,8 +146,8 @@ class GoalPredictor:
         span = max(now - clock, 1) * period
         return (goal - old) / span, span
 
-    def _believed(self, raw: Vector | None, change: float) -> Vector | None:
-        """Return the velocity that counts if the mean velocity is ``raw``; None is a jump."""
+    def _accepted(self, raw: Vector | None, change: float) -> Vector | None:
+        """Return the accepted velocity for a mean velocity ``raw``; None after a jump."""
         if raw is None:
             return self._still
         known = (self._raw, self._speed) if self.active else (self._raw,)
@@ -156,7 +157,7 @@ class GoalPredictor:
         return None if self.active or self._raw is not None else self._still
 
     def _design(self, hold: float) -> None:
-        """Prepare low pass and lead for the present mean interval."""
+        """Set the low pass and the lead for the present mean interval."""
         T, mean = self._period, self._mean or hold
         rate = min(self.FASTEST, max(self.SLOWEST, self.PACE * mean ** (-2.0 / 3.0)))
         square, cube = 3.0 * T * rate**2, T * rate**3
@@ -170,7 +171,7 @@ class GoalPredictor:
         self._full = min(max(self.FULL * mean, self.SHORT), 0.75 * self._over)
 
     def advance(self) -> None:
-        """Predict one cycle more."""
+        """Advance the prediction by one cycle."""
         age, full, over = (self._clock - self._came) * self._period, self._full, self._over
         lead, share = age, 1.0
         if age > self.WITHIN:

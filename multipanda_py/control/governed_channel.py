@@ -28,7 +28,7 @@ SLOW = 0.5
 FAR, FAR_TURN = 0.01, 0.05
 """Gap from which a reference can be held back [m], [rad]."""
 FEW = 0.25
-"""Fraction of a bound below which a posture holds a reference back."""
+"""Fraction of a bound, below which the configuration counts as holding the reference back."""
 AT_REST = 0.01
 """Measured speed that counts as none when a reference begins [rad/s, m/s]."""
 
@@ -107,7 +107,7 @@ class GovernedChannel(ABC):
         smoothing: Time over which velocity is averaged now [s].
         pacers: What may slow the reference down, as an obstacle is in its way; a live list.
         contact: Contact estimate of the tool that follows the reference.
-        held: Reports about a reference that is held back; None before :meth:`attach`.
+        held: Reporter of a reference that is held back; None before :meth:`attach`.
 
     Thread: control.
     """
@@ -129,18 +129,18 @@ class GovernedChannel(ABC):
         self._given = record.copy()
 
     def attach(self, context: Context, name: str, contact: ToolContact | None) -> None:
-        """Take what bounds and reports need.
+        """Set the contact estimate, the reporter and the speed bounds.
 
         Args:
             context: Context of the controllet.
-            name: Name of the arm, or of what it moves.
+            name: Name of the arm, or of the object that it moves.
             contact: Contact estimate of the tool; None for a reference that moves no tool.
         """
         self.contact, self.held = contact, HeldReference(context, name)
         self._caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def give(self) -> None:
-        """Take note of a target as it was given, before any feature has reshaped it."""
+        """Record a target as the client gave it, before any feature reshapes it."""
         for cap, step in zip(self._caps, self._steps(self._given)):
             if step > 0.0:
                 cap.give(step)
@@ -277,7 +277,7 @@ class GovernedChannel(ABC):
             return
         is_held = self.busy and self._is_held()
         if is_held or self.held.counts:
-            self.held.look(is_held, self._why)
+            self.held.update(is_held, self._why)
         self._is_slowed = False
 
     @abstractmethod
@@ -286,10 +286,10 @@ class GovernedChannel(ABC):
 
     @abstractmethod
     def _why(self) -> str:
-        """Return what does, and how far the goal is ahead."""
+        """Return the reason, and the distance from the reference to its goal."""
 
     def _in_the_way(self) -> str:
-        """Return what the pacers say of the last velocity that they have shortened."""
+        """Return the reasons of the pacers for the last velocity that they reduced."""
         if self._blocked is None:
             return ""
         arm, dq, ahead = self._blocked

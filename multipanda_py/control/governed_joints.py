@@ -33,7 +33,7 @@ MARGIN = 0.003
 STOPPING, ENDING = 0.5, 12.0
 """Deceleration before a joint limit, in units of the bound, and its final rate [1/s]."""
 CATCHING_UP = 1.3
-"""Speed with which a fast stream is caught up with, in units of its own."""
+"""Speed with which the reference catches up with a fast stream, in units of the stream's."""
 
 
 class GovernedJoints(GovernedChannel):
@@ -50,8 +50,9 @@ class GovernedJoints(GovernedChannel):
 
     A stream of joint targets is predicted (:class:`.GoalPredictor`), and the reference follows the
     prediction with its velocity. Its acceleration is then bounded in its own direction, by twice
-    the bounds of a jump, the robot's limits and the torques. An arm whose stream ends in full
-    motion passes the last sample by what it takes to notice and to brake, but no joint limit.
+    the bounds of a jump, the robot's limits and the torques. If a stream ends in full motion, the
+    arm overshoots the last sample until the end is detected and the arm has braked. It passes no
+    joint limit.
 
     Args:
         record: Positions (n) [rad] and velocities (n) [rad/s].
@@ -196,7 +197,7 @@ class GovernedJoints(GovernedChannel):
         self._tracker.cap = own.speed(size, most, given)
 
     def _gap(self) -> float:
-        """Return how far the joint that has farthest to go is from its goal [rad or m]."""
+        """Return the largest distance of a joint from its goal [rad or m]."""
         gaps = zip(self._goal, self._point, self._weight)
         return max([abs(g - p) * w for g, p, w in gaps])
 
@@ -216,18 +217,18 @@ class GovernedJoints(GovernedChannel):
         return is_bounded and gap > max(FAR_TURN, AFTER * speed) and size > 0.9 * tracker.cap
 
     def _why(self) -> str:
-        """Return what keeps the reference from its goal, and how far the goal is ahead."""
+        """Return the reason, and the distance from the reference to its goal."""
         if self._is_tied:
-            words = "the arm does not move, and its reference stays within reach of its spring"
+            words = "the arm does not follow, and its reference stays within reach of its spring"
         elif self._is_slowed:
-            words = self._in_the_way() or "something that a feature knows of is in the way"
+            words = self._in_the_way() or "a feature slows the reference down"
         elif self.contact is not None and self.contact.is_on:
             words = (
                 "the tool is in contact, and its reference moves slowly (governor.contact_speed, "
                 "governor.contact_turn_speed)"
             )
         else:
-            words = "torques of this posture allow no more"
+            words = "torques in this configuration allow no faster motion"
         return f"{words}; the target is {self._gap():.2f} rad ahead of its reference"
 
     def advance(self, period: float) -> None:
@@ -291,14 +292,14 @@ class GovernedJoints(GovernedChannel):
         return goal.tolist(), rate.tolist()
 
     def _stoppable(self, room: Vector) -> Vector:
-        """Return the velocities that end within some room, (n,)."""
+        """Return the largest velocities from which the arm stops within some distance, (n,)."""
         ends: Vector = np.minimum(np.sqrt(2.0 * self._stopping * room), ENDING * room)
         return ends
 
     def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
         """Bound the tracker by what the arm can follow in the direction of its acceleration.
 
-        A gap that is closed, as after a jump, is closed with the bounds of any jump.
+        While it catches up, as after a jump, the bounds of a jump apply.
         """
         tracker, limits, p = self._tracker, self._state.limits, self._params
         behind = [r - v for r, v in zip(rate, tracker.speed)]

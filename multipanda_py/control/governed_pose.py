@@ -215,7 +215,7 @@ class GovernedPose(GovernedChannel):
         self._angular.cap = of_angular.speed(angle, most[1], turn)
 
     def _gap(self) -> tuple[float, float]:
-        """Return how far the goal is from the reference [m], [rad]."""
+        """Return the distance from the reference to its goal [m], [rad]."""
         turn = _subtract(self._goal_frame, self._frame).ravel()
         chord = math.sqrt(0.5 * turn.dot(turn))  # 2 sqrt(2) sin(angle / 2) / sqrt(2)
         return math.dist(self._goal_point, self._point), 2.0 * math.asin(min(1.0, 0.5 * chord))
@@ -267,11 +267,11 @@ class GovernedPose(GovernedChannel):
         )
 
     def _why(self) -> str:
-        """Return what keeps the reference from its goal, and how far the goal is ahead."""
+        """Return the reason, and the distance from the reference to its goal."""
         gap, angle = self._gap()
         far = f"{1e3 * gap:.0f} mm" if gap > FAR else f"{angle:.2f} rad"
         if self._is_slowed:
-            words = self._in_the_way() or "something that a feature knows of is in the way"
+            words = self._in_the_way() or "a feature slows the reference down"
         elif self.contact is not None and self.contact.is_on:
             words = (
                 f"the tool is in contact, and its reference moves at {self._linear.cap:.2f} m/s "
@@ -279,7 +279,7 @@ class GovernedPose(GovernedChannel):
                 "governor.contact_turn_speed)"
             )
         else:
-            words = "torques or joint speeds of this posture allow no more"
+            words = "torques or joint speeds in this configuration allow no faster motion"
         return f"{words}; the target is {far} ahead of its reference"
 
     def _way_ahead(self, position: Sequence[float]) -> tuple[float, float]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Posture that goes along with a tool that is free to move."""
+"""Posture that moves along with a tool that is free to move."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class GuidedPosture:
         \dot r = \dot q_f - v_r\, \frac{r}{\|r\|_\infty}
 
     A projected spring exerts nothing on the tool. When the tool moves freely, the deflection of
-    the spring changes without work, and the nullspace motion then receives energy that nobody
-    has put in. The energy grows from lap to lap, as nothing brakes the tool. With
+    the spring changes without work, and the nullspace motion then gains energy. The energy grows
+    from lap to lap, as nothing brakes the tool. With
     :math:`\dot q_f` (:class:`.FreeMotion`) taken out of the deflection :math:`e`, the power of
-    the projected spring is :math:`-\tfrac{d}{dt} \tfrac12 e^T K_n e` as far as the tool is free.
+    the projected spring is :math:`-\tfrac{d}{dt} \tfrac12 e^T K_n e` in the free directions.
     The shift returns to zero at :math:`v_r`, slow enough for the damper of the posture to take
     the energy of the return.
 

@@ -14,19 +14,19 @@ AFTER = 0.3
 FREE = 0.1
 """Time for which it is free before that is reported [s]."""
 PAUSE = 1.0
-"""Least time between two reports of one reference being held back [s]."""
+"""Minimum time between two reports of the same reference [s]."""
 
 
 class HeldReference:
     """Report once that a reference is held back, and once that it follows again.
 
-    A reference that is held back for 0.3 s is reported with what holds it, and reported again
-    when it has been free for 0.1 s, or has arrived. What begins sooner than a second after the
-    last report is reported when that second is over, if it still holds.
+    A reference that is held back for 0.3 s is reported with the reason. It is reported again when
+    it has been free for 0.1 s, or has arrived. Within a second after the last report nothing is
+    reported; if the reference is still held back then, the report follows.
 
     Args:
         context: Context of the controllet.
-        name: Name of the arm, or of what it moves.
+        name: Name of the arm, or of the object that it moves.
 
     Attributes:
         is_reported: Whether the last report is that it is held back.
@@ -49,15 +49,15 @@ class HeldReference:
 
     @property
     def counts(self) -> bool:
-        """Whether :meth:`look` has something to count, or to report."""
+        """Whether :meth:`update` has something to count, or to report."""
         return self._held > 0
 
-    def look(self, is_held: bool, why: Callable[[], str]) -> None:
-        """Take one cycle into account.
+    def update(self, is_held: bool, why: Callable[[], str]) -> None:
+        """Count one cycle, and report if it is time.
 
         Args:
             is_held: Whether the reference is held back now.
-            why: Returns what holds it back; called only for a report.
+            why: Function that returns the reason; called only for a report.
         """
         if self._waits:
             self._waits -= 1

@@ -15,8 +15,8 @@ from multipanda_py.state import ArmState, Matrix, Vector
 SETTLE = 20
 """Cycles at rest after an activation, in which a law may finish what it spreads over some."""
 LONGEST_SETTLE, STILL = 5000, 1e-5
-"""Cycles after which a law counts as settled in any case, and the change of a torque in a cycle
-that counts as none [Nm]."""
+"""Largest number of cycles until a law counts as settled; change of a torque per cycle below which
+it is settled [Nm]."""
 SPEED_STEP, ANGLE_STEP = 1e-4, 1e-5
 """Steps of the finite differences at rest [rad/s, rad]."""
 ONE_SIDED = 0.02
@@ -168,14 +168,14 @@ def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
     Args:
         probe: The law.
         q: Joint positions of all its arms, (N,) [rad].
-        settle: Fewest cycles at rest before.
+        settle: Minimum number of cycles at rest before.
     """
     n, rest = len(q), np.zeros(len(q))
     probe.place(q, rest)
     probe.activate()
     for _ in range(settle):
         here = probe.torque(q, rest)
-    for _ in range(LONGEST_SETTLE):  # barriers around joints come back over some time
+    for _ in range(LONGEST_SETTLE):  # barriers that joints start in return over some time
         before, here = here, probe.torque(q, rest)
         if np.abs(here - before).max() < STILL:
             break

@@ -82,7 +82,7 @@ class PostureSpring:
         """Return the joint motion of a free tool to which the projector is orthogonal, (n,).
 
         Args:
-            state: The arm.
+            state: State of the arm.
             free: Motion of least kinetic energy with the same velocity of the tool, (n,) [rad/s].
         """
         if self.project == self._projectors["kinematic"]:

@@ -18,7 +18,7 @@ NEAR = 1e-3
 RECENT = 1.0
 """Time constant with which a faster motion of the goal is forgotten [s]."""
 JUMP = 4.0
-"""Step of a goal, relative to the one before, that is a new goal and no stream."""
+"""Step of a goal relative to the previous step, above which it is a new goal and no stream."""
 
 
 class ReferenceCap:
@@ -30,8 +30,8 @@ class ReferenceCap:
 
     with the bound :math:`v_c` in contact and the goal's speed :math:`v_g` by
     :class:`~multipanda_py.control.goal_speed.GoalSpeed`, from the goals as they are given. In
-    contact that of the last second counts, so that a goal may turn round. The second bound ends
-    when the goal covers the gap within 0.15 s, or jumps elsewhere.
+    contact the largest speed of the last second counts, so that a goal may reverse. The second
+    bound ends when the goal covers the gap within 0.15 s, or jumps.
 
     Args:
         period: Cycle time [s].
@@ -62,7 +62,7 @@ class ReferenceCap:
         return self._is_behind
 
     def give(self, step: float) -> None:
-        """Take a step of the goal [unit]."""
+        """Receive a step of the goal [unit]."""
         if step > NEAR and step > JUMP * self._last:
             self._is_behind = False
         self._last = step
@@ -89,8 +89,8 @@ class ReferenceCap:
 
         Args:
             gap: Distance from the reference to its goal [unit].
-            in_contact: Bound in contact, infinite without one [unit/s].
-            rate: Speed of the goal that came with it [unit/s].
+            in_contact: Bound in contact, infinite without contact [unit/s].
+            rate: Speed of the goal that the client has sent [unit/s].
         """
         now = max(self._goal.speed, rate)
         bound = max(in_contact, LEAD * max(self._recent, now))

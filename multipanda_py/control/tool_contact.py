@@ -50,11 +50,11 @@ class ToolContact:
         self._reaction: float | None = None
 
     def pause(self) -> None:
-        """Judge by the next cycle alone, as it does not follow the last one."""
+        """Restart the low-pass and the hold time, as cycles are missing before the next one."""
         self._reaction, self._left = None, 1
 
     def update(self, requested: Sequence[float], external: Sequence[float]) -> None:
-        """Take the forces of one cycle, both along the same axes, (3,) [N]."""
+        """Update by the forces of one cycle, both along the same axes, (3,) [N]."""
         (x, y, z), (fx, fy, fz) = requested, external
         size = math.sqrt(x * x + y * y + z * z)
         if size < SMALLEST:

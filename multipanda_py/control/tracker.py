@@ -42,7 +42,7 @@ class Tracker:
 
     Attributes:
         hardest: a, the present bound [unit/s^2].
-        cap: Further bound of the speed beside v_max [unit/s].
+        cap: Additional bound of the speed [unit/s].
         speed: v, before the mean [unit/s].
         rate: :math:`\dot r`, the velocity given out [unit/s].
         acceleration: :math:`\ddot r` [unit/s^2].
@@ -88,7 +88,7 @@ class Tracker:
         self.hardest, self._fastest = acceleration, speed
 
     def bound(self, acceleration: float, speed: float) -> None:
-        """Set a [unit/s^2] and v_max [unit/s], whatever it takes to stop on the goal."""
+        """Set a [unit/s^2] and v_max [unit/s], even if it cannot stop on the goal with them."""
         self.hardest, self._fastest = acceleration, speed
 
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:

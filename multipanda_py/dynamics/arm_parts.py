@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of an arm that count as its gripper, and parts that no joint moves."""
+"""Classification of the links of an arm: gripper, and parts that no joint moves."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def is_gripper(arm: ArmDescription, link: str, joint: int) -> bool:
 def stays(
     arm: ArmDescription, joint: int, placement: Any, start: ArrayLike, end: ArrayLike
 ) -> bool:
-    """Return whether a capsule is at one place in all postures, as it is or about its own axis.
+    """Return whether no joint moves a capsule, except about its own axis.
 
     Args:
         arm: Description of the arm.
         joint: Number of the joint that it moves with, from 1; 0 of the base.
-        placement: Its frame in that of the joint.
-        start: One end of its axis in its frame, (3,) [m].
-        end: The other end, (3,) [m].
+        placement: Pose of its frame in the frame of the joint.
+        start: First end of its axis in its frame, (3,) [m].
+        end: Second end of its axis in its frame, (3,) [m].
     """
     if joint == 0:
         return True

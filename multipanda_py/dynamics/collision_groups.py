@@ -49,7 +49,7 @@ class Solid:
 
     @property
     def body(self) -> str:
-        """Name of the arm or object that it is a part of; of the object where it is held."""
+        """Name of its arm or object; an object in a gripper keeps its own name."""
         name = self.names[-1]
         return self.names[0] if "/" in name else name
 

@@ -26,7 +26,7 @@ _minimum, _maximum = np.minimum, np.maximum
 _CONTACT = 0.005
 """Distance of capsules, which are larger than links, at which bodies may be touching [m]."""
 _ROUNDING = 1e-6
-"""Approach of a reference that is no approach, but how a gradient of zero is rounded [m/s]."""
+"""Speed of approach up to which it is rounding of a zero gradient [m/s]."""
 _PARTS = ("all", "without_hand", "ignore")
 
 
@@ -172,18 +172,18 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def stops_at(self) -> float:
         """Distance at which :meth:`pace` stops a reference [m]; 0 where it stops none.
 
-        Pairs that were nearer at the activation are stopped nearer, until they have parted.
+        Pairs that were nearer at the activation stop nearer, until they have parted.
         """
         return self._end(self.params.distance) if self.params.bandwidth > 0.0 else 0.0
 
     def _end(self, begin: float) -> float:
-        """Return the distance of a pair at which a reference ends, by where it counts as near."""
+        """Return the distance at which a reference stops, for a pair that is near at ``begin``."""
         return 0.5 * (begin + min(self.params.stop_distance, begin))
 
     def kept_apart(self) -> set[tuple[frozenset[str], bool]]:
         """Return the names of bodies that are kept apart, and whether a gripper is one of them.
 
-        Of what a gripper holds it is the name of the object, and of one arm itself one name.
+        An object in a gripper has its own name. A pair within one arm has one name.
         """
         return {
             (frozenset((first.body, second.body)), first.is_hand or second.is_hand)
@@ -195,10 +195,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Measure the pairs that are near, for :meth:`pace`, without any torque.
 
         Args:
-            states: Of the own arms.
-            ahead: Distance up to which pairs matter in any case [m].
+            states: States of the controllet's arms.
+            ahead: Distance up to which pairs are measured in any case [m].
 
-        Thread: control, or of whoever plans by a feature of its own.
+        Thread: control; or that of a planner, which has its own instance.
         """
         self._follow(states)
         self._pairs = self._near.find(ahead)

@@ -52,13 +52,13 @@ class Governor(Feature[GovernorParams]):
     target that jumps does not throw the tool across a surface, and a stream wipes at its own
     speed. Contact is estimated from the requested force *and* the external force against it
     (:class:`~multipanda_py.control.tool_contact.ToolContact`), so an unknown payload or a biased
-    sensor slows nothing. A tool that presses by its spring alone is not bounded. Nor can a payload
-    that a requested force carries be told from a contact: give its mass to the robot instead.
+    sensor slows nothing. A tool that presses by its spring alone is not bounded. A payload that a
+    requested force carries looks like a contact: set its mass in the robot instead.
 
     A reference that was held back while a stream went on follows again at 1.1 times the speed of
     that stream at most (:class:`~multipanda_py.control.reference_cap.ReferenceCap`). A
-    reference that is held back for more than 0.3 s is reported as an event with what holds it,
-    such as a pair of bodies and their distance, and once more when it follows again.
+    reference that is held back for more than 0.3 s is reported as an event with the reason, such
+    as a pair of bodies and their distance. A second event reports that it follows again.
 
     It stands in front of every law that takes poses or postures and does not plan its motion
     itself, whatever features the cell file names. It begins with the measured velocity, so that
@@ -129,7 +129,7 @@ class Governor(Feature[GovernorParams]):
             channel.pacers = self.pacers
 
     def _attach(self, target: Any) -> None:
-        """Give every channel its reports, and the contact estimate of its tool."""
+        """Give every channel a reporter, and the contact estimate of its tool."""
         context = self.context
         wrenches = target.data.get("wrench", ())
         of_arms = [ToolContact(context.period) for _ in wrenches]
@@ -145,8 +145,8 @@ class Governor(Feature[GovernorParams]):
             channel.attach(context, name, contact)
 
     def _estimate(self, states: Sequence[ArmState], wrenches: Sequence[Vector]) -> None:
-        """Update the contact estimates of all arms, and of what they move together."""
-        if self._is_idle:  # until now
+        """Update the contact estimates of all arms, and of the object that they move together."""
+        if self._is_idle:  # no estimate was made in the previous cycles
             for contact in self._contacts:
                 contact.pause()
         for state, wrench, contact in zip(states, wrenches, self._contacts):

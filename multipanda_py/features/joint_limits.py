@@ -67,11 +67,11 @@ class _Barriers:
         self._start.set_speed(LEAD_OUT * 2.0 * np.sqrt(max_torque) / width)
 
     def start(self) -> None:
-        """Begin in the next cycle with what is missing of the torque of this one."""
+        """Start to lead joints out in the next cycle, from the torque commanded now."""
         self._is_new = True
 
     def change(self) -> None:
-        """Go on with the torque of the last cycle, whatever was set since."""
+        """Continue from the torque of the last cycle after a change of parameters."""
         self._start.resume()
 
     def add(self, state: ArmState, tau: Vector, period: float) -> None:
@@ -142,9 +142,10 @@ class JointLimits(Feature[JointLimitsParams]):
     :class:`~multipanda_py.limits.ArmLimits`.
 
     A joint that is in its range when the law is activated, when the feature is enabled or when
-    the range grows is not thrown out of it. The torque begins at what was commanded before and
-    the law does not exert, zero at rest, and grows so that the joint comes out with 0.05 rad/s
-    at most (:class:`.BarrierStart`). Motion towards the limit is held all the same.
+    the range grows is not thrown out of it. The torque begins at the part of the last command
+    that the law does not exert, which is zero at rest. It grows so that the joint leaves the
+    range at 0.05 rad/s at most (:class:`.BarrierStart`). It resists motion towards the limit as
+    in any other case.
 
     The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
     without a damper, are not: they store 0.25 J, so joint 1 of a stretched arm (2 kg m^2) goes
@@ -165,7 +166,7 @@ class JointLimits(Feature[JointLimitsParams]):
             own.change()
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Let joints be that are in their ranges, and lead them out."""
+        """Start to lead out the joints that are in their ranges."""
         for barriers in self._barriers:
             barriers.start()
 

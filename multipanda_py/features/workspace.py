@@ -120,7 +120,7 @@ class Workspace(Feature[WorkspaceParams]):
                 target.rotation_ee_in_base[arm][:] = self._rotation[arm]
             is_held, held = self._outside[arm] > OUTSIDE, self._held[arm]
             if is_held or held.counts:
-                held.look(is_held, partial(self._why, arm))
+                held.update(is_held, partial(self._why, arm))
 
     def _why(self, arm: int) -> str:
         """Return how far a target is outside the box."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision avoidance of the controllets that will execute a motion, as the planner needs it."""
+"""Interface of the planner to the collision avoidance of the executing controllets."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from multipanda_py.state import Vector
 
 
 class NearBodies(NamedTuple):
-    """Two solids that are near each other.
+    """Pair of solids that are near each other.
 
     Attributes:
         names: Names of both.
         distance: Distance of their surfaces; negative if they overlap [m].
-        gradient: Derivative of the distance by the joints of all arms, (n,) [m/rad].
+        gradient: Gradient of the distance with respect to the joints of all arms, (n,) [m/rad].
         may_touch: Flag of a pair that the request names as touching.
     """
 
@@ -25,9 +25,9 @@ class NearBodies(NamedTuple):
 
 
 class Avoidance(Protocol):
-    """The distance measure of the law that executes a motion.
+    """Distance measure of the controllets that execute a motion.
 
-    The law and the planner then judge a motion by the same geometry and the same thresholds.
+    Controllets and planner then judge a motion by the same geometry and the same thresholds.
     """
 
     @property
@@ -36,29 +36,29 @@ class Avoidance(Protocol):
 
     @property
     def stops_at(self) -> float:
-        """Largest distance at which one stops an approach [m]; 0 if none does."""
+        """Largest distance at which a controllet stops an approach [m]; 0 if none does."""
 
     @property
     def passes_at(self) -> float:
-        """Largest distance at which paths are to pass for a controllet not to stop them [m]."""
+        """Largest distance that paths need so that no controllet stops them [m]."""
 
-    def needs(self, first: str, second: str, hand: bool) -> float:
-        """Return the distance at which paths are to pass, 0 for what no law keeps apart [m].
+    def needs(self, first: str, second: str, gripper: bool) -> float:
+        """Return the distance that paths need between two bodies [m]; 0 if none is kept.
 
         Args:
-            first: Arm or object.
-            second: Arm or object, or the same arm.
-            hand: Flag of pairs with a gripper or what it holds; else of links alone.
+            first: Name of an arm or object.
+            second: Name of an arm or object; may be the same arm.
+            gripper: Flag of pairs with a gripper or its object; otherwise pairs of links.
         """
 
     def may_touch(self, first: str, second: str) -> bool:
-        """Return whether the cell file says that two names are meant to touch."""
+        """Return whether the cell file allows two bodies to touch."""
 
     def near(self, q: Vector, within: float) -> list[NearBodies]:
-        """Return the pairs that are nearer than a distance [m] at postures of all arms, (n,)."""
+        """Return the pairs nearer than a distance [m] in a configuration of all arms, (n,)."""
 
     def pace(self, q: Vector, dq: Vector) -> float:
-        """Return the share of the velocities of all arms, (n,) [rad/s], that the law allows."""
+        """Return the allowed fraction of the velocities of all arms, (n,) [rad/s]."""
 
     def in_the_way(self, q: Vector, dq: Vector) -> str:
-        """Return the pair that slows these velocities down most, and its distance."""
+        """Return the names and the distance of the pair that limits these velocities most."""

@@ -131,7 +131,7 @@ def _refuse_near(
                 first, second = one.of
                 why = ""
                 if one.margin > clearance:
-                    why = ", where collision_avoidance of the executing law lets arms be"
+                    why = ", because collision_avoidance of the executing controllet acts nearer"
                 names = f"parts of {first}" if first == second else f"{first} and {second}"
                 raise PlanRejected(
                     f"{where}: {names} would be {max(distance, 0.0):.3f} m from each other, "

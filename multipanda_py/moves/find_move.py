@@ -49,7 +49,7 @@ them, too."""
 FAR = 0.02
 """What is missed by more is out of reach; other searches would find the same [m, rad]."""
 MOST_POINTS = TRAJECTORY_POINTS - POINTS
-"""Points of a motion after a way out: both together are one trajectory."""
+"""Maximum number of points of a motion after a retreat: both are one trajectory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def find_move(
 ) -> FoundMove:
     """Find a motion from where the scene starts.
 
-    Arms that start nearer to something than the law lets them approach first part from it.
+    Arms that start too near to something for the collision avoidance first retreat from it.
 
     Args:
         scene: All arms and things of a cell as they are; movable are things in hands, and no

@@ -34,7 +34,7 @@ def kept_apart(
         held: Objects in grippers, by arm.
         request: Request for the motion.
         law: Collision avoidance of the executing controllets.
-        deepest: Deepest overlap at the start [m].
+        deepest: Maximum overlap at the start [m].
 
     Raises:
         PlanRejected: If bodies are within each other at the start.
@@ -57,13 +57,13 @@ def kept_apart(
 def _asked(
     scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None
 ) -> Iterator[Distance]:
-    """Yield the distances that the request and the executing law ask for."""
+    """Yield the distances that the request and the executing controllets need."""
     clearance = request.clearance
     led = {arm for places in request.stops for arm in places}
     for one in clearances(scene, (), clearance):
         arm, other = one.of  # the arm comes first
         if held.get(arm) == other and other in scene.movable:
-            continue  # two grippers hold it, and it turns in neither
+            continue  # two grippers hold it, and it does not rotate in them
         for part in PARTS:
             need, meant = clearance, False
             if law is not None:

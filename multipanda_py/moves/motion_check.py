@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of a timed motion between its points: distances, and the law that will execute it."""
+"""Check of a timed motion: distances, and the collision avoidance of the controllets."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from multipanda_py.planning.quintic import evaluate
 from multipanda_py.state import Matrix, Vector
 
 DENSE = 0.01
-"""Step between checked postures [s]; or in the fastest joint, where it is slow [rad, m]."""
+"""Step between checked configurations [s]; of the fastest joint in slow motions [rad, m]."""
 SPARED = 0.5
-"""Share of a clearance that may be used up between the points of a path."""
+"""Fraction of a clearance by which a path may be nearer between its points."""
 LEAST = 5e-4
-"""What may be used up in any case [m]."""
+"""Minimum of this difference [m]."""
 SLOWEST, ENOUGH = 0.05, 0.9
-"""Smallest share of its speed that a motion is slowed down to for the avoidance; and the smallest
-that the law then may still take."""
+"""Smallest fraction of its speed to which a motion is slowed down for the collision avoidance;
+smallest fraction to which a controllet may slow it down further."""
 ROUNDS = 3
-"""How often a motion is slowed down."""
+"""Maximum number of times that a motion is slowed down."""
 _BELOW = 0.95
 
 
@@ -32,9 +32,9 @@ class Checked(NamedTuple):
     """Result of a check.
 
     Attributes:
-        rows: Points, slowed down where the law would have, (p, 1 + 3 m).
+        rows: Points, slowed down where controllets would slow down, (p, 1 + 3 m).
         nearest: Smallest distance of bodies [m].
-        reason: Why the motion is not to be executed; empty if it may.
+        reason: Reason why the motion cannot be executed; empty if it can.
     """
 
     rows: Matrix
@@ -45,12 +45,12 @@ class Checked(NamedTuple):
 def check_motion(
     rows: Matrix, n: int, space: FreeSpace | None, law: Avoidance | None, most: int
 ) -> Checked:
-    """Check that a motion keeps its distances, and that the law lets it pass unhindered.
+    """Check that a motion keeps its distances, and that no controllet slows it down.
 
     Args:
         rows: Points, (p, 1 + 3 m).
-        n: Number of joints of all arms, the first of the m columns.
-        space: Distances that the postures keep.
+        n: Number of joints of all arms, which are the first of the m columns.
+        space: Distances that all configurations keep.
         law: Collision avoidance of the executing controllets.
         most: Maximum number of points.
     """
@@ -81,7 +81,7 @@ def check_motion(
 
 def _stopped(law: Avoidance, q: Vector, dq: Vector) -> str:
     return (
-        f"{law.in_the_way(q, dq)} and approach: collision_avoidance of the executing law stops "
+        f"{law.in_the_way(q, dq)} and approach: the executing collision_avoidance stops "
         f"them at {law.stops_at:.4f} m (distance, stop_distance, fixed_objects)"
     )
 

@@ -33,7 +33,7 @@ class MovePlan:
         held: What hands held, by arm.
         nearest: How near bodies come to each other on the way, or were at its start [m].
         reason: How it was found.
-        laws: Parameters, at that time, of the controllets that it is to be executed by, by name.
+        laws: Parameters of the executing controllets at that time, by controllet.
     """
 
     points: Mapping[str, Matrix]

@@ -18,7 +18,7 @@ KEEPS: tuple[Keep, ...] = ("", "upright", "orientation")
 NUMBERS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
 """Least and largest of what are numbers."""
 MOST_STOPS = 100
-"""Most places of one motion, the goal included: with the points between them, one trajectory."""
+"""Maximum number of goals of one motion, the last one included, as it is one trajectory."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class MoveRequest:
             a posture, (n,). Arms that are not named may go out of the way.
         keep: See :data:`KEEPS`; of all arms that have a pose or posture to go to.
         clearance: Smallest distance of bodies [m]. By default that from which on
-            ``collision_avoidance`` pushes. Raised to what the avoidance of the executing
-            controllets needs. Arms that start nearer part first; smaller for what they cannot
-            part from.
+            ``collision_avoidance`` pushes. It is raised to the distance that the executing
+            controllets need. Arms that start nearer retreat first. It is smaller for bodies from
+            which they cannot retreat.
         speed: Share of the limits of velocity; of those of acceleration its square.
         patience: Longest search, in processor time of the thread that searches [s]: what else the
             machine does takes nothing from it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Retreat of arms that start nearer to something than the avoidance lets them approach."""
+"""Retreat of arms that start too near to something for the collision avoidance."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from multipanda_py.state import Matrix, Vector
 STEP = 1.5e-3
 """Increase of the smallest distances per step [m]."""
 AROUND = 0.01
-"""Pairs up to this beyond the target are not brought nearer than the target [m]."""
+"""Distance beyond the target up to which pairs are constrained to stay beyond it [m]."""
 DEEPEST = 0.03
-"""Deepest overlap of capsules, which are larger than links, that a retreat begins in [m]."""
+"""Maximum overlap at the start of a retreat, of capsules, which are larger than links [m]."""
 LARGEST = 0.05
 """Largest step of a joint [rad, m]; a pair that needs more cannot be parted by the arm."""
 MOST = 60
-"""Largest number of steps."""
+"""Maximum number of steps."""
 _SWEEPS, _SOFT, _MET = 200, 1e-6, 0.5
 _ROUNDING = 1e-7
 
@@ -32,7 +32,7 @@ def retreat(
     upper: Vector,
     target: float,
 ) -> Matrix:
-    r"""Return postures along which no near pair approaches, up to a distance that is free.
+    r"""Return configurations along which near pairs part, up to a distance that is free.
 
     Every step is the shortest that increases all distances below the target,
 
@@ -41,15 +41,15 @@ def retreat(
     and that leaves no other pair nearer than the target.
 
     Args:
-        avoidance: Distance measure of the executing law.
-        start: Postures of all arms, (n,) [rad, m].
-        may_move: Returns the projection on the allowed motions at postures, (n, n).
+        avoidance: Distance measure of the executing controllets.
+        start: Configuration of all arms, (n,) [rad, m].
+        may_move: Function that returns the projection on the allowed motions, (n, n).
         lower: Lower joint limits, (n,).
         upper: Upper joint limits, (n,).
         target: Distance that is free [m].
 
     Returns:
-        Postures from the start on, (k, n); the start alone if nothing is near, or if the arms
+        Configurations from the start on, (k, n); the start alone if nothing is near or the arms
         cannot part.
     """
     path, q = [start], start

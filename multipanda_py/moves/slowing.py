@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slowing of a timed motion where something else allows only a share of its speed."""
+"""Time scaling of a motion where only a fraction of its speed is allowed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ WINDOW = 0.5
 
 
 def slowed(rows: Matrix, times: Vector, shares: Vector, most: int) -> Matrix:
-    r"""Return points of the same path, slower where it has to be.
+    r"""Return points of the same path at a reduced speed.
 
     .. math:: q(t) = p(\tau(t)), \quad \dot\tau = r, \quad \dot q = r p', \quad
         \ddot q = r^2 p'' + r r' p'
 
-    with r the average, over a window, of the smallest shares in it, so that r is smooth and
+    with r the moving average of the moving minimum of the shares, so that r is smooth and
     nowhere above them.
 
     Args:
         rows: Points, (p, 1 + 3 m).
         times: Times of the shares, evenly spaced over the motion, (k,) [s].
-        shares: Allowed share of the speed at these times, 0 to 1, (k,).
+        shares: Allowed fractions of the speed at these times, 0 to 1, (k,).
         most: Maximum number of points.
     """
     half = max(1, round(0.5 * WINDOW / (times[1] - times[0])))
@@ -45,6 +45,6 @@ def slowed(rows: Matrix, times: Vector, shares: Vector, most: int) -> Matrix:
 
 
 def _windows(values: Vector, half: int) -> Matrix:
-    """Return for every value those around it, (k, 2 half + 1)."""
+    """Return the windows around all values, (k, 2 half + 1)."""
     padded = np.pad(values, half, mode="edge")
     return sliding_window_view(padded, 2 * half + 1)

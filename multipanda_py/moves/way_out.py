@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First part of a motion whose arms start nearer to something than the law lets them approach."""
+"""Timed retreat: first part of a motion that starts too near to something."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from multipanda_py.planning.quintic import rest_to_rest
 from multipanda_py.state import Matrix, Vector
 
 POINTS = 9
-"""Points of a way out, its ends included."""
+"""Number of points of a retreat, its ends included."""
 
 
 class WayOut(NamedTuple):
-    """A retreat, timed.
+    """Timed retreat.
 
     Attributes:
         rows: Points from rest to rest, (p, 1 + 3 m).
-        end: Postures at its end by arm, (n,) [rad, m].
+        end: Configuration at its end by arm, (n,) [rad, m].
         nearest: Smallest distance of bodies on it [m].
     """
 
@@ -39,7 +39,7 @@ class WayOut(NamedTuple):
     nearest: float
 
     def followed_by(self, rows: Matrix) -> Matrix:
-        """Return the points of this and of a motion that begins, at rest, where it ends."""
+        """Return the points of this retreat and of a motion that begins at rest at its end."""
         after = rows[1:].copy()
         after[:, 0] += self.rows[-1, 0]
         return np.concatenate([self.rows, after])
@@ -53,7 +53,7 @@ def way_out(
     margin: float,
     timed: Callable[[Scene, Matrix], Matrix],
 ) -> WayOut | None:
-    """Return how the arms that are to move part from what they are near to; None if nothing is.
+    """Return the retreat of the arms that are to move; None if they are near nothing.
 
     Args:
         scene: Arms and things at the start.
@@ -61,10 +61,10 @@ def way_out(
         request: Request for the motion.
         law: Collision avoidance of the executing controllets.
         margin: Margin of joint limits [rad, m].
-        timed: Timing of a path, (p, m).
+        timed: Function that returns the timing of a path, (p, m).
 
     Raises:
-        PlanRejected: If they cannot part without coming near to something else.
+        PlanRejected: If they cannot retreat without coming near to something else.
     """
     led = {arm for places in request.stops for arm in places}
     led -= {arm for arm, thing in held.items() if thing in scene.movable}  # in two grippers
@@ -82,13 +82,13 @@ def way_out(
     space = FreeSpace(scene, kept_apart(scene, held, request, law, DEEPEST), {})
     checked = check_motion(timed(scene, slices), n, space, law, POINTS)
     if checked.reason:
-        raise PlanRejected(f"start: no way out was found: {checked.reason}")
+        raise PlanRejected(f"start: no retreat was found: {checked.reason}")
     end = {arm: slices[-1, scene.columns[arm]] for arm in scene.arms}
     return WayOut(checked.rows, end, checked.nearest)
 
 
 def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Matrix]:
-    """Return the projection on the motions that a retreat may have, by the posture."""
+    """Return the function from a configuration to the projection on the allowed motions."""
     n = sum(arm.n_joints for arm in scene.arms.values())
 
     def projection(q: Vector) -> Matrix:
@@ -96,7 +96,7 @@ def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Mat
         for arm in led:
             at = scene.columns[arm]
             own = np.eye(at.stop - at.start)
-            if keep:  # the tool does not turn
+            if keep:  # the tool does not rotate
                 model = scene.model(arm)
                 data, frame = model.createData(), model.getFrameId(scene.arms[arm].ee_frame)
                 axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED

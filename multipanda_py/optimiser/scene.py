@@ -130,7 +130,7 @@ class Scene:
         return found
 
     def starting_at(self, postures: Mapping[str, ArrayLike]) -> Scene:
-        """Return the same with other joint positions at the start, (n,) by arm [rad, m]."""
+        """Return a copy with other joint positions at the start, (n,) by arm [rad, m]."""
         found = copy(self)
         found.start = self.configuration(postures)
         return found

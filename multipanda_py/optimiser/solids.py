@@ -32,7 +32,7 @@ class PathSolid:
         end: The other end, (3,) [m].
         radius: Around the axis; of other solids of a ball around them [m].
         joint: Number of the joint of its arm that it moves with; -1 of things.
-        stays: Flag of a link that no joint moves: the base, and what turns about its own axis.
+        stays: Flag of a link that no joint moves except about its own axis, such as the base.
         is_hand: Flag of a gripper or tool.
         shape: What coal measures, None for a capsule or ball.
     """
@@ -106,9 +106,9 @@ def pairs_between(
 ) -> list[tuple[PathSolid, PathSolid]]:
     """Return the pairs of solids to measure between two bodies, or within one arm.
 
-    They are those that ``collision_avoidance`` measures: without neighbours within an arm, the
-    last links as neighbours of what their gripper holds included; without what no number of a
-    slice moves; and without the base that arms of one robot share.
+    They are those that ``collision_avoidance`` measures. Left out are neighbours within an arm,
+    also the last links and the object in their gripper. Pairs that no number of a slice moves are
+    left out too, and the base that arms of one robot share.
     """
     if first == second:
         found = [

@@ -88,16 +88,16 @@ def test_a_held_reference_is_reported_once_and_once_when_it_follows_again():
     context = StateMaker().context
     held = HeldReference(context, "arm0")
     for _ in range(100):  # shorter than what is reported
-        held.look(True, lambda: "link 3 and table")
+        held.update(True, lambda: "link 3 and table")
     for _ in range(200):
-        held.look(False, str)
+        held.update(False, str)
     assert context.notices == []
     for _ in range(2000):
-        held.look(True, lambda: "link 3 and table")
+        held.update(True, lambda: "link 3 and table")
     (text,) = context.notices
     assert text.startswith(f"arm0: {HELD}: link 3 and table")
     for _ in range(200):
-        held.look(False, str)
+        held.update(False, str)
     assert [FOLLOWED in text for text in context.notices] == [False, True]
     assert "2.0 s" in context.notices[1]
     assert not held.counts
@@ -109,7 +109,7 @@ def test_a_reference_that_is_held_time_and_again_is_reported_once_a_second():
     found = 0
     for _ in range(10):
         for cycle in range(500):
-            held.look(cycle < 380, lambda: "link 3 and table")
+            held.update(cycle < 380, lambda: "link 3 and table")
             found += sum(HELD in text for text in context.notices)
             context.notices.clear()
     assert found <= 5
