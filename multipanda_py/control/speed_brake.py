@@ -38,17 +38,24 @@ class SpeedBrake:
 
     Args:
         joints: Number of joints, n.
+        rate: Rate b with which excess speed dies away [1/s].
+        torque: Largest torques of the brake, (n,) [Nm]; all are scaled down together. None is no
+            bound.
 
     Thread: control.
     """
 
-    def __init__(self, joints: int) -> None:
-        self._excess, self._brake = np.zeros(joints), np.zeros(joints)
+    def __init__(self, joints: int, rate: float = RATE, torque: Vector | None = None) -> None:
+        self._excess, self._brake, self._rate = np.zeros(joints), np.zeros(joints), rate
+        self._torque = torque
 
     def add(self, state: ArmState, most: Vector, tau: Vector) -> None:
         """Take from ``tau``, (n,) [Nm], what brakes joints faster than ``most``, (n,) [rad/s]."""
         excess = _maximum(_minimum(state.dq, most, out=self._excess), -most, out=self._excess)
         _subtract(state.dq, excess, excess)
         if excess.any():
-            _multiply(_dot(state.mass, excess, self._brake), RATE, self._brake)
+            _multiply(_dot(state.mass, excess, self._brake), self._rate, self._brake)
+            if self._torque is not None:
+                over = float((np.abs(self._brake) / self._torque).max())
+                _multiply(self._brake, 1.0 / max(over, 1.0), self._brake)
             _subtract(tau, self._brake, tau)

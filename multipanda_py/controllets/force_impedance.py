@@ -9,13 +9,13 @@ from struct import Struct
 
 from multipanda_py.context import Context
 from multipanda_py.control.bearable_share import BORNE
-from multipanda_py.control.cartesian_gains import MAX_STIFFNESS, CartesianGains
+from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.force_impedance_arm import ForceImpedanceArm
 from multipanda_py.control.force_params import ForceParams
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.handover import Handover, share_of
-from multipanda_py.parameters import number, vector
+from multipanda_py.parameters import number
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ForceTarget
@@ -25,12 +25,8 @@ _pack = Struct("9d").pack_into
 
 @dataclass(frozen=True, eq=False)
 class ForceImpedanceParams(ForceParams, CartesianGains):
-    """Gains of :class:`ForceImpedance`; defaults of the impedance are the paper's."""
+    """Gains of :class:`ForceImpedance`."""
 
-    stiffness: Vector = vector(
-        100, 100, 50, 10, 10, 10, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
-        doc="translational then rotational stiffness along the axes of gain_frame",
-    )  # fmt: skip
     tank_start: float = number(
         10.0, unit="J", low=0, high=1000,
         doc="what the tank of the impedance is granted at activation, at most tank_max",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep the joints off their stops by a smooth barrier."""
+"""Keep the joints off their stops and off their speed limits."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.barrier_start import BarrierStart
 from multipanda_py.control.modal_damping import LEAST_RATIO
 from multipanda_py.control.rate_bound import share_within
+from multipanda_py.control.speed_brake import SpeedBrake
 from multipanda_py.feature import Feature
 from multipanda_py.limits import ArmLimits
 from multipanda_py.parameters import JointVector, joint_vector, number
@@ -21,6 +23,7 @@ from multipanda_py.targets import Target
 
 _multiply, _subtract, _add, _sqrt = np.multiply, np.subtract, np.add, np.sqrt
 _minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
+_norm = math.hypot
 
 _TINY = 1e-12
 SPRING_RATE, BANDWIDTH = 3600.0, 40.0
@@ -28,6 +31,9 @@ SPRING_RATE, BANDWIDTH = 3600.0, 40.0
 does [1/s^2, 1/s]."""
 LEAD_OUT = 0.05
 """Largest speed at which a barrier leads a joint out that began inside it [rad/s, m/s]."""
+FAST, SPEED_RATE = 0.8, 60.0
+"""Share of a speed limit from which a joint is braked, and rate with which its excess speed dies
+away [1/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +127,7 @@ class _Barriers:
 
 
 class JointLimits(Feature[JointLimitsParams]):
-    r"""Add a barrier and a damper near the limit of each joint, nothing elsewhere.
+    r"""Add a barrier and a damper near the limit of each joint, and a brake near its speed limit.
 
     .. math::
         s = \min(\max(\tfrac{q - (q_{max} - r)}{r}, \tfrac{(q_{min} + r) - q}{r}, 0), 1),
@@ -147,6 +153,11 @@ class JointLimits(Feature[JointLimitsParams]):
     range at 0.05 rad/s at most (:class:`.BarrierStart`). It resists motion towards the limit as
     in any other case.
 
+    Joints faster than 0.8 of their speed limit are braked in both directions, with 60 1/s of the
+    excess (:class:`.SpeedBrake`), up to the fault at 1.1 of the limit. A hand that pushes
+    or leads an arm is slowed down there; what it pushes harder than the joints can brake ends in
+    that fault.
+
     The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
     without a damper, are not: they store 0.25 J, so joint 1 of a stretched arm (2 kg m^2) goes
     through at 0.5 rad/s, and a push of 5 Nm holds a joint at its stop.
@@ -156,6 +167,12 @@ class JointLimits(Feature[JointLimitsParams]):
 
     def __init__(self, context: Context, params: JointLimitsParams) -> None:
         self._barriers = [_Barriers(arm.limits) for arm in context.arms]
+        speeds = [FAST * arm.limits.velocity for arm in context.arms]
+        self._fast = [(speed, float(speed.min())) for speed in speeds]
+        self._brakes = [
+            SpeedBrake(arm.n_joints, SPEED_RATE, np.array(arm.limits.torque))
+            for arm in context.arms
+        ]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -174,5 +191,8 @@ class JointLimits(Feature[JointLimitsParams]):
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add barriers and dampers of every arm with a joint near a limit."""
-        for barriers, state, torque in zip(self._barriers, states, tau):
+        for arm, (barriers, state, torque) in enumerate(zip(self._barriers, states, tau)):
             barriers.add(state, torque, period)
+            speed, slow = self._fast[arm]
+            if _norm(*state.dq.tolist()) > slow:
+                self._brakes[arm].add(state, speed, torque)

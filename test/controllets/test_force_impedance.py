@@ -44,7 +44,7 @@ def test_equation_in_contact(frame):
         law.update([state], target, PERIOD)
     j, size = state.jacobian, np.linalg.norm(wrench)
     turn = np.kron(np.eye(2), state.rotation_ee_in_base if frame == "tool" else np.eye(3))
-    k = turn @ np.diag([100.0, 100, 50, 10, 10, 10]) @ turn.T
+    k = turn @ np.diag([400.0, 400, 400, 20, 20, 20]) @ turn.T
     w, v = np.linalg.eigh(root(k) @ j @ np.linalg.inv(state.mass) @ j.T @ root(k))
     damping = 2.0 * root(k) @ v @ np.diag(w**-0.5) @ v.T @ root(k)
     twist, across = j @ state.dq, np.eye(6) - np.outer(u, u)

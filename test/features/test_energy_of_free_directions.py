@@ -62,6 +62,7 @@ def kinetic_and_spring(make_cell, rng, law, params, q=BENT, site="arm_fr3_hand_t
         cell.step(20)
         most = max(most, book.total())
     assert cell.state("arm").fault == ""
+    cell.close()
     return start, most
 
 
@@ -129,6 +130,7 @@ def test_a_stiffness_that_goes_to_zero_under_way_feeds_nothing(make_cell, episod
         cell.set_parameters("arm/law", {"stiffness": [400.0] * 3 + [20.0] * 3})
         cell.step(4000)
         assert np.abs(cell.state("arm").dq).max() < 0.05
+        cell.close()
 
 
 @pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
@@ -156,3 +158,4 @@ def test_an_object_of_two_arms_that_is_free_gains_no_energy(make_cell, episodes,
             cell.step(20)
             most = max(most, book.kinetic())
         assert most < 1.1 * start + 2e-3, (seed, params, start, most)
+        cell.close()
