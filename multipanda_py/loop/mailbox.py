@@ -50,18 +50,25 @@ in :func:`.surroundings`), and how deep [m]."""
 ANY_EPOCH = -1
 """Of a switch that fits any active set: a stop."""
 REASON = 24
-"""Floats of a switch that hold why it was requested, as UTF-8."""
+"""Number of floats in the record of a switch that hold its reason, as UTF-8."""
 KEEP, RESTART = 1, 2
 """Of a switch, per instance: active, and active with its target seeded anew; 0 is inactive."""
 
 
 def reason_record(text: str) -> Vector:
-    """Return why a switch is requested, as the end of its record, (REASON,)."""
-    return np.frombuffer(text.encode()[: 8 * REASON].ljust(8 * REASON, b"\0"), np.float64)
+    """Return the reason of a switch as the end of its record, (REASON,).
+
+    A longer text keeps its beginning and its end, which names the client that requested it.
+    """
+    data, size = text.encode(), 8 * REASON
+    if len(data) > size:
+        half = size // 2 - 2
+        data = data[:half] + b"..." + data[-half:]
+    return np.frombuffer(data.ljust(size, b"\0"), np.float64)
 
 
 def reason_of(request: Vector) -> str:
-    """Return why a switch was requested, from its record."""
+    """Return the reason of a switch from its record."""
     return bytes(request[-REASON:].tobytes()).rstrip(b"\0").decode("utf-8", "replace")
 
 
