@@ -160,7 +160,7 @@ class Cell(Closing):
 
     @property
     def warnings(self) -> list[str]:
-        """Notes on its cell file, as ``multipanda check`` has them, and refusals at the start.
+        """Notes on the cell file, as of ``multipanda check``, and settings refused by the machine.
 
         The first call takes some tenths of a second.
         """
@@ -471,13 +471,13 @@ class Cell(Closing):
     def recover(
         self, arms: Sequence[str] | None = None, *, timeout: float = RECOVERY_TIMEOUT
     ) -> tuple[str, ...]:
-        """Clear faults, and return when the arms hold: see :meth:`.Recovery.recover`."""
+        """Clear latched faults and return when the arms hold: see :meth:`.Recovery.recover`."""
         return self._recovery.recover(arms, timeout=timeout)
 
     def ask_recovery(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
-        """Request :meth:`recover` and return at once; the ``look`` of the result answers."""
+        """Request a recovery and return at once; its ``look`` returns the result."""
         return self._recovery.ask(arms, timeout)
 
     # What controllets follow: TargetWriter, ParameterWriter.

@@ -30,7 +30,7 @@ class Connection:
 
     Attributes:
         lock: Held by whoever writes to the mailbox: every record has one writer.
-        warnings: What backends and the machine refused the loop, in sentences.
+        warnings: Sentences about settings that backends or the machine refused.
         started_ns: When the loop was started last, CLOCK_MONOTONIC.
     """
 

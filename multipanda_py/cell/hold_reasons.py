@@ -9,7 +9,7 @@ from multipanda_py.loop.events import LoopEvent
 
 
 class HoldReasons:
-    """Follow the events of a loop, and know what has given each arm to its hold.
+    """Reason of the present hold of each arm, from the events of a loop.
 
     Args:
         arms: Names of the arms.
@@ -19,7 +19,7 @@ class HoldReasons:
         self._reasons = dict.fromkeys(arms, "")
 
     def note(self, event: LoopEvent) -> None:
-        """Take an event, in the order of their reports."""
+        """Process an event; events come in the order of their reports."""
         if not event.event.ends_laws:
             return
         text = f"{event.event.name.lower()}: {event.text}"
@@ -27,5 +27,5 @@ class HoldReasons:
             self._reasons[arm] = text
 
     def of(self, arm: str) -> str:
-        """Return why an arm holds; empty if no controllet has had it since the start."""
+        """Return the reason why an arm holds; empty if it has held since the start."""
         return self._reasons[arm]

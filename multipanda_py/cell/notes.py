@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes on a cell file: what is possible and probably not meant."""
+"""Notes on a cell file: settings that are valid and probably not intended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTES = (
     odd_robots, same_place, starts_inside, may_touch, too_late, unmet_rates, weak_springs,
     short_stops,
 )  # fmt: skip
-"""The checks; each returns sentences. Every command and the node report all of them."""
+"""Checks that return sentences. Every command and the node report all of them."""
 
 
 def notes_of(config: CellConfig) -> list[str]:

@@ -45,7 +45,7 @@ class PendingSwitch:
         rule: How to treat what cannot be done.
         timeout: How long the loop may take [s].
         is_stop: Whether this ends everything that is active.
-        why: Reason, in words, if it is not requested for itself.
+        why: Reason in words; empty to name the controllets that it activates.
         by: Name of the client that requests it; empty for the program that owns the cell.
     """
 
@@ -219,7 +219,7 @@ class PendingSwitch:
         return now - self._still_since.setdefault(arm, now) >= SETTLING_TIME
 
     def _reason(self) -> str:
-        """Say what ends the controllets that it deactivates, and who has requested it."""
+        """Return the reason of the switch, and the client that requested it."""
         asked = ", ".join(self._activate)
         if self._is_stop:
             what = "a stop of all arms"

@@ -58,7 +58,7 @@ class PendingRecovery:
         Raises:
             RecoveryFailed: If an arm keeps its fault; names it and the reason. The others hold.
             LoopTimeout: If an arm did not answer in time, or the loop does not run. The request
-                is withdrawn then; the message says whether it may still happen.
+                is withdrawn then; the message says whether it may still be executed.
         """
         recovery = self._recovery
         left = recovery.faults(self.arms)
@@ -83,7 +83,7 @@ class PendingRecovery:
         return None
 
     def withdraw(self) -> str:
-        """Give the recovery up; return in words whether it may still happen."""
+        """Withdraw the request; return a text on whether it may still be executed."""
         return self._recovery.withdraw(self._number)
 
 
@@ -123,7 +123,7 @@ class Recovery:
         """
         wait = seconds(timeout, RecoveryFailed)
         while self._reader.silence_reason() and not self.silence_of_loop():
-            self._connection.pause()  # it may only be late
+            self._connection.pause()  # the loop may only be late
         pending = self.ask(arms, wait)
         try:
             while (recovered := pending.look()) is None:
@@ -152,17 +152,17 @@ class Recovery:
         flags = np.array([float(arm in faults) for arm in self._names.arms])
         with self._connection.lock:
             box = self._connection.mailbox
-            if not self._is_answered(box, self._number):  # else this record would replace it
+            if not self._is_answered(box, self._number):  # the new record replaces it
                 np.maximum(flags, self._flags, out=flags)
             self._flags = flags
             self._number = self._connection.post(box.recover, flags)
             return PendingRecovery(self, faults, self._number, events, wait)
 
     def withdraw(self, number: int) -> str:
-        """Give a request up; return in words whether it may still happen."""
+        """Withdraw a request; return a text on whether it may still be executed."""
         connection = self._connection
         with connection.lock:
-            if not number or number != self._number:  # a newer record has the same arms
+            if not number or number != self._number:  # a newer record includes its arms
                 return given_up(not number)
             withdrawn = connection.withdraw(connection.mailbox.recover, number, "recovery")
             if withdrawn:

@@ -21,7 +21,7 @@ class Moving:
         law: The instance that waits for it.
         arm: Its name.
         joint: Number of its fastest joint, from 1.
-        speed: Of that joint [rad/s, or m/s of one that slides].
+        speed: Speed of that joint [rad/s, or m/s of a sliding joint].
         unit: Of the speed.
     """
 
@@ -48,8 +48,8 @@ def moving_arms(
         plan: What is asked for.
         state: Returns the newest state of an arm.
         bound: Speed of a joint that counts as motion [rad/s].
-        settled: Whether an arm without commanded motion has had time to come to rest: what moves
-            it then is its own controller, which goes on until the arm changes.
+        settled: Function that returns whether an arm without commanded motion has had time to come
+            to rest. It then vibrates by its own controller, and more time changes nothing.
     """
     found = []
     for spec in (spec for spec in specs if spec.name in plan.activated):

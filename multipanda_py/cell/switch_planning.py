@@ -16,8 +16,8 @@ class Strictness(IntEnum):
     """How to treat what cannot be done; numbers as in controller_manager_msgs.
 
     Attributes:
-        BEST_EFFORT: Do what can be done, leave out the rest and say so; refuse the request if
-            nothing of what is to be active can be.
+        BEST_EFFORT: Do what can be done, leave out the rest and report it; refuse the request if
+            none of the requested controllets can become active.
         STRICT: Refuse the whole request if any part of it cannot be done as written.
         AUTO: As STRICT, but what already is as asked for counts as done.
         FORCE_AUTO: As AUTO, and deactivate whatever owns an arm that is asked for; an arm that has

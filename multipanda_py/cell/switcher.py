@@ -204,7 +204,7 @@ class Switcher:
         try:
             return self._stop(seconds(timeout, SwitchRejected), by)
         except SwitchRejected:
-            self._stop(0.0, by).look()  # who asks without a valid time wants a stop, too
+            self._stop(0.0, by).look()  # arms must stop even if the time is not valid
             raise
 
     def ended_by(self, name: str, since: float) -> str:

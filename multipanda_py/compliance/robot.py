@@ -46,7 +46,7 @@ class CompliantRobot:
             as many small ones as they need.
 
     Attributes:
-        model: As given, with the step and friction that sticks.
+        model: Model as given, with the step and with friction that sticks.
         data: MuJoCo's state.
         joints: As given.
         external_torque: Torques on these joints from outside, (n,) [Nm]; write to it.

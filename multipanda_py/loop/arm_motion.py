@@ -9,8 +9,8 @@ from multipanda_py.planning.motion_limiter import MotionLimiter
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
 _SHARE = 0.93
-"""Fraction of the limits of acceleration and jerk that commands use: below that of the drivers of
-real arms, which change nothing then, and of robots, which judge rounded positions."""
+"""Fraction of the limits of acceleration and jerk that commands use. It is below the fraction of
+the drivers of real arms, so that these pass commands unchanged. Robots judge rounded positions."""
 
 
 class ArmMotion:

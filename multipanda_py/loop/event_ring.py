@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from multipanda_py.loop.events import Event, LoopEvent
 
 EVENTS = 256
-"""Reports that are kept: one per arm at a switch, and a reader under load may be late."""
+"""Number of reports that are kept. A switch makes one per arm, and readers may be late."""
 _TEXT = 480
 EVENT = np.dtype(
     [
@@ -67,12 +67,12 @@ class EventRing:
         total = self.count
         first = max(count, total - EVENTS)
         rows = self._events[np.arange(first, total) % EVENTS]
-        # The writer may have gone on, and is at the oldest one: it is overwritten, too.
+        # The writer may have advanced meanwhile, and may be overwriting the oldest report now.
         kept = max(first, self.count + 1 - EVENTS) if self.count != total else first
         found = [self._read(row) for row in rows[kept - first :]]
         if kept > count:
             time_ns = found[0].time_ns if found else 0
-            text = f"{kept - count} earlier events are not kept any more (allowed {EVENTS})"
+            text = f"{kept - count} earlier events are lost: the loop keeps the newest {EVENTS}"
             found.insert(0, LoopEvent(Event.LOST, time_ns, "", "", text))
         return total, found
 

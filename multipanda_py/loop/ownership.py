@@ -30,8 +30,8 @@ from multipanda_py.state import INTERFACES, Vector
 REST = 0.02
 """Speed of a joint below which an arm may be commanded something else than before [rad/s]."""
 VIBRATION = 0.3
-"""The same for an arm in position control that is not commanded to move: its own controller may
-vibrate for ever, and would keep the arm from torques [rad/s]."""
+"""The same for an arm in position control that is not commanded to move [rad/s]. Its own
+controller may vibrate without end, and the arm could then never change to torques."""
 HOLD_BLEND_CYCLES = 5
 """Longest blend when hold takes over: what its law asked for last would push an arm on that is
 to stop, or whose law has failed."""
@@ -60,7 +60,7 @@ class Cause(NamedTuple):
     Attributes:
         event: Kind of the report.
         reason: Reason, in words.
-        reported: Indices of arms that have a report already.
+        reported: Indices of arms whose change is reported already.
     """
 
     event: Event
@@ -110,7 +110,7 @@ class Ownership:
 
         Args:
             request: Epoch that it was planned on, or ``ANY_EPOCH``; time of the request; a flag
-                per instance; why it was requested.
+                per instance; the reason.
             now_ns: Time of the cycle.
         """
         if int(request[0]) not in (self.epoch, ANY_EPOCH):
@@ -274,7 +274,7 @@ class Ownership:
         self._set_waiting()
 
     def _report_owner(self, arm: Arm, owner: Instance, cause: Cause, now_ns: int) -> None:
-        """Report why an arm gets another owner: none changes without a report."""
+        """Report the cause of a new owner of an arm, so that none changes without a report."""
         if arm.index in cause.reported:
             return
         before = arm.owner.spec

@@ -21,9 +21,9 @@ _CREEP = 1e-4
 """Least speed that ruckig may plan with: with none it has no plan [rad/s]."""
 _Passed: TypeAlias = tuple[Joints, Matrix]
 _CORRECTION_TIME = 0.02
-"""Time in which a bounded correction gets its speed, or loses it [s]."""
+"""Time in which a bounded correction reaches its speed, and brakes from it [s]."""
 _ROUNDED_REST = 1e-12
-"""Speeds [rad/s] and accelerations [rad/s^2] that are rounding: a plan to rest ends with them."""
+"""Speeds [rad/s] and accelerations [rad/s^2] that are rounding at the end of a plan to rest."""
 _ROUNDING = 1.0 + 1e-6
 """Commands at a limit are to pass."""
 _SHARE = 0.98
@@ -54,9 +54,8 @@ class MotionLimiter:
             motion has them at the command, (3, n) [rad]; own memory if None.
         fastest: Returns the largest speeds at positions in the direction of velocities, each (n,),
             where they get lower towards the position limits.
-        catch_up: Speed at which a command that is away from the wanted positions comes back while
-            these stand still [rad/s]; while they move, it is no faster than they are. None: as
-            fast as the limits allow.
+        catch_up: Maximum speed of the command towards wanted positions at rest [rad/s]. Towards
+            moving ones it is their speed. None: as fast as the limits allow.
 
     Attributes:
         command: As given.
@@ -82,7 +81,7 @@ class MotionLimiter:
         self._rate, self._change = np.zeros(n), np.zeros(n)  # differences until the last command
         self._last = self.q.copy()
         self._wanted = self.q.copy()
-        self._age = 1  # periods since the wanted positions came
+        self._age = 1  # periods since the last wanted positions
         bounds = (limits.velocity, limits.acceleration, limits.jerk)
         self._velocity, self._acceleration, self._jerk = (_ROUNDING * b for b in bounds)
         self._catch = 0.25 * limits.jerk * period**2
@@ -112,20 +111,20 @@ class MotionLimiter:
 
         Args:
             q: Positions, (n,) [rad].
-            dq: Difference to the command before, per period, (n,) [rad/s].
-            ddq: Difference of that, likewise, (n,) [rad/s^2].
+            dq: Difference to the previous command, per period, (n,) [rad/s].
+            ddq: Difference of dq to the previous one, per period, (n,) [rad/s^2].
         """
         self._begin(q, dq, ddq)
         self._wanted[:] = q
         self._age = 1
 
     def correct(self, q: Vector, dq: Vector, ddq: Vector) -> None:
-        """Go on from another command than the last one; wanted positions go on as before.
+        """Continue from another command than the last one, with the same wanted positions.
 
         Args:
             q: Positions, (n,) [rad].
-            dq: Difference to the command before, per period, (n,) [rad/s].
-            ddq: Difference of that, likewise, (n,) [rad/s^2].
+            dq: Difference to the previous command, per period, (n,) [rad/s].
+            ddq: Difference of dq to the previous one, per period, (n,) [rad/s^2].
         """
         self._begin(q, dq, ddq)
 
@@ -244,10 +243,10 @@ class MotionLimiter:
         return self._or_brake(np.array((q + goal, dq + speed, ddq)))
 
     def _bound_correction(self, catch_up: float, speed: Vector) -> Vector:
-        """Bound the way to positions that move at a speed; return the largest speeds, (n,).
+        """Bound the motion to the wanted positions, which have a speed; return its speeds, (n,).
 
-        Towards positions at rest it is gentle: a robot goes on with the last acceleration while
-        commands are lost, and that of a short, fast correction would be a jerk to and fro.
+        Towards positions at rest it is slow. A robot continues with the last acceleration while
+        commands are lost, and would overshoot after that of a short, fast correction.
         """
         limits, way = self._limits, self._way
         acceleration = np.maximum(np.abs(self.dq), catch_up) / _CORRECTION_TIME

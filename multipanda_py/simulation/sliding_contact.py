@@ -22,7 +22,7 @@ def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:
 
 
 def uncouple_slip(model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    r"""Take the part of the slip out of the normal forces of this time step.
+    r"""Remove the contribution of the slip from the normal forces of this time step.
 
     MuJoCo finds contact forces as the minimum of a convex function. At a contact that slides with
     the elliptic cone, its normal force is
@@ -33,7 +33,7 @@ def uncouple_slip(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     so a slip :math:`v_t` acts as an approach with :math:`\mu v_t`. A body of mass m that is
     pressed on with F and slides faster than :math:`F / (m \mu b)` is lifted off and bounces: from
     15 mm/s for 10 N, 4 kg, :math:`\mu = 0.3` and a contact time :math:`T_c` of 4 ms. Coulomb
-    friction has no such coupling, so it is taken off the normal reference acceleration,
+    friction has no such coupling, so it is subtracted from the normal reference acceleration,
 
     .. math:: a_n^* \leftarrow a_n^* - \| \mu \circ b\, v_t \|
 

@@ -15,10 +15,10 @@ FLOOR = "the floor"
 def start_contacts(
     model: mujoco.MjModel, data: mujoco.MjData, prefixes: Mapping[str, str]
 ) -> list[str]:
-    """Return a sentence for each arm and what it starts inside of, with the deepest link.
+    """Return a sentence for each arm that starts inside something, with the deepest link.
 
-    The simulation pushes them apart with any force: it throws the arm, or jams a joint that
-    cannot give way.
+    The simulation pushes them apart with any force. It throws the arm, or jams a joint that
+    cannot move away.
 
     Args:
         model: Model of the scene.

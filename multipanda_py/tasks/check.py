@@ -30,18 +30,18 @@ from multipanda_py.tasks.task_file import TaskFile
 from multipanda_py.tasks.wanted import GoalPlace, wanted
 
 PATIENCE = 30.0
-"""Longest search for one subtask, of processor time [s]."""
+"""Maximum processor time of the search for one subtask [s]."""
 LED_SLICES = 8
-"""Postures along a way that a tool is led without a plan."""
+"""Number of configurations along the straight path of a tool that is led without a plan."""
 
 
 @dataclass(frozen=True)
 class SubtaskCheck:
-    """What came of the check of one subtask.
+    """Result of the check of one subtask.
 
     Attributes:
         subtask: Name of the subtask.
-        words: How it was planned, or why it was not checked.
+        words: Result of its planning, or the reason why it was not checked.
         is_checked: Flag that it was planned.
         seconds: Processor time [s].
     """
@@ -65,16 +65,16 @@ def check_task(
 
     Refused are goals that cannot be reached, bodies within each other, contact points within
     another body, and forces that the joints cannot exert. An object that is dragged without a
-    plan ends at a place that is not known: what touches it later is not checked.
+    plan ends at an unknown pose. Later subtasks that touch it are not checked.
 
     Args:
         config: Configuration of the cell.
         task: Task to check.
-        start: Where everything is, as :func:`.look` returns it; by default as the cell file says.
-        tell: Called after every subtask.
+        start: State of arms and objects, as of :func:`.look`; by default that of the cell file.
+        tell: Function that is called after every subtask.
 
     Raises:
-        ConfigurationError: If the cell does not have what the task is about.
+        ConfigurationError: If the cell lacks an arm, object or controllet of the task.
         TaskFailed: With the subtask, the body and the distance, torque or force.
 
     Thread: any; up to half a minute of processor time per subtask.
@@ -101,7 +101,7 @@ def check_task(
 
 
 def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
-    """Return where the arms of a task and all objects are by the cell file."""
+    """Return the state of the arms of a task and of all objects at the start of the cell."""
     postures = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
     described = describe_arms(config)
     scene = Scene(described, (), postures)
@@ -128,14 +128,14 @@ def _pose(frame: Placement) -> Pose:
 def _checked(
     config: CellConfig, task: TaskFile, subtask: Subtask, seen: Seen, moved: dict[str, str]
 ) -> tuple[Seen, str]:
-    """Return where everything is after a subtask, and how it was planned."""
+    """Return the state after a subtask, and the result of its planning."""
     mode = proposed_mode(subtask) or "optimization"
     points = task.points(subtask, config)
     concerned = {point.thing for point in points}
     named = {name for goal in subtask.goals for name in (goal.base, goal.frame)}
     lost = sorted((concerned | named) & moved.keys())
     if lost and (mode != "force" or not subtask.goals or named & moved.keys()):
-        return seen, f"not checked: where {lost[0]} is after {moved[lost[0]]} is not known before"
+        return seen, f"not checked: the pose of {lost[0]} after {moved[lost[0]]} is not known"
     if lost:
         known = {name: pose for name, pose in seen.things.items() if name not in moved}
         free = replace(seen, things=known)
@@ -190,7 +190,7 @@ def _refuse_overlaps(
 
 
 def _is_dragged(config: CellConfig, point: ContactPoint, goals: list[GoalPlace]) -> bool:
-    """Return whether an object is taken along by a tool that is led on it."""
+    """Return whether a tool that is led drags the object that it touches."""
     is_movable = config.objects[point.thing].mass > 0.0
     return is_movable and any(goal.frame == point.arm + TOOL for goal in goals)
 
@@ -213,7 +213,7 @@ def _by_path(
 def _led(
     config: CellConfig, points: list[ContactPoint], goals: list[GoalPlace], seen: Seen
 ) -> SubtaskPlan:
-    """Return postures along the ways of tools that are led without a plan."""
+    """Return configurations along the straight paths of tools that are led without a plan."""
     plan = plan_by_poses(points, goals, seen)
     scene = scene_of(config, seen, ())
     problem = Problem(scene, 1, LED_SLICES, max(plan.lead_time, 0.1))
@@ -224,7 +224,7 @@ def _led(
             problem.add(PoseGoal(arm + TOOL, lead.at(share)), at=share)
     found = problem.solve(SolverSettings(time=PATIENCE))
     if not found.is_feasible:
-        raise TaskFailed(f"no postures on the straight way: {missed(found)}")
+        raise TaskFailed(f"the straight path is not reachable: {missed(found)}")
     postures = {arm: found.posture(arm) for arm in scene.arms}
     end = replace(plan.end, postures={arm: rows[-1] for arm, rows in postures.items()})
     return replace(plan, end=end, times=found.times, postures=postures)

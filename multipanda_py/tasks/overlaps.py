@@ -16,19 +16,19 @@ from multipanda_py.optimiser.scene import Scene
 from multipanda_py.state import Matrix
 
 LINKS, OBJECTS = 5e-3, 5e-3
-"""Deepest overlap of capsules, which are larger than links, and of objects, which are as given
-but may rest on each other and be pressed together [m]."""
+"""Maximum overlap of capsules, and of objects [m]. Capsules are larger than links. Objects may
+rest on each other, or be pressed together."""
 DEEPER = 5e-3
-"""How much deeper bodies may get that are already in each other when the subtask begins [m]."""
+"""Maximum increase of an overlap that exists when the subtask begins [m]."""
 PARTS = 4
-"""Parts of the way from one slice to the next that are looked at."""
+"""Number of checked configurations from one slice to the next."""
 
 
 def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, str]]) -> None:
     """Refuse a path on which bodies are within each other.
 
     Args:
-        scene: Arms and objects at the start; movable are objects that are carried.
+        scene: Arms and objects at the start, with carried objects as movable.
         path: Slices after the start, (s, d).
         touched: Arms and the objects that their grippers are to touch.
 

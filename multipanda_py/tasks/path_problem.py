@@ -154,7 +154,7 @@ def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSet
 
 
 def missed(found: Solution) -> str:
-    """Return which body is how far from what is asked of it, and what came of the search."""
+    """Return the largest violation, with its bodies, and the reason of the search."""
     if not found.violations:
         return found.reason
     worst = found.violations[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preconditions of a subtask: places that are free, and forces that the joints can exert."""
+"""Preconditions of a subtask: goals that are free, and forces that the joints can exert."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refuse_bodies_within(
     seen: Seen,
     subtask: Subtask,
 ) -> None:
-    """Refuse contact points, tools and objects whose places are within another body.
+    """Refuse contact points, and goals of tools and objects, that are within another body.
 
     Raises:
         TaskFailed: With the body and the depth.
@@ -69,8 +69,7 @@ def refuse_weak_joints(
 
     .. math:: |J^T (f u + m g / n)| \le \tau_{max}
 
-    with the force f along the inward normal u, and the weight m of an object that n grippers
-    carry.
+    with the force f along the inward normal u, and the mass m of an object that n grippers carry.
 
     Raises:
         TaskFailed: With the joint, its torque, and what is allowed.
@@ -127,7 +126,7 @@ def _refuse_point(
 def _depths(
     scene: Scene, places: dict[str, Pose], name: str, pose: Pose
 ) -> Iterator[tuple[str, float]]:
-    """Yield how deep an object at a pose is in every other."""
+    """Yield the depth of an object at a pose within every other object [m]."""
     (solid,) = solids_of(scene, name)
     shape, at = _placed(solid, pose)
     for other in scene.things:
@@ -143,7 +142,7 @@ def _placed(solid: object, pose: Pose) -> tuple[object, object]:
 
 
 def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
-    """Return how far a shape is from an object [m]."""
+    """Return the distance of a shape from an object [m]; negative within it."""
     thing = scene.things[name]
     (solid,) = solids_of(scene, name)
     other, there = _placed(solid, pose or Pose(thing.position, thing.rotation))
