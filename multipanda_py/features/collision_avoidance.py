@@ -174,11 +174,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
 
         Pairs that were nearer at the activation stop nearer, until they have parted.
         """
-        return self._end(self.params.distance) if self.params.bandwidth > 0.0 else 0.0
-
-    def _end(self, begin: float) -> float:
-        """Return the distance at which a reference stops, for a pair that is near at ``begin``."""
-        return 0.5 * (begin + min(self.params.stop_distance, begin))
+        p = self.params
+        return 0.5 * (p.distance + min(p.stop_distance, p.distance)) if p.bandwidth > 0.0 else 0.0
 
     def kept_apart(self) -> set[tuple[frozenset[str], bool]]:
         """Return the names of bodies that are kept apart, and whether a gripper is one of them.
@@ -219,7 +216,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             speed = -float(_dot(gradient, dq))
             if speed <= _ROUNDING:
                 continue
-            end = self._end(pair.begin)
+            end = 0.5 * (pair.begin + min(self.params.stop_distance, pair.begin))
             if ahead is not None:
                 distance += min(0.0, float(_dot(gradient, ahead)))
             allowed = max(barrier.allowed(distance, end)[0], 0.0)
