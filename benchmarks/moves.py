@@ -30,6 +30,9 @@ STEP, FINE, NODES = 0.4, 0.05, 4000
 """Of the reference planner: largest step and check of a joint [rad], most nodes of a tree."""
 LOW, HIGH = np.array([0.2, -0.6, 0.0]), np.array([0.8, 0.6, 0.9])
 LAW = "joint_trajectory_controller"
+NEAR = {"collision_avoidance": {"distance": 0.006, "stop_distance": 0.002}}
+"""Of the executing law, which then lets arms pass at CLEARANCE."""
+CLEARANCE = 0.005
 LATE = 0.5
 """Longest that the law may slow a motion down by [s]."""
 Free = Callable[[np.ndarray], bool]
@@ -48,13 +51,15 @@ def scene_of_boxes(rng: np.random.Generator) -> Cell:
     }
     active = [f"{arm}/{LAW}" for arm in ("left", "right")]
     return simple_cell(
-        controllets={LAW: {"type": "joint_trajectory"}}, active=active, objects=boxes
+        controllets={LAW: {"type": "joint_trajectory", "params": NEAR}},
+        active=active,
+        objects=boxes,
     )
 
 
-def free_in_mujoco(cell: Cell) -> Free:
+def free_in_mujoco(cell: Cell, data: mujoco.MjData) -> Free:
     """Return what says whether MuJoCo finds no contact in postures of both arms, (14,)."""
-    model, data = cell.simulation.model, cell.simulation.data
+    model = cell.simulation.model
     names = [name for arm in cell.arms for name in cell.descriptions[arm].joint_names]
     places = [int(model.joint(name).qposadr[0]) for name in names]
 
@@ -67,9 +72,9 @@ def free_in_mujoco(cell: Cell) -> Free:
     return is_free
 
 
-def deepest_contact(cell: Cell) -> tuple[float, str]:
+def deepest_contact(cell: Cell, data: mujoco.MjData) -> tuple[float, str]:
     """Return how deep bodies are in each other in MuJoCo, and which these are."""
-    model, data = cell.simulation.model, cell.simulation.data
+    model = cell.simulation.model
     return max(
         (
             -float(one.dist),
@@ -141,7 +146,9 @@ def main() -> None:
     while len(wall) < options.scenes:
         cell = scene_of_boxes(rng)
         with cell:
-            is_free, scene = free_in_mujoco(cell), Scene.of(cell.config)
+            data = mujoco.MjData(cell.simulation.model)
+            data.qpos[:] = cell.simulation.data.qpos
+            is_free, scene = free_in_mujoco(cell, data), Scene.of(cell.config)
             start = scene.start[:14].copy()
             goal = rng.uniform(scene.lower[:14] + 0.1, scene.upper[:14] - 0.1)
             drawn += 1
@@ -158,7 +165,7 @@ def main() -> None:
             }
             clocks = time.perf_counter(), time.process_time()
             try:
-                found = cell.plan(goals, frame="world", clearance=0.005, patience=20.0)
+                found = cell.plan(goals, frame="world", clearance=CLEARANCE, patience=20.0)
             except PlanRejected as error:
                 print(f"missed: {error}", file=sys.stderr)
                 found = None
@@ -169,13 +176,13 @@ def main() -> None:
                 duration = found.points["left"][-1, 0]
                 at = np.arange(0.0, duration, 1e-3)
                 paths = [evaluate(found.points[arm], at)[:, 0] for arm in cell.arms]
-                contacts = [deepest_contact(cell) for q in np.hstack(paths) if not is_free(q)]
+                contacts = [
+                    deepest_contact(cell, data) for q in np.hstack(paths) if not is_free(q)
+                ]
                 if contacts:
                     touching += 1
                     depth, which = max(contacts)
                     print(f"contact: {which} by {depth:.4f} m", file=sys.stderr)
-                cell.simulation.reset()  # of where is_free has put the arms
-                cell.step(2)
                 if why := stopped(cell, found):
                     blocked += 1
                     print(f"stopped: {why}", file=sys.stderr)
