@@ -13,7 +13,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.held_reference import HeldReference
-from multipanda_py.control.reference_cap import ReferenceCap
+from multipanda_py.control.reference_cap import RECENT, ReferenceCap
 from multipanda_py.control.tool_contact import ToolContact
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.parameters import number
@@ -107,10 +107,13 @@ class GovernedChannel(ABC):
         smoothing: Time over which velocity is averaged now [s].
         pacers: What may slow the reference down, as an obstacle is in its way; a live list.
         contact: Contact estimate of the tool that follows the reference.
-        held: Reporter of a reference that is held back; None before :meth:`attach`.
+        held: Reporter of a reference that is held back.
+        is_limited: Whether something but the contact may hold the reference back in this cycle.
 
     Thread: control.
     """
+
+    held: HeldReference
 
     def __init__(self, record: Vector) -> None:
         self._record = record
@@ -123,8 +126,9 @@ class GovernedChannel(ABC):
         self.pacers: Sequence[Pacer] = ()
         self._caps: tuple[ReferenceCap, ...] = ()
         self.contact: ToolContact | None = None
-        self.held: HeldReference | None = None
-        self._is_slowed = False
+        self.is_limited = self._is_slowed = self._is_bounded = False
+        self._possible = 1.0
+        self._cycle = self._given_at = self._recent = 0
         self._blocked: tuple[int, Vector, Vector] | None = None
         self._given = record.copy()
 
@@ -139,11 +143,16 @@ class GovernedChannel(ABC):
         self.contact, self.held = contact, HeldReference(context, name)
         self._caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
+    def skip(self) -> None:
+        """Count a second, as cycles are missing before the next one."""
+        self._cycle += self._recent
+
     def give(self) -> None:
         """Record a target as the client gave it, before any feature reshapes it."""
+        self._given_at = self._cycle
         for cap, step in zip(self._caps, self._steps(self._given)):
             if step > 0.0:
-                cap.give(step)
+                cap.give(step, self._cycle)
         self._given[:] = self._record
 
     @abstractmethod
@@ -152,8 +161,7 @@ class GovernedChannel(ABC):
 
     def has_news(self) -> bool:
         """Return whether something else is asked for than in the last cycle."""
-        for cap in self._caps:
-            cap.advance()
+        self._cycle += 1
         seen, expired = self._record.tobytes(), False
         if self._rate_left > 0:
             self._rate_left -= 1
@@ -166,9 +174,9 @@ class GovernedChannel(ABC):
     @property
     def is_watching(self) -> bool:
         """Whether the reference may move though nothing new is asked for."""
-        if self.busy or self._rate_left > 0 or (self.held is not None and self.held.counts):
+        if self.busy or self._rate_left > 0 or self._cycle - self._given_at < self._recent:
             return True
-        return any(cap.remembers for cap in self._caps)
+        return self.held.cycles > 0
 
     def renew(self, goal_rate: Vector, cycles: int) -> None:
         """Take the velocity of the goal, a live view, which counts for some cycles."""
@@ -215,12 +223,13 @@ class GovernedChannel(ABC):
         self._begin(cycles, period, math.inf if at_rest else AT_REST)
         self._seen = self._record.tobytes()
         self._given[:] = self._record
+        self._recent = round(RECENT / period)
+        self._given_at = self._cycle - self._recent
         for cap in self._caps:
             cap.reset()
         for tracker in self._trackers:
             tracker.cap = math.inf
-        if self.held is not None:
-            self.held.reset()
+        self.held.reset()
 
     @abstractmethod
     def _begin(self, cycles: int, period: float, least: float) -> None:
@@ -268,17 +277,16 @@ class GovernedChannel(ABC):
 
     def _hold(self) -> None:
         """Note that the reference is held back in this cycle."""
+        self.is_limited = self._is_bounded = True
         for cap in self._caps:
-            cap.hold()
+            cap.hold(self._cycle)
 
     def watch(self) -> None:
         """Report a reference that is held back, after :meth:`advance` or instead of it."""
-        if self.held is None:
-            return
         is_held = self.busy and self._is_held()
-        if is_held or self.held.counts:
-            self.held.update(is_held, self._why)
-        self._is_slowed = False
+        if is_held or self.held.cycles:
+            self.held.update(is_held, self._cycle, self._why)
+        self._is_slowed, self.is_limited = False, self._possible < FEW
 
     @abstractmethod
     def _is_held(self) -> bool:

@@ -80,7 +80,7 @@ class GovernedJoints(GovernedChannel):
         self._rate: list[float] | None = None
         self._predictor: GoalPredictor | None = None
         self._catching_up = False
-        self._possible, self._is_tied, self._is_bounded = 1.0, False, False
+        self._is_tied = False
 
     def _steps(self, before: Vector) -> list[float]:
         """Return the distance of the record from an earlier one, in units of the joints."""
@@ -176,6 +176,7 @@ class GovernedJoints(GovernedChannel):
         p = self._params
         share, _ = possible_share(tau, np.zeros(self._n), self._state, p.share, p.smoothing)
         self._possible = share
+        self.is_limited = share < FEW
         self._hardest_jump = self._base * share
         self._tracker.set_bounds(self._hardest_jump, self._fastest)
 
@@ -183,8 +184,6 @@ class GovernedJoints(GovernedChannel):
         """Bound the reference while its tool presses, and after it was held back."""
         (own,), contact = self._caps, self.contact
         is_on = contact is not None and contact.is_on
-        if not (is_on or own.acts or self._is_bounded):
-            return
         self._is_bounded, most = is_on or own.acts, math.inf
         size = math.hypot(*gap)
         if is_on and size > 0.0:
@@ -194,7 +193,7 @@ class GovernedJoints(GovernedChannel):
             p = self._params
             most = min(p.contact_speed / max(speed, 1e-9), p.contact_turn_speed / max(turn, 1e-9))
         given = 0.0 if rate is None else math.hypot(*rate)
-        self._tracker.cap = own.speed(size, most, given)
+        self._tracker.cap = own.speed(size, self._cycle, most, given)
 
     def _gap(self) -> float:
         """Return the largest distance of a joint from its goal [rad or m]."""
@@ -243,7 +242,7 @@ class GovernedJoints(GovernedChannel):
         if rate is not None and goal is not self._goal:
             self._bound_stream(gap, rate)
         self._is_tied = False
-        if self._caps:
+        if self._is_bounded or (self.contact is not None and self.contact.is_on):
             self._bound_speed(gap, rate)
         is_paced = self._target is not None and self.is_paced
         if is_paced:

@@ -22,7 +22,6 @@ from multipanda_py.control.governed_channel import (
 )
 from multipanda_py.control.held_reference import AFTER
 from multipanda_py.control.told_motion import ToldMotion
-from multipanda_py.control.tool_contact import ToolContact
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ReferenceMotion
@@ -74,8 +73,6 @@ class GovernedPose(GovernedChannel):
         self._goal_point, self._goal_frame = [0.0] * 3, np.eye(3)
         self._linear_rate: list[float] | None = None
         self._angular_rate: list[float] | None = None
-        self._possible = 1.0
-        self._is_bounded = False
 
     def _steps(self, before: Vector) -> tuple[float, float]:
         """Return the distance of the record from an earlier one [m], [rad]."""
@@ -95,6 +92,7 @@ class GovernedPose(GovernedChannel):
     def _scale(self, harder: float, faster: float) -> None:
         p = self._params
         self._possible = min(harder, faster)
+        self.is_limited = self._possible < FEW
         self._linear.set_bounds(p.acceleration * harder, p.speed * faster)
         self._angular.set_bounds(p.turn_acceleration * harder, p.turn_speed * faster)
 
@@ -174,8 +172,8 @@ class GovernedPose(GovernedChannel):
         """Move on by one period, as far as nothing is in the way, and write the record."""
         linear, angular = self._linear, self._angular
         is_paced = False
-        if self.contact is not None:
-            self._bound_speeds(self.contact)
+        if self._is_bounded or (self.contact is not None and self.contact.is_on):
+            self._bound_speeds()
         if self.pacers:
             before = difference(self._point, linear.lag)
             self._foresee(*self._way_ahead(before))
@@ -200,19 +198,17 @@ class GovernedPose(GovernedChannel):
             self._told.tell(linear, angular, self._goal_rate)
         self.busy = linear.moving or angular.moving
 
-    def _bound_speeds(self, contact: ToolContact) -> None:
+    def _bound_speeds(self) -> None:
         """Bound the reference while its tool presses, and after it was held back."""
         of_linear, of_angular = self._caps
-        is_on = contact.is_on
-        if not (is_on or of_linear.acts or of_angular.acts or self._is_bounded):
-            return
+        is_on = self.contact is not None and self.contact.is_on
         self._is_bounded, p = is_on or of_linear.acts or of_angular.acts, self._params
         rate = self._goal_rate
         speed, turn = (0.0, 0.0) if rate is None else _sizes(rate.tolist())
         gap, angle = self._gap()
         most = (p.contact_speed, p.contact_turn_speed) if is_on else (math.inf, math.inf)
-        self._linear.cap = of_linear.speed(gap, most[0], speed)
-        self._angular.cap = of_angular.speed(angle, most[1], turn)
+        self._linear.cap = of_linear.speed(gap, self._cycle, most[0], speed)
+        self._angular.cap = of_angular.speed(angle, self._cycle, most[1], turn)
 
     def _gap(self) -> tuple[float, float]:
         """Return the distance from the reference to its goal [m], [rad]."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from multipanda_py.context import Context
@@ -30,6 +31,7 @@ class HeldReference:
 
     Attributes:
         is_reported: Whether the last report is that it is held back.
+        cycles: Cycles for which it has been held back; 0 if :meth:`update` has nothing to do.
 
     Thread: control.
     """
@@ -44,41 +46,36 @@ class HeldReference:
     def reset(self) -> None:
         """Begin with a reference that is not held back."""
         self.is_reported = False
-        self._held = self._freed = 0
-        self._waits = 0
+        self.cycles = self._freed = 0
+        self._reported_at = -math.inf
 
-    @property
-    def counts(self) -> bool:
-        """Whether :meth:`update` has something to count, or to report."""
-        return self._held > 0
-
-    def update(self, is_held: bool, why: Callable[[], str]) -> None:
+    def update(self, is_held: bool, now: int, why: Callable[[], str]) -> None:
         """Count one cycle, and report if it is time.
 
         Args:
             is_held: Whether the reference is held back now.
+            now: Time [cycles].
             why: Function that returns the reason; called only for a report.
         """
-        if self._waits:
-            self._waits -= 1
         if not is_held:
             self._let_free()
             return
         self._freed = 0
-        self._held += 1
-        if self._held > self._after and not self.is_reported and not self._waits:
-            self.is_reported, self._waits = True, self._pause
+        self.cycles += 1
+        is_due = self.cycles > self._after and now - self._reported_at > self._pause
+        if is_due and not self.is_reported:
+            self.is_reported, self._reported_at = True, now
             self._notify(f"{self._name}: {HELD}: {why()}")
 
     def _let_free(self) -> None:
-        if not self._held:
+        if not self.cycles:
             return
         self._freed += 1
         if self.is_reported:
-            self._held += 1
+            self.cycles += 1
         if self._freed < self._free:
             return
         if self.is_reported:
-            lasted = (self._held - self._freed) * self._period
+            lasted = (self.cycles - self._freed) * self._period
             self._notify(f"{self._name}: {FOLLOWED} after {lasted:.1f} s")
-        self.is_reported, self._held = False, 0
+        self.is_reported, self.cycles = False, 0

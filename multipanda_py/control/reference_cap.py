@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import math
-
-from multipanda_py.control.goal_speed import GoalSpeed
+from collections import deque
 
 LEAD = 1.1
 """Speed of a bounded reference relative to the speed of its goal: the gap closes in the end."""
@@ -16,7 +15,11 @@ CAUGHT_UP = 0.15
 NEAR = 1e-3
 """Gap below which a reference follows in any case [unit]."""
 RECENT = 1.0
-"""Time constant with which a faster motion of the goal is forgotten [s]."""
+"""Time after which a motion of the goal does not count any more [s]."""
+WITHIN = 0.25
+"""Longest time between two steps of one motion [s]."""
+WINDOW = 0.15
+"""Time over which the speed of a goal is averaged [s]."""
 JUMP = 4.0
 """Step of a goal relative to the previous step, above which it is a new goal and no stream."""
 
@@ -28,76 +31,85 @@ class ReferenceCap:
         v_{max} = \max(v_c,\; 1.1\, v_g) \text{ in contact}, \qquad
         v_{max} = 1.1\, \max_t v_g \text{ after a stream was held back}
 
-    with the bound :math:`v_c` in contact and the goal's speed :math:`v_g` by
-    :class:`~multipanda_py.control.goal_speed.GoalSpeed`, from the goals as they are given. In
-    contact the largest speed of the last second counts, so that a goal may reverse. The second
-    bound ends when the goal covers the gap within 0.15 s, or jumps.
+    with the bound :math:`v_c` in contact and the goal's speed :math:`v_g`, from the goals as they
+    are given. It is the largest mean over 0.15 s in the last second, so that a goal may reverse. A
+    step counts up to the length of the previous step, if that is less than 0.25 s old: a goal
+    that jumps does not move. The second bound ends when the goal covers the gap within 0.15 s, or
+    jumps.
+
+    Nothing is computed in cycles in which nothing is given or asked for. Times are counts of
+    cycles.
 
     Args:
         period: Cycle time [s].
 
+    Attributes:
+        acts: Whether :meth:`speed` can be finite without a contact.
+
     Thread: control.
     """
 
-    __slots__ = ("_decay", "_fastest", "_goal", "_is_behind", "_last", "_recent")
+    __slots__ = (
+        "_fastest", "_length", "_period", "_recent", "_speeds", "_start", "_step", "_time",
+        "_window", "_within", "acts",
+    )  # fmt: skip
 
     def __init__(self, period: float) -> None:
-        self._goal, self._decay = GoalSpeed(period), math.exp(-period / RECENT)
+        self._period = period
+        self._within, self._window, self._recent = (
+            round(time / period) for time in (WITHIN, WINDOW, RECENT)
+        )
+        self._speeds: deque[tuple[int, float]] = deque(maxlen=1 + round(RECENT / WINDOW))
         self.reset()
 
     def reset(self) -> None:
         """Forget the goal's motion."""
-        self._goal.reset()
-        self._fastest = self._last = self._recent = 0.0
-        self._is_behind = False
+        self._speeds.clear()
+        self._step = self._length = self._fastest = 0.0
+        self._time = self._start = -self._within
+        self.acts = False
 
-    @property
-    def remembers(self) -> bool:
-        """Whether the goal has moved lately."""
-        return self._goal.remembers
+    def give(self, step: float, now: int) -> None:
+        """Receive a step of the goal [unit], at a time [cycles]."""
+        if now - self._time > self._within:  # the first one
+            self._start, self._length, self._step = now, 0.0, 0.0
+        if step > NEAR and step > JUMP * self._step:
+            self.acts = False
+        self._length += min(step, self._step)
+        self._step, self._time = step, now
+        if (cycles := now - self._start) >= self._window:
+            self._speeds.append((now, self._length / (cycles * self._period)))
+            self._start, self._length = now, 0.0
 
-    @property
-    def acts(self) -> bool:
-        """Whether :meth:`speed` is finite without a contact."""
-        return self._is_behind
-
-    def give(self, step: float) -> None:
-        """Receive a step of the goal [unit]."""
-        if step > NEAR and step > JUMP * self._last:
-            self._is_behind = False
-        self._last = step
-        self._goal.step(step)
-
-    def advance(self) -> None:
-        """Advance by one cycle."""
-        if self._goal.remembers:
-            self._goal.advance()
-            self._recent = max(self._goal.speed, self._recent * self._decay)
-        else:
-            self._recent = 0.0
-
-    def hold(self) -> None:
+    def hold(self, now: int) -> None:
         """Note that the reference is held back in this cycle."""
-        speed = self._goal.speed
-        if not self._is_behind:
+        if not self.acts:
             self._fastest = 0.0
-        self._fastest = max(self._fastest, speed)
-        self._is_behind = self._fastest > STREAM
+        self._fastest = max(self._fastest, self._goal_speed(now))
+        self.acts = self._fastest > STREAM
 
-    def speed(self, gap: float, in_contact: float = math.inf, rate: float = 0.0) -> float:
+    def speed(
+        self, gap: float, now: int, in_contact: float = math.inf, rate: float = 0.0
+    ) -> float:
         """Return the bound [unit/s].
 
         Args:
             gap: Distance from the reference to its goal [unit].
+            now: Time [cycles].
             in_contact: Bound in contact, infinite without contact [unit/s].
             rate: Speed of the goal that the client has sent [unit/s].
         """
-        now = max(self._goal.speed, rate)
-        bound = max(in_contact, LEAD * max(self._recent, now))
-        if self._is_behind:
-            self._fastest = max(self._fastest, now)
+        fastest = max(self._goal_speed(now), rate)
+        bound = max(in_contact, LEAD * fastest)
+        if self.acts:
+            self._fastest = max(self._fastest, fastest)
             if gap < CAUGHT_UP * self._fastest + NEAR:
-                self._is_behind = False
+                self.acts = False
             else:
                 bound = min(bound, LEAD * self._fastest)
         return bound
+
+    def _goal_speed(self, now: int) -> float:
+        """Return the largest speed of the goal in the last second [unit/s]."""
+        since = now - self._recent
+        return max([speed for time, speed in self._speeds if time > since], default=0.0)

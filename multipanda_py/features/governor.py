@@ -144,11 +144,17 @@ class Governor(Feature[GovernorParams]):
                 contact = of_arms[place] if of_arms and not is_posture else None
             channel.attach(context, name, contact)
 
-    def _estimate(self, states: Sequence[ArmState], wrenches: Sequence[Vector]) -> None:
-        """Update the contact estimates of all arms, and of the object that they move together."""
-        if self._is_idle:  # no estimate was made in the previous cycles
+    def _wake(self) -> None:
+        """Tell channels and estimates that cycles are missing, if this was idle."""
+        if self._is_idle:
+            self._is_idle = False
+            for channel in self._all:
+                channel.skip()
             for contact in self._contacts:
                 contact.pause()
+
+    def _estimate(self, states: Sequence[ArmState], wrenches: Sequence[Vector]) -> None:
+        """Update the contact estimates of all arms, and of the object that they move together."""
         for state, wrench, contact in zip(states, wrenches, self._contacts):
             requested = wrench[:3].tolist()
             if contact.is_on or any(requested):
@@ -162,6 +168,7 @@ class Governor(Feature[GovernorParams]):
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
         """Note a velocity of the goal, which counts for a while."""
+        self._wake()
         if (given := self._channels.get((channel, place))) is not None:
             given.give()
         cycles = max(1, round(self.params.rate_timeout / self.context.period))
@@ -175,8 +182,10 @@ class Governor(Feature[GovernorParams]):
         """Move every reference on towards what the target holds, and write it there."""
         self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
         smoothing = self.params.smoothing
+        self._wake()
         if self._contacts:
             self._estimate(states, target.data["wrench"])
+        presses = any(contact.is_on for contact in self._contacts) if self._contacts else False
         for channel in self._all:
             if not clock:
                 channel.check()
@@ -186,12 +195,14 @@ class Governor(Feature[GovernorParams]):
                 if not was_busy:
                     channel.look()
             elif not channel.busy:
-                channel.watch()
+                if channel.held.cycles:
+                    channel.watch()
                 continue
             if not clock:
                 channel.look()
             channel.advance(period)
-            channel.watch()
+            if presses or channel.is_limited or channel.held.cycles:
+                channel.watch()
             if channel.smoothing != smoothing and not channel.is_moving:
                 channel.take(self.params, self.context.period)
         self._is_idle = not any(channel.is_watching for channel in self._all)

@@ -68,7 +68,7 @@ class Workspace(Feature[WorkspaceParams]):
         self._rotation: list[Matrix] = [np.eye(3) for _ in range(n)]
         self._is_asked, self._moving, self._turning = ([False] * n for _ in range(3))
         self._step, self._turn = np.zeros(3), np.zeros((3, 3))
-        self._outside = [0.0] * n
+        self._outside, self._cycle = [0.0] * n, 0
         self._held = [HeldReference(context, arm.name) for arm in context.arms]
         super().__init__(context, params)
 
@@ -110,6 +110,7 @@ class Workspace(Feature[WorkspaceParams]):
 
     def prepare(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
         """Move every arm's target on towards what was asked for."""
+        self._cycle += 1
         for arm in range(len(states)):
             if self._moving[arm]:
                 self._move(arm, self.params.speed * period)
@@ -119,8 +120,8 @@ class Workspace(Feature[WorkspaceParams]):
                 target.position_ee_in_base[arm][:] = self._position[arm]
                 target.rotation_ee_in_base[arm][:] = self._rotation[arm]
             is_held, held = self._outside[arm] > OUTSIDE, self._held[arm]
-            if is_held or held.counts:
-                held.update(is_held, partial(self._why, arm))
+            if is_held or held.cycles:
+                held.update(is_held, self._cycle, partial(self._why, arm))
 
     def _why(self, arm: int) -> str:
         """Return how far a target is outside the box."""

@@ -78,6 +78,7 @@ class NodeStatus:
         self.heard = -1e9
         self._events: deque[LoopEvent] = deque(maxlen=REMEMBERED)
         self._count = 0
+        self._notices: dict[str, int] = {}
         self._loop: Mapping[str, str] = {}
         node.create_subscription(DiagnosticArray, "/diagnostics", self._take, LINES)
 
@@ -130,6 +131,18 @@ class NodeStatus:
                 self.active = tuple(filter(None, values["active"].split(", ")))
             elif arm in self.arms and "fault" in values:
                 self._take_arm(arm, values)
+            elif "last notice" in values:
+                self._take_notice(arm, values)
+
+    def _take_notice(self, controllet: str, values: Mapping[str, str]) -> None:
+        """Remember the newest notice of a controllet, if it is new."""
+        count = _count(values.get("notices", ""), 0)
+        before = self._notices.get(controllet, count)
+        self._notices[controllet] = count
+        if count > before:  # fewer are of a new node
+            self._remember(
+                LoopEvent(Event.NOTICE, time.monotonic_ns(), "", controllet, values["last notice"])
+            )
 
     def _take_arm(self, arm: str, values: Mapping[str, str]) -> None:
         fault = "" if values["fault"] == "none" else values["fault"]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -175,3 +177,37 @@ def test_a_target_outside_the_workspace_was_not_followed_in_silence(make_cell):
     cell.set_target("arm", here)
     cell.step(300)
     assert len(notices(cell, "target followed again")) <= 1
+
+
+@pytest.mark.parametrize("law", ["operational_space", "cartesian_impedance"])
+def test_a_stream_around_a_wall_was_caught_up_with_at_the_governor_s_full_speed(make_cell, law):
+    """In free space: the tool waited in front of the wall, and went on at 0.7 m/s."""
+    wall = {"wall": {"shape": "box", "size": [0.05, 0.2, 0.4], "position": [0.66, 0.0, 0.4]}}
+    laws = {"law": {"type": law, "params": {"collision_avoidance": {"fixed_objects": "all"}}}}
+    cell = make_cell({"arm": {}}, laws, ["arm/law"], objects=wall, gate={"position": 2.0})
+    start, speed, speeds, texts = cell.pose("arm"), 0.3, [], []
+    corners = np.array([[0.0, 0.0], [0.25, 0.0], [0.25, 0.45], [0.0, 0.45]])
+    for begin, end in itertools.pairwise(corners):
+        for share in np.linspace(0.0, 1.0, int(np.linalg.norm(end - begin) / speed * 50) + 1)[1:]:
+            goal = np.array([*begin + share * (end - begin), 0.0])
+            cell.set_target("arm", Pose(start.position + goal, start.rotation))
+            cell.step(20)
+            speeds.append(np.linalg.norm(cell.state("arm").twist_ee_in_base[:3]))
+            texts += notices(cell, "target not followed")
+    assert "wall" in texts[0]
+    assert max(speeds) < 1.5 * speed
+
+
+def test_a_slow_stream_between_whose_targets_the_governor_rests_is_known_as_a_stream(make_cell):
+    """At 5 Hz the reference arrives before the next target comes."""
+    cell = make_cell({"arm": {}}, {"law": {"type": "cartesian_impedance"}}, ["arm/law"])
+    start = cell.pose("arm")
+    cell.step(1500)
+    for k in range(1, 11):
+        position = start.position + [0.0, 0.004 * k, 0.0]
+        cell.set_target("arm", Pose(position, start.rotation))
+        cell.step(200)
+    (instance,) = (one for one in cell.loop._owners.active if one.spec.name == "arm/law")
+    (governor,) = (one for one in instance._features.preparing if type(one).__name__ == "Governor")
+    channel = governor._channels["pose", 0]
+    assert channel._caps[0]._goal_speed(channel._cycle) == pytest.approx(0.02, rel=0.1)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import rclpy
+from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.context import Context
 
 import multipanda_py
+from multipanda_py.control.held_reference import FOLLOWED, HELD
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.diagnostics import Diagnostics
@@ -126,3 +128,34 @@ def test_arm_that_takes_no_law_and_stream_that_is_held_off_are_there(seen):
 
 def test_rate_is_the_cell_file_s(make_cell):
     assert make_cell().config.cell.diagnostics_rate == 1.0
+
+
+def test_a_target_that_is_not_followed_is_a_warning_until_it_is_and_a_panel_beside_hears_of_it(
+    seen,
+):
+    cell, node, _, diagnostics = seen
+    law = "left/cartesian_impedance_controller"
+    cell.switch([law])
+    cell.step(1)
+    diagnostics.log_events()
+    panel = NodeStatus(cell.config, node)
+
+    def shown():
+        message = diagnostics.message()
+        panel._take(message)
+        (status,) = (one for one in message.status if one.name.endswith(law))
+        return status.level, status.message
+
+    def note(text):
+        diagnostics.note(LoopEvent(Event.NOTICE, 0, "left", law, text))
+
+    assert shown()[0] == DiagnosticStatus.OK
+    held = f"left: {HELD}: left link 3 and table are 0.007 m apart"
+    note(held)
+    assert shown() == (DiagnosticStatus.WARN, held)
+    note("left: something else")
+    assert shown()[0] == DiagnosticStatus.WARN
+    note(f"left: {FOLLOWED} after 2.5 s")
+    assert shown()[0] == DiagnosticStatus.OK
+    assert panel.events_since(0)[1][0].text == held
+    assert len(panel.events_since(0)[1]) == 3
