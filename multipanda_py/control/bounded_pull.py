@@ -42,3 +42,7 @@ class BoundedPull:
         if lost is not None:
             wrench += lost
         return wrench
+
+    def slow_down(self, state: ArmState, tau: Vector) -> None:
+        """Take from ``tau``, (n,) [Nm], what brakes joints close to their speed limits."""
+        self._margin.brake(self._margin.used(state), state, tau)

@@ -147,6 +147,11 @@ class CartesianSpring:
         along = direction.dot(self._turn) if self._in_tool else direction
         return float(self._modal.apply(along, self._along).dot(along))
 
+    def stiffness_along(self, direction: Vector) -> float:
+        r"""Return :math:`v^T K v` of a twist v in the base, (6,)."""
+        along = direction.dot(self._turn) if self._in_tool else direction
+        return float(self.stiffness.dot(along).dot(along))
+
     def measure(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
     ) -> None:

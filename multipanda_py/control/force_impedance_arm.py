@@ -15,6 +15,7 @@ from multipanda_py.control.energy_tank import SpringTank
 from multipanda_py.control.force_control import ForceController, ForceGains
 from multipanda_py.control.force_subspace import ForceSubspace
 from multipanda_py.control.lost_modes import LostModes
+from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.control.speed_margin import FAST, SpeedMargin
 from multipanda_py.state import ArmState, Matrix, Vector
 
@@ -52,6 +53,7 @@ class ForceImpedanceArm:
         arm = context.arms[place]
         self._bearable, self._margin = BearableShare(arm), SpeedMargin(arm.limits)
         self._lost, self.borne = LostModes(), 1.0
+        self._guard, self._used = SingularityGuard(arm, context.period), 0.0
         self.force = ForceController(gains, context.period)
         self.tank = SpringTank(context.period)
         self.subspace = ForceSubspace(context.period)
@@ -73,6 +75,7 @@ class ForceImpedanceArm:
         """Begin with a relaxed spring, no force, and a tank of some energy [J]."""
         self.force.reset()
         self.tank.reset()
+        self._guard.reset()
         self.tank.grant(energy)
         self.subspace.reset()
         self._size = 0.0
@@ -146,6 +149,8 @@ class ForceImpedanceArm:
         self._ones.dot(self._torques, tau)
         if self.carries:
             _add(tau, self.load.dot(state.jacobian, self._carrying), tau)
+        self._margin.brake(self._used, state, tau)
+        self._guard.add(state, spring.stiffness_along, tau)
         self._scale = scale
         limits = scale < 1.0 or self.force.is_throttled
         self._energy.look(limits, self.tank, self._name, self._energy_left)
@@ -160,7 +165,8 @@ class ForceImpedanceArm:
         if state.operational_space().damping > 0.0:  # a direction is being lost
             lost = self._lost.damp(state, pull, spring.damping_along)
         margin = self._margin
-        if (used := margin.used(state)) > FAST:
+        self._used = used = margin.used(state)
+        if used > FAST:
             _multiply(pull, margin.spring(used), pull)
             _multiply(brake, margin.damper(used, spring.ratio, spring.kept), brake)
         if lost is not None:

@@ -184,7 +184,7 @@ def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
         dampings[0, :, joint] = (here - probe.torque(q, step)) / SPEED_STEP
         dampings[1, :, joint] = (probe.torque(q, -step) - here) / SPEED_STEP
     if np.ptp(dampings, axis=0).max() <= ONE_SIDED * np.abs(dampings).max():
-        pieces = [(_stiffness(probe, q, rest, ANGLE_STEP), dampings.mean(axis=0))]
+        pieces = [(_stiffness(probe, q, rest), dampings.mean(axis=0))]
     else:
         ways = np.random.default_rng(0).standard_normal((MOTIONS, n))
         ways *= SLOW / np.linalg.norm(ways, axis=1, keepdims=True)
@@ -200,15 +200,29 @@ def _piece(probe: Probe, q: Vector, motion: Vector) -> tuple[Matrix, Matrix]:
     """Return K and D around a motion, (N,) [rad/s]."""
     damping = np.zeros((len(q), len(q)))
     for joint, step in enumerate(SPEED_LEAP * np.eye(len(q))):
-        ahead, back = (probe.torque(q, motion + way) for way in (step, -step))
-        damping[:, joint] = (back - ahead) / (2.0 * SPEED_LEAP)
-    return _stiffness(probe, q, motion, ANGLE_LEAP), damping
+        damping[:, joint] = _fall(probe, (q, motion + step), (q, motion - step)) / SPEED_LEAP
+    stiffness = np.zeros_like(damping)
+    for joint, step in enumerate(ANGLE_LEAP * np.eye(len(q))):
+        stiffness[:, joint] = _fall(probe, (q + step, motion), (q - step, motion)) / ANGLE_LEAP
+    return stiffness, damping
 
 
-def _stiffness(probe: Probe, q: Vector, motion: Vector, size: float) -> Matrix:
-    """Return K from steps of a size [rad] during a motion, (N,) [rad/s]."""
+def _fall(probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector]) -> Vector:
+    """Return half of what torques are larger at one of two states, (N,) [Nm].
+
+    Both are seen twice, in an order in which what moves on from cycle to cycle cancels out.
+    """
+    first = probe.torque(*ahead)
+    torques = probe.torque(*back)
+    torques = torques + probe.torque(*back)
+    fall: Vector = 0.25 * (torques - first - probe.torque(*ahead))
+    return fall
+
+
+def _stiffness(probe: Probe, q: Vector, rest: Vector) -> Matrix:
+    """Return K from steps at rest, (N, N) [Nm/rad]."""
     stiffness = np.zeros((len(q), len(q)))
-    for joint, step in enumerate(size * np.eye(len(q))):
-        ahead, back = (probe.torque(q + way, motion) for way in (step, -step))
-        stiffness[:, joint] = (back - ahead) / (2.0 * size)
+    for joint, step in enumerate(ANGLE_STEP * np.eye(len(q))):
+        ahead, back = (probe.torque(q + way, rest) for way in (step, -step))
+        stiffness[:, joint] = (back - ahead) / (2.0 * ANGLE_STEP)
     return stiffness

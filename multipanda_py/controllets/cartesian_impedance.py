@@ -16,6 +16,7 @@ from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.control.ramped_gains import RampedGains
+from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.control.speed_margin import FAST, FASTEST, SpeedMargin
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag, number
@@ -70,6 +71,9 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
     :class:`~multipanda_py.control.lost_modes.LostModes` brakes that, and nothing else.
+    Torques that the model lacks would drive it off along what its spring loses there:
+    :class:`~multipanda_py.control.singularity_guard.SingularityGuard` holds that. Joints above
+    0.72 of their speed limits are braked, whatever drives them.
 
     On hard contacts, a tool of mass m on a surface of stiffness k swings at :math:`\sqrt{k / m}`,
     and a damper that is late by T drives it where :math:`T \sqrt{k / m} > \pi / 2`: on 1e5 N/m
@@ -93,6 +97,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         self._springs = [CartesianSpring() for _ in context.arms]
         self._bearable = [BearableShare(arm) for arm in context.arms]
         self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
+        self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
         self._damper = np.zeros(6)
         self._twist_left = [0] * context.n_arms
         self._forward, self._lost = np.zeros(6), LostModes()
@@ -112,6 +117,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         target.seed(states)
         self.start_gains()  # not those that were streamed
         self._twist_left = [0] * len(states)
+        for guard in self._guards:
+            guard.reset()
 
     def on_handover(
         self,
@@ -173,6 +180,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 )
                 _add(wrench, _multiply(forward, share, forward), wrench)
             wrench.dot(state.jacobian, self.tau[arm])
+            self._margins[arm].brake(used, state, self.tau[arm])
+            self._guards[arm].add(state, spring.stiffness_along, self.tau[arm])
             if spring.kept < kept:
                 kept, self.softest = spring.kept, arm
         self.report[0], self.report[1] = kept, pulled

@@ -25,6 +25,8 @@ from multipanda_py.control.modal_damping import (
     ModalDamping,
 )
 from multipanda_py.control.pose_error import PoseError
+from multipanda_py.control.singularity_guard import SingularityGuard
+from multipanda_py.control.speed_margin import SpeedMargin
 from multipanda_py.control.squeeze import BearableSqueeze, SqueezeMeasurement, buckling
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
@@ -90,6 +92,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     on one hand moves the object, so both hands give way together; the pair of them does not come
     apart.
 
+    Near singular postures each arm is held against torques that its model lacks
+    (:class:`.SingularityGuard`), and joints above 0.72 of their speed limits are braked.
+
     The report ``squeeze [N]`` is measured, :math:`-n^T F_{ext} / n^T n` of the hands' estimated
     wrenches. It differs from what was asked for where the squeeze is only fed forward: the
     formation holds hands back that have to move to press.
@@ -136,6 +141,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
                                  sharing.pulls.reshape(-1, 6), (*range(n), -1)))  # fmt: skip
         self._measure = SqueezeMeasurement(self.held)
         self._bearable = BearableSqueeze(self.held, context)
+        self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
+        self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
         self._states: Sequence[ArmState] = ()
         self._strain, self._strains = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
@@ -155,6 +162,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._object_is_free = is_soft(np.diag(p.stiffness))
         self._is_free = self._object_is_free or is_soft(np.diag(p.relative_stiffness))
         self._all_are_due, self._judged = True, 0.0
+        both = np.minimum(p.stiffness, p.relative_stiffness)
+        self._softest = np.repeat((both[:3].min(), both[3:].min()), 3)
         self._error.set_bounds(p.error_clip)
         self._follow = self.context.period / (p.squeeze_time + self.context.period)
 
@@ -169,6 +178,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._squeeze = self._judged = self._borne = 0.0
         self._strains = False
         self._turn, self._all_are_due = 0, True
+        for guard in self._guards:
+            guard.reset()
 
     def on_handover(
         self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
@@ -224,8 +235,12 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         kept = self._pull_and_brake(target)
         held.sharing.squeeze[0] = self.squeeze(target)
         wrenches = held.sharing.share()
-        for state, base, wrench, tau in zip(states, held.bases, wrenches, self.tau):
-            base.six_to_base(wrench).dot(state.jacobian, tau)
+        for arm, state in enumerate(states):
+            tau = self.tau[arm]
+            held.bases[arm].six_to_base(wrenches[arm]).dot(state.jacobian, tau)
+            margin = self._margins[arm]
+            margin.brake(margin.used(state), state, tau)
+            self._guards[arm].add(state, self._stiffness_along, tau)
         self._report(kept)
 
     def _pull_and_brake(self, target: ObjectTarget) -> float:
@@ -290,6 +305,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             self._borne = self._bearable.of(asked, self._states)
         self._squeeze += self._follow * (self._borne - self._squeeze)
         return self._squeeze
+
+    def _stiffness_along(self, direction: Vector) -> float:
+        """Return the stiffness of the softer spring along a twist in any axes, (6,), or less."""
+        return float(self._softest.dot(direction * direction))
 
     def _judge(self, asked: float) -> None:
         """Tell whether springs and joints can hold a squeeze [N]."""

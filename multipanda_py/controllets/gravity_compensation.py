@@ -19,6 +19,7 @@ from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.rate_bound import damping_share
+from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.control.speed_brake import SpeedBrake, bound_speeds
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -103,6 +104,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
         self._brakes = [SpeedBrake(arm.n_joints) for arm in context.arms]
+        self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
         self._root = Ramp(np.zeros((6, 6)))
         self._stiffness = np.zeros((6, 6))
         self._damping = ModalDamping()
@@ -139,6 +141,8 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         """Take the measured poses as what is held."""
         target.seed(states)
         self.start_gains()
+        for guard in self._guards:
+            guard.reset()
 
     def update(self, states: Sequence[ArmState], target: HeldPose, period: float) -> None:
         """Write the joint torques of every arm."""
@@ -153,6 +157,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
             if not self._floats:
                 held = self._hold(state, target, arm)
                 _add(tau, _dot(held, state.jacobian, self._torques[arm]), tau)
+                self._guards[arm].add(state, self._stiffness_along, tau)
                 if self._damping.kept < kept:
                     kept, self.softest = self._damping.kept, arm
         self.report[0] = kept
@@ -178,6 +183,10 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         stiffness = self._stiffness if damping.kept == 1.0 else damping.stiffness
         wrench = _dot(stiffness, error, self._wrench)
         return _subtract(wrench, brake, wrench)
+
+    def _stiffness_along(self, direction: Vector) -> float:
+        """Return the stiffness of the hold along a twist in the base, (6,)."""
+        return float(self._stiffness.dot(direction).dot(direction))
 
 
 def _projector(params: GravityCompensationParams) -> Matrix:

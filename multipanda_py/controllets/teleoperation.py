@@ -22,6 +22,7 @@ from multipanda_py.control.motion_mapping import MotionMapping
 from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.reflection_account import ReflectionAccount
+from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.control.speed_brake import SpeedBrake, bound_speeds
 from multipanda_py.control.speed_margin import SpeedMargin
 from multipanda_py.control.wrench_tare import WrenchTare
@@ -127,8 +128,9 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     pressing is thrown aside. Spring and :math:`\dot x_d` fade out where a joint of the
     follower comes near its speed limit (:class:`.SpeedMargin`): in another posture than the
     leader's it may need more speed for the same motion. Where it is led to the end of its reach,
-    :class:`.LostModes` brakes the swing that the spring drives there. The leader floats, and
-    feels the wrench that the world exerts on the follower
+    :class:`.LostModes` brakes the swing that the spring drives there, and
+    :class:`.SingularityGuard` holds it against torques that the model lacks. The leader floats,
+    and feels the wrench that the world exerts on the follower
     (:class:`~multipanda_py.control.force_reflection.ForceReflection`), with gain
     :math:`g \min(1, \alpha)` for forces: where the follower moves less than the leader
     (:math:`\alpha < 1`), forces are scaled like motion. Source: CRISP section III-H, where
@@ -183,6 +185,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._reference, self._spring = BoundedPose(), CartesianSpring()
         self._bearable = BearableShare(context.arms[1])
         self._margin, self._lost = SpeedMargin(context.arms[1].limits), LostModes()
+        self._guard = SingularityGuard(context.arms[1], context.period)
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = ReflectionAccount()
@@ -240,6 +243,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._close(states[0])
         self._reflection.reset()
         self._account.reset()
+        self._guard.reset()
         p = self.params
         self._tare.start(p.tare_time, p.max_tare_force, p.max_tare_torque)
         self._posture[:] = states[1].q
@@ -258,7 +262,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             )
             reference.advance(mapping.position, mapping.rotation, period)
         reference.tie(follower)
-        slower = self._margin.spring(self._margin.used(follower))
+        used = self._margin.used(follower)
+        slower = self._margin.spring(used)
         if engaged:
             twist = mapping.twist
             reference.limit(twist)
@@ -275,6 +280,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
                 _add(wrench, brake, wrench)
         tau = _dot(wrench, follower.jacobian, self.tau[1])
         _add(tau, self._hold_posture(follower), tau)
+        self._margin.brake(used, follower, tau)
+        self._guard.add(follower, self._spring.stiffness_along, tau)
         sensed = self._tare.take(follower.wrench_ext_in_base, leader, follower)
         share = self._reflect(leader, sensed if engaged else self._nothing, period)
         report = self.report

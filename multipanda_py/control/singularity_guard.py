@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hold of the joint motions that a spring at the tool loses near singular postures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import eigenpy
+import numpy as np
+
+from multipanda_py.robots import ArmDescription
+from multipanda_py.state import ArmState, Vector
+
+_multiply = np.multiply
+
+LEVER = math.sqrt(0.05)
+"""Length by which rotations count as translations [m]."""
+THRESHOLD = 0.01
+"""Mobility of a direction at which its hold begins [1/kg]."""
+STIFFNESS = 16.0
+"""Least stiffness over inertia of a motion that is held [1/s^2]."""
+DAMPING = 2.0 * math.sqrt(STIFFNESS)
+"""Rate that damps it critically [1/s]."""
+SOFT = 50.0
+"""Stiffness along a direction below which its hold fades out [N/m]."""
+TORQUE_SHARE = 0.05
+"""Share of the torque limits up to which unknown torques are held."""
+_SCALE = np.array([1.0] * 3 + [LEVER] * 3)
+_PAIRS, _INVERSE = np.outer(_SCALE, _SCALE), 1.0 / _SCALE
+_TINY = 1e-12
+
+
+class SingularityGuard:
+    r"""Hold an arm against unknown torques along motions that its law hardly controls.
+
+    A spring K at the tool holds a joint motion :math:`u`, of unit kinetic energy, with the
+    stiffness :math:`\omega^2 = (J u)^T K J u`, which vanishes as the tool loses a direction. A
+    torque that the model lacks, such as friction or a load, then accelerates the arm as if it
+    had no law. With :math:`S = \mathrm{diag}(1, 1, 1, l, l, l)`
+
+    .. math::
+        S J M^{-1} J^T S = V\,\mathrm{diag}(w)\, V^T, \qquad
+        u_i = M^{-1} J^T S v_i / \sqrt{w_i}, \\
+        \tau = -\sum_{w_i < w_0} f_i\, M u_i \left( k_i y_i + 2 \sqrt{k_i}\, e_i \right),
+        \qquad k_i = \max(0, k_0 - \omega_i^2)
+
+    The speed :math:`e_i = u_i^T M (\dot q - \int M^{-1} (\tau_{cmd} - c)\, dt)` is what commanded
+    torques do not explain, between none and all of :math:`u_i^T M \dot q`. So a tool gets where
+    its spring draws it. The deflection :math:`y_i` grows with :math:`e_i` and shrinks with the
+    whole speed. It slips where its force exceeds what joint torques of 5 % of the limits make of
+    it. The guard only takes energy, but for what its springs have stored.
+
+    It fades in, by f, from :math:`w_0` to half of it, from a manipulability of 0.02 1/kg to 0.016
+    1/kg, and below a spring of 50 N/m. It adds nothing elsewhere, nor at rest without unknown
+    torques.
+
+    Args:
+        arm: The arm.
+        period: Cycle time [s].
+
+    Thread: control.
+    """
+
+    def __init__(self, arm: ArmDescription, period: float) -> None:
+        n = arm.n_joints
+        self._most, self._period = TORQUE_SHARE * arm.limits.torque, period
+        self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
+        self._scaled = np.zeros((6, 6))
+        # Rows: deflections [rad], speeds that are not explained [rad/s].
+        self._kept, self._torque, self._dq = np.zeros((2, n)), np.zeros(n), np.zeros(n)
+        self._is_near = False
+
+    def reset(self) -> None:
+        """Forget deflections of an earlier activation."""
+        self._is_near = False
+
+    def add(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> None:
+        """Add the torques of the hold to those of the law.
+
+        Args:
+            state: State of the arm.
+            stiffness: Function that returns :math:`v^T K v` of a twist in the base, (6,).
+            tau: Torques of the law, (n,) [Nm].
+        """
+        space = state.operational_space()
+        if space.damping == 0.0:
+            self._is_near = False
+            return
+        nearness = min(1.0, 5.0 - 5.0 * space.manipulability / space.THRESHOLD)
+        if not self._is_near:
+            self._is_near = True
+            self._kept[:] = self._torque[:] = 0.0
+            self._dq[:] = state.dq
+        self._hold(state, nearness, stiffness)
+        self._dq[:] = state.dq
+        tau += self._torque
+
+    def _hold(
+        self, state: ArmState, nearness: float, stiffness: Callable[[Vector], float]
+    ) -> None:
+        """Update deflections, speeds and torques of all directions below the threshold."""
+        space, eigen, period = state.operational_space(), self._eigen, self._period
+        eigen.compute(_multiply(space.inertia_inv, _PAIRS, self._scaled))
+        mobilities, vectors = eigen.eigenvalues(), eigen.eigenvectors()
+        impulse = period * (state.tau - state.coriolis - self._torque)
+        gained = self._kept[1] + state.dq - self._dq
+        deflections, kept, torque = self._kept[0].copy(), self._kept, self._torque
+        kept[:] = torque[:] = 0.0
+        for place, mobility in enumerate(mobilities.tolist()):
+            fading = nearness * min(1.0, 2.0 - 2.0 * mobility / THRESHOLD)
+            if fading <= 0.0:
+                break
+            root, direction = math.sqrt(max(mobility, _TINY)), vectors[:, place]
+            wrench = direction * _SCALE / root
+            motion, momentum = space.minv_jt.dot(wrench), wrench.dot(state.jacobian)
+            spring = stiffness(direction * _INVERSE)
+            fading *= min(1.0, spring / SOFT)
+            needed = max(0.0, STIFFNESS - mobility * spring)
+            speed, deflection = float(momentum.dot(state.dq)), float(momentum.dot(deflections))
+            excess = float(momentum.dot(gained)) - float(motion.dot(impulse))
+            excess = min(max(excess, min(speed, 0.0)), max(speed, 0.0))
+            deflection += period * (excess if deflection * speed > 0.0 else speed)
+            most, force = float(np.abs(motion).dot(self._most)), needed * deflection
+            if abs(force) > most:
+                force = math.copysign(most, force)
+                deflection = force / needed
+            kept[0] += deflection * motion
+            kept[1] += excess * motion
+            torque -= fading * (force + 2.0 * math.sqrt(needed) * excess) * momentum
