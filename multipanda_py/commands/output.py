@@ -25,7 +25,7 @@ def say(text: str) -> None:
 
 
 def say_events(cell: Cell) -> None:
-    """Write what a loop has reported since the last call."""
+    """Print the events of a loop since the last call."""
     for event in cell.events():
         say(f"event: {event}")
 

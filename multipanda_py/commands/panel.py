@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS",
-        help="where to listen; whoever reaches it and has the printed address may move the arms",
+        help="address to listen at; anyone who has the printed address may move the arms",
     )  # fmt: skip
     parser.add_argument(
         "--port", type=port, default=8080, metavar="N", help="to listen at, or the next free one"

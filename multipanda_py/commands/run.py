@@ -60,7 +60,7 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
         say(f"stopped after {time.monotonic() - started:.1f} s")
         return OK
     finally:
-        say_events(cell)  # also those of an end that nobody has asked for
+        say_events(cell)  # those of a failure too
         if viewer is not None:
             stop_viewer(viewer)
     faults = {arm: cell.state(arm).fault for arm in cell.arms}

@@ -42,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--check", action="store_true",
-        help="plan every subtask from where the one before ends, say what is wrong, move nothing",
+        help="plan every subtask from the end of the previous one, report faults, move nothing",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="the result of --check, for programs")
+    parser.add_argument("--json", action="store_true", help="print the result of --check as JSON")
     parser.add_argument(
         "--unchecked", action="store_true",
-        help="begin without this check; a subtask that cannot be done then fails when it is due",
+        help="start without this check; a subtask that cannot be executed fails later",
     )  # fmt: skip
     parser.add_argument(
         "--without", choices=PARTS,
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> int:
-    """Check a task, and print what came of it."""
+    """Check a task and print the result."""
     checks: list[SubtaskCheck] = []
 
     def note(one: SubtaskCheck) -> None:
@@ -132,7 +132,7 @@ def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> 
 
 
 def in_words(checks: Sequence[SubtaskCheck]) -> str:
-    """Return how many subtasks were checked, in what time."""
+    """Return a sentence with the number of checked subtasks and the time."""
     count = sum(one.is_checked for one in checks)
     seconds = sum(one.seconds for one in checks)
     return f"{count} of {len(checks)} subtasks checked in {seconds:.1f} s"

@@ -60,7 +60,7 @@ class LoopConnection:
         """Wait for the settings.
 
         Raises:
-            SystemExit: If the loop is gone before it has said them: there is nobody to tell.
+            SystemExit: If the loop has ended before it sent them.
         """
         while b"\n" not in self._received and 0 in self._inputs:
             self._receive()

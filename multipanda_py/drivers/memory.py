@@ -36,7 +36,7 @@ class DriverWord(IntEnum):
     LATE = 13
     """Counts cycles in which the loop had not answered within the budget."""
     CURRENT_ERRORS = 14
-    """Current errors of the robot, a bit each, written before the state with a changed mode."""
+    """Current errors of the robot, one bit each; written before the state with a changed mode."""
     LAST_ERRORS = 15
     """Errors that ended the previous motion, in the same bits."""
 

@@ -102,7 +102,7 @@ class Admin:
             self._unit.gripper.version = gripper
 
     def do_report_measured(self, measured: bool = True) -> None:
-        """Report measured positions as q_d and judge no motion, as some simulated robots do."""
+        """Report measured positions as q_d and accept any motion, as some simulated robots do."""
         self._unit.robot.reports_measured = measured
 
     def do_end_motion(self, status: str) -> None:
@@ -163,7 +163,7 @@ class Admin:
         }
 
     def do_state(self) -> Result:
-        """Return the newest state that the robot sent: each field of the datagram by its name."""
+        """Return the newest state that the robot sent, by field of the datagram."""
         fields = self._unit.robot.state.datagram.fields
         return {name: values.tolist() for name, values in fields.items()}
 

@@ -53,7 +53,7 @@ class FciRobot:
         cycles: What was counted.
         state: What the client is sent.
         message_id: Of the newest state; the robot's time [ms].
-        reports_measured: Whether measured positions are reported as q_d, and motions not judged.
+        reports_measured: Flag to report measured positions as q_d, and to accept any motion.
     """
 
     def __init__(self, answer: Answer, physics: Physics | None = None) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounded reading of files that a client or a command line names.
 
-A path may name a device that never ends, a FIFO that nobody writes to, or a file of gigabytes.
-Each file is opened without waiting and judged by its descriptor, so that neither a replaced file
-nor a link passes the check.
+A path may name a device that never ends, a FIFO without a writer, or a file of gigabytes. Each
+file is opened without blocking and checked by its descriptor, so that neither a replaced file nor
+a link passes the check.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from multipanda_py.exceptions import FileRefused
 MAX_TEXT = 1 << 20
 """Maximum size of a file that people write: cells, parameters, tasks, robots [bytes]."""
 MAX_REMOTE = 1 << 17
-"""Maximum size of a file that a ROS client names: nothing else is served meanwhile [bytes]."""
+"""Maximum size of a file that a ROS client names, as the node serves nothing meanwhile [bytes]."""
 MAX_DESCRIPTION = 1 << 26
 """Maximum size of a URDF, an MJCF or a JSON that programs write [bytes]."""
 MAX_RECORDING = 1 << 33

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounded YAML: texts that are read without aliases, and faults that repeat nothing of them.
+"""Bounded YAML without aliases; error texts repeat nothing of the content.
 
-The parser is libyaml where PyYAML was built with it, as ROS 2 parses with that too: it takes a
-tenth of the time. Depth and number of nodes are counted before anything is composed.
+The parser is libyaml if PyYAML was built with it, as in ROS 2; it takes a tenth of the time.
+Depth and number of nodes are counted before anything is composed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files.regular_file import MAX_TEXT, read_text
 
 MAX_DEPTH = 60
-"""Maximum number of collections in one another."""
+"""Maximum number of nested collections."""
 MAX_NODES = 100_000
 """Maximum number of values and keys."""
 SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -41,7 +41,11 @@ def load(text: str, loader: Any = SafeLoader) -> Any:
     try:
         _check(text, loader)
         return yaml.load(text, loader)
-    except (ValueError, TypeError, AttributeError) as error:  # of values with a !!tag that lies
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+    ) as error:  # a wrong !!tag
         raise yaml.YAMLError("a value does not fit its tag") from error
     except RecursionError as error:
         raise yaml.YAMLError("nested too deeply") from error
@@ -61,7 +65,7 @@ def read_plain(path: str | Path, max_size: int = MAX_TEXT) -> Any:
 
 
 def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT) -> Any:
-    """Return the data of a YAML file that a loader of its own reads; see :func:`read_plain`."""
+    """Return the data of a YAML file, read by a given loader; see :func:`read_plain`."""
     try:
         return load(read_text(path, max_size), loader)
     except OSError as error:
@@ -71,10 +75,9 @@ def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT) -> Any:
 
 
 def fault_of(error: yaml.YAMLError) -> str:
-    """Return the place and the kind of a fault, without content of the text.
+    """Return the place and the kind of an error, without content of the text.
 
-    The path of a file may come from another machine, and a snippet of a private file would go
-    into a public log.
+    A client on another machine may name the file, and the log is public.
     """
     if isinstance(error, yaml.reader.ReaderError):
         return f"character {error.position}: {error.reason}"
@@ -87,7 +90,7 @@ def fault_of(error: yaml.YAMLError) -> str:
 
 
 def _check(text: str, loader: Any) -> None:
-    """Refuse aliases, depth and length, all of which cost much more than their characters."""
+    """Refuse aliases, depth and length, which cost much more than their characters."""
     depth = nodes = 0
     for event in yaml.parse(text, loader):
         mark: Any = event.start_mark

@@ -21,13 +21,13 @@ from multipanda_py.planning.motion_limiter import MotionLimiter
 SILENCE = 0.02
 """Time without an answer after which the motion ends, once the arm rests [s]."""
 CATCH_UP = 0.01
-"""Largest speed of a correction while no motion is commanded [rad/s]."""
+"""Maximum speed of a correction while no motion is commanded [rad/s]."""
 NOT_FOLLOWED = 25
-"""Cycles in a row in which the robot executes something else than what was sent, after which the
-motion ends: a robot that loses 20 commands in a row ends it itself."""
+"""Number of consecutive cycles with a ``q_d`` that differs from the command, after which the
+motion ends. A robot that loses 20 consecutive commands ends it itself."""
 _SHARE = 0.95
-"""Fraction of the limits of acceleration and jerk that commands use; robots judge differences of
-positions over gaps, too."""
+"""Fraction of the limits of acceleration and jerk that commands use. Robots also judge differences
+of positions across lost commands."""
 _SAME = 2e-6
 """What positions may differ by that the robot says with seven digits [rad]."""
 
@@ -35,11 +35,11 @@ _SAME = 2e-6
 class PositionControl:
     """Answer states with the loop's positions; brake where there are none.
 
-    The command goes on from the robot's ``q_d``, so that a lost one, for which the robot goes on
-    with constant acceleration, cannot become a step. Velocities are those that lead from there to
-    the loop's positions: the sums of robot and loop cannot drift apart. The correction is never
-    faster than the commanded motion, or than :data:`CATCH_UP` at rest. A ``q_d`` that does not
-    follow the commands ends the motion.
+    Each command continues from the robot's ``q_d``. The robot bridges a lost command with constant
+    acceleration, and this must not become a step. Velocities lead from ``q_d`` to the loop's
+    positions, so that robot and loop cannot drift apart. The correction is never faster than the
+    commanded motion, or than :data:`CATCH_UP` at rest. A ``q_d`` that does not follow the
+    commands ends the motion.
 
     Args:
         loop: The way to the loop.
@@ -57,7 +57,7 @@ class PositionControl:
         self._limiter = MotionLimiter(
             limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=CATCH_UP
         )
-        self._strayed = 0  # cycles in a row with another q_d than was sent
+        self._strayed = 0  # consecutive cycles with a q_d that differs from the command
 
     def run(self, handle: Any) -> tuple[str, str] | None:
         """Run until the loop is silent, wants something else or sends what cannot be executed.
@@ -112,10 +112,10 @@ class PositionControl:
                 refuse_settings(loop, self._mode.name)
 
     def _catch_up(self, state: Any) -> str:
-        """Go on from the robot's ``q_d`` if that is not what was sent.
+        """Continue from the robot's ``q_d`` if it differs from the command.
 
         Returns:
-            Sentence about a robot whose ``q_d`` never is; empty otherwise.
+            Reason to end the motion, if it has differed for too long; empty otherwise.
         """
         executed = np.array(state.q_d)
         gap = executed - self._limiter.q
@@ -147,9 +147,8 @@ def _silent(seconds: float) -> str:
 def _not_followed(joint: int, q_d: float, gap: float) -> str:
     return (
         f"the robot reports q_d of joint {joint + 1} as {q_d:.5f} rad, {gap:+.2g} rad from the "
-        f"position that was sent, and did so in {NOT_FOLLOWED} cycles in a row; the arm has "
-        "braked and the motion ended; use controllets that command torques, or a robot whose q_d "
-        "is what it executes"
+        f"position that was sent, for {NOT_FOLLOWED} consecutive cycles; the motion ends; use "
+        "controllets that command torques, or a robot whose q_d is the command that it executes"
     )
 
 

@@ -162,8 +162,8 @@ class Gripper(ABC):
         description: What it can do.
 
     Attributes:
-        silence: Function that says why the loop stands still; it returns an empty string while
-            the loop runs. Nothing but a stop is begun meanwhile.
+        silence: Function that returns the reason why the loop stands still, and an empty string
+            while it runs. While it stands still, only a stop can start.
     """
 
     silence: Callable[[], str] = staticmethod(lambda: "")

@@ -78,7 +78,7 @@ class McapFile:
                     schema_id=numbers[schema],
                 )
             )
-        # Of this user alone: what people did beside the robot is in it.
+        # For this user alone, as the log shows the work of people next to the robot.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._stream = os.fdopen(os.open(path, flags, 0o600), "wb")
         self._put(_MAGIC)

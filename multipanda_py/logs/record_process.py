@@ -63,7 +63,7 @@ def main() -> int:
         told = lines()
         first, second = next(told, b""), next(told, b"")
         if not second:
-            return 1  # its owner was killed before it said what to record
+            return 1  # its owner was killed before it sent the plan
         plan = CellPlan.from_json(first.decode())
         options: dict[str, Any] = json.loads(second)
         with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.pacing import run
 from multipanda_py.machine.outputs import never_wait_for_output, say
-from multipanda_py.machine.owners_pipe import told
+from multipanda_py.machine.owners_pipe import read_data
 from multipanda_py.machine.realtime import enter_realtime, has_priority, keep_cores_awake
 
 REST_TIMEOUT = 3.0
@@ -75,7 +75,7 @@ def main() -> int:
     fd = int(sys.argv[1])
     name = "cell"
     try:
-        config = CellConfig.from_dict(told())
+        config = CellConfig.from_dict(read_data())
         name = config.cell.name
         specs = instance_specs(config)
         mailbox = Mailbox(config, specs, fd)

@@ -83,13 +83,13 @@ def _is_half_made(file: os.stat_result) -> bool:
 
 
 def keep_own_memory_private(folder: Path = FOLDER) -> int:
-    """Let no other user read the segments and ports that this process has mapped.
+    """Remove read access of other users to the segments and ports that this process has mapped.
 
-    Fast DDS makes them readable for all, whatever the umask: states, targets and what clients say
-    would be everybody's. Other users could not send through them before, either.
+    Fast DDS makes them readable for all users, whatever the umask, with all states, targets and
+    requests in them. Other users cannot send through them in any case.
 
     Args:
-        folder: Where segments are.
+        folder: Folder of the segments.
 
     Returns:
         Number of files whose mode has changed.

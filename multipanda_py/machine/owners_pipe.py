@@ -17,11 +17,11 @@ def read_line() -> bytes:
         return unbuffered.readline()
 
 
-def told() -> Any:
-    """Return what the owner says in a line of JSON.
+def read_data() -> Any:
+    """Return the data that the owner sends as one line of JSON.
 
     Raises:
-        SystemExit: If the owner is gone before it has said that: there is nobody to tell.
+        SystemExit: If the owner has ended before it sent the line.
     """
     line = read_line()
     if not line.endswith(b"\n"):
@@ -30,10 +30,10 @@ def told() -> Any:
 
 
 def lines() -> Iterator[bytes]:
-    """Yield the lines of standard input as they come; for threads that may outlive the main one.
+    """Yield the lines of standard input as they arrive, without ``sys.stdin``.
 
-    Such a thread holds the lock of ``sys.stdin`` as long as it waits, and Python ends by a fatal
-    error where it finds that lock taken.
+    A thread that waits for ``sys.stdin`` holds its lock, and Python ends with a fatal error if the
+    lock is held then.
     """
     heard = b""
     while data := os.read(0, 65536):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Secret in the address of a panel.
 
-The origin tells the page of another site from the panel's own, but only a browser states it: any
-program of any user of the machine could connect and move the arms. The secret is the first part
-of the path. viser's page connects to the path that it was opened by, so that it keeps the secret.
+The origin of a connection identifies pages of other sites, but only browsers send it. Without a
+secret, any program of any user of the machine could connect and move the arms. The secret is the
+first part of the path. viser's page connects to the path of its own address, and so keeps it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _FORBIDDEN = "open the address that the panel has printed\n"
 
 
 class AccessToken:
-    """Secret of one panel.
+    """Access token of one panel.
 
     Attributes:
-        path: Path of the page.
+        path: Path of the page, with the secret.
     """
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ class AccessToken:
         self.path = f"/{self._value}/"
 
     def without(self, path: str) -> str | None:
-        """Return a requested path without the secret, or None if the secret is not in it."""
+        """Return a requested path without the secret; None if the secret is wrong or missing."""
         given, _, rest = path.partition("?")[0].lstrip("/").partition("/")
-        is_right = hmac.compare_digest(given.encode(), self._value.encode())
+        is_right = hmac.compare_digest(given.encode(errors="replace"), self._value.encode())
         return f"/{rest}" if is_right else None
 
     def guard(self, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """Return what answers requests, pages and websockets alike, if they have the secret."""
+        """Return a handler of requests for pages and websockets that demands the secret."""
 
         def guarded(connection: Any, request: Any) -> Any:
             path = self.without(request.path)
@@ -53,10 +53,10 @@ class AccessToken:
 
 @contextmanager
 def demanded(token: AccessToken) -> Iterator[None]:
-    """Demand a secret from all who connect to a server that is made within.
+    """Demand a secret from all connections to a server that is constructed within.
 
-    viser begins to listen as it is made, and takes no function that judges requests: its own one
-    is wrapped on its way to the library.
+    viser listens from its construction on, and takes no handler of requests. Its own handler is
+    therefore wrapped on its way to the library.
     """
     plain = server.serve
 

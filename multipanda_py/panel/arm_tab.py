@@ -61,7 +61,7 @@ class ArmTab:
         return (laws or owners or self._laws)[0]
 
     def refresh(self, reason: str, hold_reason: str) -> None:
-        """Show the law and its gains, and the reasons of a fault and of hold."""
+        """Show the controllet and its gains, and the reasons of a fault and of hold."""
         law, fault = self.owner(), self._desk.cell.state(self._arm).fault
         name = HOLD if law.is_hold else law.name
         if self._law.value != name:

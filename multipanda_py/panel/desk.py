@@ -25,7 +25,7 @@ DEAF = 0.5
 
 
 def viewer_named(viewer: int) -> str:
-    """Return how the reports of the loop name a viewer."""
+    """Return the name of a viewer in the reports of the loop."""
     return f"viewer {viewer} of the panel"
 
 

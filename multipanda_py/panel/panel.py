@@ -50,7 +50,7 @@ class CellPanel(Closing):
         port: To listen at; the next one that is free is taken. 0 for any.
         clock: Returns the time that ages are measured by [s].
         torque: What the states' ``tau`` is, in words.
-        report: Called with every event that the page shows, as for a terminal.
+        report: Function that is called with every event that the page shows.
 
     Attributes:
         desk: Where wishes come in.
@@ -108,7 +108,7 @@ class CellPanel(Closing):
 
     @property
     def address(self) -> str:
-        """Address of the page, with the secret that it demands."""
+        """Address of the page, with its secret."""
         host = f"[{self._host}]" if ":" in self._host else self._host  # IPv6: RFC 3986, 3.2.2
         return f"http://{host}:{self._server.get_port()}{self._token.path}"
 

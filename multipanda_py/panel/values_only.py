@@ -49,10 +49,10 @@ def let_pages_change_values_only(server: Any) -> None:
 
 
 def value_of(element: Any) -> Any:
-    """Return the value that a page has just chosen of an element, in the callback of that.
+    """Return the value that a page has just set on an element, within its callback.
 
-    The element's own value is that of all pages: the panel may have shown another one again
-    between the choice and the callback, such as the hold that the chosen law is about to replace.
+    The element has one value for all pages. Before the callback the panel may have set it back,
+    for instance to the hold that the chosen controllet is about to replace.
     """
     value = element.value
     return value if (said := _said.get(None)) is None else type(value)(said)

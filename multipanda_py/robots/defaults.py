@@ -117,7 +117,7 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
         tip = poses[-1][:3, :3] @ tip_in_last + poses[-1][:3, 3]
         reach = np.linalg.norm(np.diff(np.vstack([points, tip]), axis=0), axis=1).sum()
         columns = jacobian(chain, poses, tip, len(q))
-        columns[:3] /= 0.5 * reach or 1.0  # of one joint with its tool on the axis: no length
+        columns[:3] /= 0.5 * reach or 1.0  # no length for one joint with its tool on the axis
         size = np.linalg.svd(columns, compute_uv=False)[-1]
         height = min(float(points[:, 2].min()), float(tip[2]))
         score = float(size) + min(0.0, height)

@@ -2,9 +2,9 @@
 """Requests and goals that are counted before rclpy makes objects of them.
 
 A request of 100 000 parameters takes rclpy 1.5 s, a goal of 100 000 points 0.9 s. The interpreter
-does nothing else meanwhile: heartbeats stop, and every arm holds. rclpy converts a message by a
-function that it looks up in the class of the message. The classes made here have one that
-counts first. What is too large arrives as an empty message with the attribute ``too_large``.
+does nothing else meanwhile, so heartbeats stop and every arm holds. rclpy converts a message by
+a function that it looks up in the class of the message. The classes made here have a function
+that counts first. A message that is too large arrives empty, with the attribute ``too_large``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rclpy.type_support import check_for_type_support
 from multipanda_py.ros.message_layout import MessageSize, layout_of, size_of
 
 REQUEST = MessageSize(1000, 1 << 18)
-"""Maximum size of a request: texts and messages in its lists, and bytes."""
+"""Maximum size of a request."""
 TRAJECTORY = MessageSize(6_000, 1 << 22)
 """Maximum size of a goal that is a trajectory."""
 MESSAGE = 1 << 20
@@ -41,12 +41,12 @@ _kept: list[Any] = []
 
 
 def too_large(message: Any) -> str:
-    """Return why a request or goal was not converted, or an empty string."""
+    """Return the reason why a request or goal was not converted, or an empty string."""
     return str(getattr(message, "too_large", ""))
 
 
 def bounded_service(kind: Any, limit: MessageSize = REQUEST) -> Any:
-    """Return what an executor takes for the type of a service, with counted requests.
+    """Return a type of a service for an executor, with counted requests.
 
     Args:
         kind: Type of the service.
@@ -56,7 +56,7 @@ def bounded_service(kind: Any, limit: MessageSize = REQUEST) -> Any:
 
 
 def bounded_action(kind: Any, limit: MessageSize) -> Any:
-    """Return what an action server takes for the type of an action, with counted goals.
+    """Return a type of an action for an action server, with counted goals.
 
     Args:
         kind: Type of the action.
@@ -67,7 +67,7 @@ def bounded_action(kind: Any, limit: MessageSize) -> Any:
 
 
 def _with(kind: Any, **parts: Any) -> SimpleNamespace:
-    """Return the parts of a type that have public names, with some of them replaced."""
+    """Return the public attributes of a type, with some of them replaced."""
     public = {name: part for name, part in vars(kind).items() if not name.startswith("_")}
     return SimpleNamespace(**public | parts)
 
@@ -77,7 +77,7 @@ def bounded(kind: Any, limit: MessageSize) -> Any:
     """Return a subclass of a message's class whose instances rclpy counts before it converts.
 
     Args:
-        kind: The class; it is returned itself if it has neither sequences nor texts.
+        kind: Class of the message; returned unchanged if it has neither sequences nor texts.
         limit: Maximum size.
     """
     layout = layout_of(kind)
@@ -103,7 +103,7 @@ def bounded(kind: Any, limit: MessageSize) -> Any:
 
 
 def _refused(made: Any, address: int, size: MessageSize, limit: MessageSize) -> Any:
-    """Return an empty message that says why; a goal keeps its identity, which it begins with."""
+    """Return an empty message with the reason; a goal keeps its identity, its first field."""
     message: Any = made()
     message.too_large = (
         f"got {size.parts} entries of lists or more, allowed {limit.parts}"
@@ -125,5 +125,5 @@ def _open_class(kind: Any) -> Any:
 
 
 def _subclass(kind: Any, meta: Any) -> Any:
-    """Return a subclass of the same name, by which functions of C know it."""
+    """Return a subclass of the same name, which functions of C check."""
     return meta(kind.__name__, (kind,), {"__module__": kind.__module__})

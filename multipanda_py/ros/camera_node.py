@@ -26,7 +26,7 @@ from multipanda_py.exceptions import MultipandaError
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.machine.dds_memory import keep_own_memory_private
 from multipanda_py.machine.discovery import announce_without_types
-from multipanda_py.machine.owners_pipe import end_of_input, leave, told
+from multipanda_py.machine.owners_pipe import end_of_input, leave, read_data
 from multipanda_py.ros.camera_topics import CameraTopics, optical_frame
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.entities import WORLD
@@ -46,7 +46,7 @@ LONGEST = 0.2
 def main() -> int:
     """Send pictures until the cell's node ends."""
     os.environ.setdefault("LP_NUM_THREADS", "1")  # of Mesa, which draws where there is no GPU
-    asked = told()
+    asked = read_data()
     config = CellConfig.from_dict(asked["cell"])
     ended = end_of_input()
     announce_without_types()

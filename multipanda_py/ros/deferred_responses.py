@@ -51,7 +51,7 @@ class DeferredResponses:
     Args:
         note: Takes where an exception came from, and the exception.
         count: Takes the name of a service and what it answers.
-        note_large: Takes the name of a service whose request is too large, and the reason.
+        note_large: Function that takes the name of a service and why its request is too large.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ def refuse(response: Any, reason: str) -> Any:
 
 
 def refuse_goal(result: Any, reason: str) -> Any:
-    """Fill in the result of a goal that is aborted, as far as its type has words for that."""
+    """Fill in the reason in the result of an aborted goal, if its type has a field for it."""
     for field in ("error_string", "return_message", "error"):
         if hasattr(result, field):
             setattr(result, field, shortened(reason))
@@ -200,7 +200,7 @@ def refuse_goal(result: Any, reason: str) -> Any:
 
 
 class TimeSlice:
-    """Share of time of work that gives way to other callbacks.
+    """Time slice of work that lets other callbacks run.
 
     Args:
         length: Longest time without a break [s].
@@ -211,7 +211,7 @@ class TimeSlice:
         self._end = time.monotonic() + length
 
     def rest(self) -> Work:
-        """Yield once if the time is over."""
+        """Yield once if the time slice has ended."""
         if time.monotonic() > self._end:
             yield
             self._end = time.monotonic() + self._length

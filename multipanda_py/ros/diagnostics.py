@@ -82,7 +82,7 @@ class Diagnostics:
             self._note_held(event)
 
     def _note_held(self, event: LoopEvent) -> None:
-        """Remember which targets are not followed now, by controllet and arm."""
+        """Store the targets that are not followed now, by controllet and arm."""
         held = self._held.setdefault(event.controllet, {})
         name, _, text = event.text.partition(": ")
         if text.startswith(HELD):
@@ -94,7 +94,7 @@ class Diagnostics:
         """Say at once when the loop or the time stands still or goes on, or a law begins."""
         if self._beginnings != (now := self._count_beginnings()):
             self._beginnings = now
-            self._held.clear()  # a law that begins follows what it has measured
+            self._held.clear()  # a new controllet starts at the measured state
             self._tick()
         self._look_at_loop()
         self._look_at_gate()

@@ -65,7 +65,7 @@ class RobotStateMessage:
         self._fill_settings(FrankaSettings())
 
     def fill(self, row: NDArray[np.void], record: NDArray[np.void]) -> None:
-        """Fill in what the arm's record says beyond the split topics of the same names."""
+        """Fill in the fields that no split topic has, from the record of the arm."""
         message, settings = self._message, self._cell.robot_settings(self._arm)
         if isinstance(settings, FrankaSettings) and settings is not self._settings:
             self._fill_settings(settings)

@@ -155,7 +155,7 @@ class _FrankaArmTopics:
     def _fill_state(
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
-        """Fill in the whole state: what the split topics have, then the rest."""
+        """Fill in the whole state: the messages of the split topics, then the other fields."""
         if self._state is None or self._whole is None:
             return
         message, (base, tool) = self._state.message, self._frames

@@ -45,10 +45,10 @@ class GripperServers:
     Args:
         node: Node that offers the interfaces.
         cell: Cell of the arms.
-        targets: Keeper of the reason why a goal was refused or aborted: diagnostics show it, as
-            neither a rejection nor the action's result has a text.
-        whole_width: Further names of the action, below that of the arm, with franka_ros2's
-            answers: its goals are half the width, its feedback and result the whole.
+        targets: Store for the reasons why goals were refused or aborted. Diagnostics show them,
+            as neither a rejection nor the result of the action has a text.
+        whole_width: Additional names of the action, below that of the arm, with franka_ros2's
+            convention: goals are half the width, feedback and result the whole width.
 
     Attributes:
         hands: By arm.
@@ -71,8 +71,8 @@ class Hand:
     """``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one hand.
 
     ``gripper_cmd`` is another name of the action. A goal's ``position`` is that of one finger
-    joint, half the width [m], as franka_ros2 and MoveIt have it, and so are feedback and result
-    but for the names in ``whole_width``. With ``max_effort`` above zero
+    joint, half the width [m], as in franka_ros2 and MoveIt. So are feedback and result, except
+    for the names in ``whole_width``. With ``max_effort`` above zero
     and a width below the present one the hand grasps with that force, within libfranka's default
     tolerance; else it moves. A goal that cannot be executed is rejected, and diagnostics say why;
     so does the log, once for a stream of them.

@@ -191,7 +191,7 @@ class GuardedNode(Node):
         return self._bound(plain(srv_type, srv_name, answer, **options), srv_type)
 
     def _bound(self, service: Any, kind: Any) -> Any:
-        """Let executors count the requests of a service before they convert them."""
+        """Make executors count the requests of a service before they convert them."""
         service.srv_type = bounded_service(kind)
         return service
 

@@ -208,10 +208,10 @@ def _cell(
 
 
 def _end_all(event: Any, context: LaunchContext) -> list[Action]:
-    """Return what ends the launch after its cell; its exit code is 1 if the cell has failed.
+    """Return the actions that end the launch after its cell.
 
     Raises:
-        LoopError: If the cell has failed, by which launch ends everything and returns 1.
+        LoopError: If the cell has failed. The launch then ends everything and returns 1.
     """
     if event.returncode and not context.is_shutdown:
         code = event.returncode

@@ -4,8 +4,8 @@
 The spawner and ``ros2 control load_controller`` write both into parameters of the controller
 manager before they ask it to load, as ros2_control reads them there.
 
-A client may name any file that the node can read. Refusals therefore repeat no text of a file,
-neither keys nor values: they go into ``/rosout``.
+A client may name any file that the node can read, and refusals go into ``/rosout``. They
+therefore repeat no text of a file, neither keys nor values.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def give_asked(
 
 
 def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
-    """Return a reason why values are refused that repeats no text of them; empty for numbers."""
+    """Return a reason for refused values that repeats no text of them; empty for numbers."""
     known = law.get_parameters_by_prefix("")
     others = law.other_names
     for name in values:
@@ -105,7 +105,7 @@ def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
     for name, value in values.items():
         if _has_text(value):
             allowed = law.describe_parameter(name).additional_constraints if name in known else ""
-            return f"{name}: got a text that is not allowed; allowed {allowed or 'others'}"
+            return f"{name}: got a text that is not allowed; allowed: {allowed or 'others'}"
     return ""
 
 

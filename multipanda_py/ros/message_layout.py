@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Size of a message while it still is a structure of C, from its generated description.
+"""Size of a message in its C structure, from its generated description.
 
-rosidl lays a message out as a C structure: fields in order and aligned as in C, texts and
-sequences as pointer, size and capacity.
+rosidl stores a message as a C structure, with fields in order and aligned as in C. Texts and
+sequences are pointer, size and capacity.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WORD = ctypes.sizeof(ctypes.c_size_t)
 
 
 class _Sequence(ctypes.Structure):
-    """A sequence or a text of rosidl."""
+    """Sequence or text of rosidl."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -45,12 +45,12 @@ class _Sequence(ctypes.Structure):
 
 
 class _Inner(NamedTuple):
-    """A sequence or text within a structure.
+    """Sequence or text within a structure.
 
     Attributes:
-        offset: Its offset in the structure [bytes].
-        element: MessageLayout of what it holds.
-        is_object: Whether each element becomes an object of Python.
+        offset: Offset in the structure [bytes].
+        element: Layout of its elements.
+        is_object: Whether each element becomes a Python object.
     """
 
     offset: int
@@ -59,11 +59,11 @@ class _Inner(NamedTuple):
 
 
 class MessageLayout(NamedTuple):
-    """MessageLayout of a type.
+    """Layout of a message type.
 
     Attributes:
         size: Size of the structure [bytes].
-        inner: Sequences and texts in it, those of nested structures too.
+        inner: Sequences and texts in it and in nested structures.
     """
 
     size: int
@@ -91,7 +91,7 @@ def layout_of(kind: type) -> MessageLayout:
     """Return the layout of a message, or of a request.
 
     Raises:
-        ImportError, AttributeError, KeyError: If its description is of an unknown form.
+        ImportError, AttributeError, KeyError: If its description has an unknown form.
     """
     _, layout = _structure(kind)
     return layout
@@ -101,9 +101,9 @@ def size_of(layout: MessageLayout, address: int, limit: MessageSize) -> MessageS
     """Return the size of a message.
 
     Args:
-        layout: MessageLayout of its type.
+        layout: Layout of its type.
         address: Address of the structure.
-        limit: Size beyond which nothing more is counted.
+        limit: Size beyond which counting stops.
     """
     parts, size = 0, 0
     for found, count, total in _counts(layout, address, 1, limit):
@@ -149,7 +149,7 @@ def _structure(kind: Any) -> tuple[type[ctypes.Structure], MessageLayout]:
 
 
 def _type(slot: Any, kind: Any, name: str) -> tuple[Any, MessageLayout]:
-    """Return the type in C of a field, and its layout; ``kind`` is whose field it is."""
+    """Return the C type of a field of ``kind``, and its layout."""
     if isinstance(slot, BasicType):
         form = _BASIC[slot.typename]
         return form, MessageLayout(ctypes.sizeof(form))
@@ -177,7 +177,7 @@ def _wide() -> MessageLayout:
 
 
 def _class_of(slot: Any, kind: Any, name: str) -> Any:
-    """Return the class of a nested message; those of actions are in no public module."""
+    """Return the class of a nested message; a field gives classes that no public module has."""
     if name:
         return type(getattr(kind(), name))
     return getattr(import_module(".".join(slot.namespaces)), slot.name)

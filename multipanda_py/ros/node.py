@@ -299,7 +299,7 @@ def _serve(
             refuse_taken_names(node, cell.arms)
         controller = MultimodeController(node, cell, nodes)
         stop = Stop(node, cell, args)
-        keep_own_memory_private()  # that of the participant of its own
+        keep_own_memory_private()  # of the participant that the stop service has
         ends.callback(end_within, CLOSING)
         ends.callback(stop.close)
         ends.callback(end_within)

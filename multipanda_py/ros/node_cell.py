@@ -286,7 +286,7 @@ class NodeCell(Closing):
         timeout: float = 1.0,
         by: str = "",
     ) -> Call[SwitchResult]:
-        """Ask for other laws; the node reports its service in place of ``by``."""
+        """Request a switch; the node reports its service in place of ``by``."""
 
         def read(said: Any) -> SwitchResult:
             message = getattr(said, "message", "")  # some distributions have none

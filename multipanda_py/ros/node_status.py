@@ -35,7 +35,7 @@ class ArmStatus(NamedTuple):
         refusal: Why the last one.
         heard: When it was heard of, CLOCK_MONOTONIC [s].
         beginnings: How often a law has begun on it.
-        hold_reason: Reason why it holds; empty if a law has it.
+        hold_reason: Reason why it holds; empty while a controllet is active.
     """
 
     owner: str = ""

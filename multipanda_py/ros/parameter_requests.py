@@ -35,9 +35,9 @@ WIDER = {
 MAX_REASONS = 10
 """Number of refusals of one request that are given and logged in full."""
 MAX_LATER_REASON = 200
-"""Maximum length of the others [characters]."""
+"""Maximum length of further refusals [characters]."""
 MAX_NAME = 200
-"""Maximum length of a name for which similar ones are looked up [characters]."""
+"""Maximum length of a name for which similar names are searched [characters]."""
 _ASKED = "not asked for yet"
 _LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
 

@@ -72,13 +72,13 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
 
 
 def _refuse_time(node: Node, main: str, parameters: list[Parameter]) -> SetParametersResult:
-    """Refuse to change the source of time, which a node without stamps does not use."""
+    """Refuse to change the time source, as a node without time stamps uses none."""
     for parameter in parameters:
         stands = node.get_parameter(SIM_TIME).value if node.has_parameter(SIM_TIME) else None
         if parameter.name == SIM_TIME and parameter.value != stands:
             where = f"{node.get_fully_qualified_name()}: {SIM_TIME}"
             reason = (
-                f"{where}: got {parameter.value}, but it has no effect here; give it to {main} "
+                f"{where}: got {parameter.value}, but it has no effect here; set it for {main} "
                 "at its start"
             )
             return SetParametersResult(successful=False, reason=reason)

@@ -16,7 +16,7 @@ from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
 
 ANSWERED = RECOVERY_TIMEOUT + 5.0
-"""Time within which a node that runs answers a recovery [s]."""
+"""Maximum time until a running node answers a recovery [s]."""
 
 
 class RecoveryServices:

@@ -207,7 +207,7 @@ class RosCell:
 
         Raises:
             TopicLost: If the node does not answer.
-            RecoveryFailed: If a fault stays; says why.
+            RecoveryFailed: If an arm keeps its fault; names it and the reason.
         """
         chosen = tuple(self.descriptions) if arms is None else tuple(arms)
         self._laws.recover(chosen)

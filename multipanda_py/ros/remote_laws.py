@@ -127,11 +127,11 @@ class RemoteLaws:
         """Clear faults of arms, and wait until diagnostics tell of it.
 
         Args:
-            arms: Names of the arms; each is asked for, also if another one keeps its fault.
+            arms: Names of the arms; each is requested, also if another one keeps its fault.
 
         Raises:
             TopicLost: If the node does not answer.
-            RecoveryFailed: If a fault stays; names the arm and the reason.
+            RecoveryFailed: If an arm keeps its fault; names it and the reason.
         """
         failed: dict[str, str] = {}
         for arm in arms:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SPIN_TIMEOUT = 0.2
 """Longest wait for an event before signals are looked at [s]."""
 CALLBACK_PATIENCE = 5.0
-"""Longest time that a callback may take after a signal that asks for the end [s]."""
+"""Maximum time of a callback after a signal that ends the program [s]."""
 
 
 class StopSignals:
@@ -39,8 +39,8 @@ class StopSignals:
     A signal only sets ``received``, so that no callback, no call of the middleware and no
     clean-up is cut in two; the main thread looks at it between two steps of the start. Only
     what is within :meth:`interruptible`, where the start waits for others, is left at once.
-    A callback that never returns keeps the main thread from looking. So a thread of its own
-    hears of the signal too, and ends the process if :meth:`serving` is not left in time.
+    A callback that never returns prevents the main thread from polling. A second thread therefore
+    receives signals too, and ends the process if :meth:`serving` is not left in time.
 
     Attributes:
         received: Name of the first signal, or an empty string.
@@ -54,7 +54,7 @@ class StopSignals:
         read, write = os.pipe()
         os.set_blocking(write, False)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        threading.Thread(target=self._hear, args=(read,), name="signals", daemon=True).start()
+        threading.Thread(target=self._receive, args=(read,), name="signals", daemon=True).start()
         take_signals(self._on_signal)
 
     def check(self) -> None:
@@ -75,7 +75,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
-        """End the process :data:`CALLBACK_PATIENCE` after a signal that finds it within."""
+        """End the process :data:`CALLBACK_PATIENCE` after a signal, if still within."""
         with self._lock:
             self._serving = True
         try:
@@ -85,7 +85,7 @@ class StopSignals:
                 self._serving = False
                 ended()
 
-    def _hear(self, pipe: int) -> None:
+    def _receive(self, pipe: int) -> None:
         while os.read(pipe, 1):
             with self._lock:
                 if self._serving:

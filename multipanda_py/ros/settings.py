@@ -135,9 +135,9 @@ def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Param
 
 
 def unreadable_files(args: Sequence[str]) -> list[str]:
-    """Return why parameter files are not for ROS 2 to read: it would wait for a FIFO.
+    """Return the reasons why ROS 2 cannot read parameter files: it would block on a FIFO.
 
-    Those that are not there are left to ROS 2.
+    Missing files are left to ROS 2.
     """
     faults = []
     for option, path in itertools.pairwise(args):

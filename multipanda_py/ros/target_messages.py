@@ -90,7 +90,7 @@ READERS: dict[str, tuple[type, Reader]] = {
 """Message types by name: their class, and how they are read."""
 
 PLAIN_KINDS = frozenset(kind for kind, _ in READERS.values())
-"""Classes of messages that channels without a reader of their own take."""
+"""Message classes of channels that have no reader of their own."""
 
 
 def of_one_joint(joint: str) -> tuple[type, Reader]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics ``target_status``: the answer to targets that clients publish."""
+"""Topics ``target_status``, which report whether published targets are accepted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import ChannelRecord, Targets
 
 PERIOD = 0.05
-"""Shortest time between two messages about one arm or controllet [s]."""
+"""Minimum time between two messages about one arm or controllet [s]."""
 COUNT_PERIOD = 0.5
 """Time between two messages whose counts alone differ [s]."""
 STREAM_PAUSE = 1.0
-"""Time without a message after which a channel does not count any more [s]."""
+"""Time without a message after which a channel is not in use [s]."""
 TAKEN, NONE_YET = "taken", "no target received"
 CLIPPED = "clipped to the gate: the stream is further from the arm than the gate allows"
 
@@ -26,9 +26,9 @@ CLIPPED = "clipped to the gate: the stream is further from the arm than the gate
 class TargetStatus:
     """Publish ``<arm>/target_status`` and ``<controllet>/target_status``.
 
-    A publisher of targets gets no answer; this topic is the answer. Its level is OK while the
-    newest target of every channel in use is taken, else WARN, with the reason as message. Its
-    values have the state and the counts of each channel. Later subscribers receive the newest
+    A topic gives its publisher no answer, so this topic does. The level is OK while the newest
+    target of every channel in use is accepted, else WARN with the reason as message. The values
+    are the state and the counts of each channel in use. Late subscribers receive the newest
     message at once.
 
     Args:
@@ -69,7 +69,7 @@ class _Status:
         self._publisher.publish(self._message)
 
     def update(self) -> None:
-        """Publish if a channel has received messages, and the answer or the time says so."""
+        """Publish after messages, if the state has changed or the time has passed."""
         now, states = time.monotonic(), {}
         heard = False
         for name, record in self._channels.items():

@@ -33,7 +33,7 @@ class ChannelRecord:
     Attributes:
         received: Number of messages.
         refused: Number of refused messages.
-        reason: Reason why the newest message was refused; empty if it was taken.
+        reason: Reason why the newest message was refused; empty if it was accepted.
     """
 
     received: int = 0

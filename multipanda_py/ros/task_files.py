@@ -39,7 +39,7 @@ def task_of(name: str) -> TaskFile:
         path = shipped[name]
     data = read(path, MAX_REMOTE)
     if not isinstance(data, dict) or not _NEEDED <= data.keys() <= TaskFile.model_fields.keys():
-        raise ConfigurationError(  # of a file that is no task nothing is repeated
+        raise ConfigurationError(  # without content: a client may name a private file
             f"{path}: got no task file, allowed the keys {', '.join(TaskFile.model_fields)}"
         )
     return TaskFile.from_content(data, path)

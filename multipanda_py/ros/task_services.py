@@ -169,11 +169,11 @@ class TaskServices:
     def _checked(self, runner: TaskRunner) -> Generator[None, None, None]:
         """Plan all subtasks in a thread before anything moves; see :func:`.check_task`.
 
-        Returns:
-            It yields while they are planned.
+        Yields:
+            None, while they are planned.
 
         Raises:
-            TaskFailed: With the subtask that cannot be done.
+            TaskFailed: With the subtask that cannot be executed.
         """
         cell, task = self._cell, runner.task
         start = look(cell, cell.spec(task.law).config.arms)

@@ -26,7 +26,7 @@ joint that slides]."""
 
 
 MAX_POINTS = 5000
-"""Maximum number of points of a goal, of which some are left out."""
+"""Maximum number of points of a goal, before it is thinned out."""
 
 
 class GoalRefused(TargetRejected):
@@ -167,7 +167,7 @@ def read_goal(
 
 
 def _refuse_extras(goal: Any, names: Sequence[str]) -> None:
-    """Refuse what would otherwise be left out without a word, and what is too much."""
+    """Refuse fields that would otherwise be ignored, and lists that are too long."""
     for field, size, allowed in (
         ("trajectory.points", len(goal.trajectory.points), MAX_POINTS),
         ("path_tolerance", len(goal.path_tolerance), len(names)),

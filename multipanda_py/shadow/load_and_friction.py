@@ -22,7 +22,7 @@ BLOCK = 0.02
 HEAVIEST, FARTHEST = 20.0, 0.5
 """Bounds of a load and of its centre from the flange [kg, m]."""
 RESTS = 0.02
-"""Speed of a joint below which static friction takes up any torque within its bound [rad/s]."""
+"""Speed of a joint below which its static friction is unknown within its bound [rad/s]."""
 _NOISE = 0.01
 """Of a torque, as a share of the joint's largest."""
 _SPREAD_OF_LOAD = (2.0, 0.3, 0.3, 0.3)
@@ -68,8 +68,8 @@ class LoadAndFriction:
     :math:`A_0` keeps it bounded where nothing is seen, :math:`\lambda` forgets in 30 s, and
     parameters that leave their bounds (a mass of 0 to 20 kg with its centre within 0.5 m, friction
     that is not negative and below 0.3 of the largest torque) are put there, and the others are
-    found anew. Of a joint at rest the torque of static friction is not known, so that it weighs
-    less by what is expected of Coulomb friction. Nobody acts on it: it is for people.
+    found anew. The static friction of a joint at rest is unknown, so it has a lower weight,
+    by the expected variance of Coulomb friction. Nobody acts on it: it is for people.
 
     Args:
         arm: As it is described.

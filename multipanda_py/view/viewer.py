@@ -22,7 +22,7 @@ from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
 from multipanda_py.extras import missing
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.machine.child import ended, module_command
-from multipanda_py.machine.owners_pipe import end_of_input, leave, told
+from multipanda_py.machine.owners_pipe import end_of_input, leave, read_data
 from multipanda_py.machine.realtime import loop_cpu
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def main() -> int:
     """Show the cell that standard input describes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
     try:
-        config = CellConfig.from_dict(told())
+        config = CellConfig.from_dict(read_data())
         require_display()
         # Pictures may wait; on a busy machine the word that there are none waited for a minute.
         os.nice(NICENESS)
