@@ -275,7 +275,7 @@ def test_the_demo_moves_every_arm_and_brings_it_back(name: str) -> None:
         cell.step(500)
         assert all(0.03 < distance < 0.13 for distance in far.values()), far
         assert sum(bool(text) for text in news) == 1
-        assert cell.events() == []
+        assert not [event for event in cell.events() if event.event.is_fault]
         for arm in cell.arms:
             assert cell.pose(arm).distance(start[arm])[0] < 0.02
             assert np.abs(cell.state(arm).dq).max() < 0.05

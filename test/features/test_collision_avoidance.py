@@ -15,6 +15,7 @@ from multipanda_py.features.collision_avoidance import (
     CollisionAvoidance,
     CollisionAvoidanceParams,
 )
+from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.robots import SceneObject
 from multipanda_py.targets import JointTarget
@@ -440,7 +441,7 @@ def test_arms_that_are_driven_at_each_other_stop_before_they_touch(make_cell, ar
     assert not touched
     assert nearest > 0.01
     assert "hold" not in "".join(owners)
-    assert cell.events() == []
+    assert {event.event for event in cell.events()} <= {Event.NOTICE}, "held references alone"
     cell.step(1000)  # governed targets arrive later than they are asked for
     assert np.abs(cell.state("left").dq).max() < 0.05
 
