@@ -44,5 +44,5 @@ class BoundedPull:
         return wrench
 
     def slow_down(self, state: ArmState, tau: Vector) -> None:
-        """Take from ``tau``, (n,) [Nm], what brakes joints close to their speed limits."""
+        """Subtract torques that brake joints near their speed limits from ``tau``, (n,) [Nm]."""
         self._margin.brake(self._margin.used(state), state, tau)

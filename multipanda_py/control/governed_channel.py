@@ -108,7 +108,7 @@ class GovernedChannel(ABC):
         pacers: What may slow the reference down, as an obstacle is in its way; a live list.
         contact: Contact estimate of the tool that follows the reference.
         held: Reporter of a reference that is held back.
-        is_limited: Whether something but the contact may hold the reference back in this cycle.
+        is_limited: Whether a limit other than contact may hold the reference back in this cycle.
 
     Thread: control.
     """

@@ -208,9 +208,9 @@ def _piece(probe: Probe, q: Vector, motion: Vector) -> tuple[Matrix, Matrix]:
 
 
 def _fall(probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector]) -> Vector:
-    """Return half of what torques are larger at one of two states, (N,) [Nm].
+    """Return half of the difference of the torques at two states, (N,) [Nm].
 
-    Both are seen twice, in an order in which what moves on from cycle to cycle cancels out.
+    Each state is evaluated twice, in an order in which a drift from cycle to cycle cancels out.
     """
     first = probe.torque(*ahead)
     torques = probe.torque(*back)

@@ -15,7 +15,7 @@ CAUGHT_UP = 0.15
 NEAR = 1e-3
 """Gap below which a reference follows in any case [unit]."""
 RECENT = 1.0
-"""Time after which a motion of the goal does not count any more [s]."""
+"""Time after which a motion of the goal is forgotten [s]."""
 WITHIN = 0.25
 """Longest time between two steps of one motion [s]."""
 WINDOW = 0.15
@@ -37,8 +37,7 @@ class ReferenceCap:
     that jumps does not move. The second bound ends when the goal covers the gap within 0.15 s, or
     jumps.
 
-    Nothing is computed in cycles in which nothing is given or asked for. Times are counts of
-    cycles.
+    Cycles without a goal and without a request cost nothing. Times are counts of cycles.
 
     Args:
         period: Cycle time [s].

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hold of the joint motions that a spring at the tool loses near singular postures."""
+"""Guard against unknown torques on joint motions that no tool spring holds."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from multipanda_py.state import ArmState, Vector
 _multiply = np.multiply
 
 LEVER = math.sqrt(0.05)
-"""Length by which rotations count as translations [m]."""
+"""Length that converts rotations to translations [m]."""
 THRESHOLD = 0.01
 """Mobility of a direction at which its hold begins [1/kg]."""
 STIFFNESS = 16.0
-"""Least stiffness over inertia of a motion that is held [1/s^2]."""
+"""Minimum stiffness over inertia of a motion that is held [1/s^2]."""
 DAMPING = 2.0 * math.sqrt(STIFFNESS)
 """Rate that damps it critically [1/s]."""
 SOFT = 50.0
 """Stiffness along a direction below which its hold fades out [N/m]."""
 TORQUE_SHARE = 0.05
-"""Share of the torque limits up to which unknown torques are held."""
+"""Fraction of the torque limits up to which unknown torques are held."""
 _SCALE = np.array([1.0] * 3 + [LEVER] * 3)
 _PAIRS, _INVERSE = np.outer(_SCALE, _SCALE), 1.0 / _SCALE
 _TINY = 1e-12
 
 
 class SingularityGuard:
-    r"""Hold an arm against unknown torques along motions that its law hardly controls.
+    r"""Hold an arm against unknown torques near singular configurations.
 
     A spring K at the tool holds a joint motion :math:`u`, of unit kinetic energy, with the
-    stiffness :math:`\omega^2 = (J u)^T K J u`, which vanishes as the tool loses a direction. A
+    stiffness :math:`\omega^2 = (J u)^T K J u`, which vanishes at a singular configuration. A
     torque that the model lacks, such as friction or a load, then accelerates the arm as if it
-    had no law. With :math:`S = \mathrm{diag}(1, 1, 1, l, l, l)`
+    had no controllet. With :math:`S = \mathrm{diag}(1, 1, 1, l, l, l)`
 
     .. math::
         S J M^{-1} J^T S = V\,\mathrm{diag}(w)\, V^T, \qquad
@@ -45,18 +45,18 @@ class SingularityGuard:
         \tau = -\sum_{w_i < w_0} f_i\, M u_i \left( k_i y_i + 2 \sqrt{k_i}\, e_i \right),
         \qquad k_i = \max(0, k_0 - \omega_i^2)
 
-    The speed :math:`e_i = u_i^T M (\dot q - \int M^{-1} (\tau_{cmd} - c)\, dt)` is what commanded
-    torques do not explain, between none and all of :math:`u_i^T M \dot q`. So a tool gets where
-    its spring draws it. The deflection :math:`y_i` grows with :math:`e_i` and shrinks with the
-    whole speed. It slips where its force exceeds what joint torques of 5 % of the limits make of
-    it. The guard only takes energy, but for what its springs have stored.
+    The speed :math:`e_i = u_i^T M (\dot q - \int M^{-1} (\tau_{cmd} - c)\, dt)` is the part of
+    :math:`u_i^T M \dot q` that commanded torques do not explain. Motion by the spring of the tool
+    is therefore not held. The deflection :math:`y_i` grows with :math:`e_i` and shrinks with the
+    whole speed. It is bounded to the force that joint torques of 5 % of the limits exert along
+    the motion. The guard only dissipates energy, apart from that stored in its springs.
 
-    It fades in, by f, from :math:`w_0` to half of it, from a manipulability of 0.02 1/kg to 0.016
-    1/kg, and below a spring of 50 N/m. It adds nothing elsewhere, nor at rest without unknown
-    torques.
+    The factor f fades in from :math:`w_0` to half of it, and from a manipulability of 0.02 1/kg to
+    0.016 1/kg. It fades out for springs below 50 N/m. Elsewhere, and at rest without unknown
+    torques, the guard adds nothing.
 
     Args:
-        arm: The arm.
+        arm: Description of the arm.
         period: Cycle time [s].
 
     Thread: control.
@@ -67,12 +67,12 @@ class SingularityGuard:
         self._most, self._period = TORQUE_SHARE * arm.limits.torque, period
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
         self._scaled = np.zeros((6, 6))
-        # Rows: deflections [rad], speeds that are not explained [rad/s].
+        # Rows: deflections [rad], unexplained speeds [rad/s].
         self._kept, self._torque, self._dq = np.zeros((2, n)), np.zeros(n), np.zeros(n)
         self._is_near = False
 
     def reset(self) -> None:
-        """Forget deflections of an earlier activation."""
+        """Clear the deflections of an earlier activation."""
         self._is_near = False
 
     def add(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> None:

@@ -38,9 +38,9 @@ class SpeedBrake:
 
     Args:
         joints: Number of joints, n.
-        rate: Rate b with which excess speed dies away [1/s].
-        torque: Largest torques of the brake, (n,) [Nm]; all are scaled down together. None is no
-            bound.
+        rate: Rate b at which the excess speed decays [1/s].
+        torque: Maximum torques of the brake, (n,) [Nm]. All joints are scaled down together. None
+            is no bound.
 
     Thread: control.
     """

@@ -37,7 +37,7 @@ class SpeedMargin:
     vanishes there: nothing else bounds the speed. Fading alone comes too late for the torque
     rate limit where :math:`\zeta < 1`. :math:`\kappa` is the share of the stiffness that the
     bandwidth leaves (:class:`.ModalDamping`): with it no damper brakes faster than that.
-    Neither stops a torque that the model lacks, such as a load: above 0.72, :meth:`brake` does.
+    Neither stops a torque that the model lacks, such as a load; :meth:`brake` does, above 0.72.
 
     Args:
         limits: Of the arm.
@@ -74,6 +74,6 @@ class SpeedMargin:
         return 1.0 + missing * min(1.0, max(0.0, (used - FAST) / (FASTEST - FAST)))
 
     def brake(self, used: float, state: ArmState, tau: Vector) -> None:
-        """Take from ``tau``, (n,) [Nm], what brakes joints above 0.72 of their limits for a u."""
+        """Brake joints above 0.72 of their speed limits, in ``tau``, (n,) [Nm]."""
         if used > FADING:
             self._brake.add(state, self._fast, tau)

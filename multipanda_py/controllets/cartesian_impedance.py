@@ -71,9 +71,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
     :class:`~multipanda_py.control.lost_modes.LostModes` brakes that, and nothing else.
-    Torques that the model lacks would drive it off along what its spring loses there:
-    :class:`~multipanda_py.control.singularity_guard.SingularityGuard` holds that. Joints above
-    0.72 of their speed limits are braked, whatever drives them.
+    :class:`~multipanda_py.control.singularity_guard.SingularityGuard` holds the arm there against
+    torques that the model lacks. Joints above 0.72 of their speed limits are braked.
 
     On hard contacts, a tool of mass m on a surface of stiffness k swings at :math:`\sqrt{k / m}`,
     and a damper that is late by T drives it where :math:`T \sqrt{k / m} > \pi / 2`: on 1e5 N/m

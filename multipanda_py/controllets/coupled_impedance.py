@@ -307,7 +307,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return self._squeeze
 
     def _stiffness_along(self, direction: Vector) -> float:
-        """Return the stiffness of the softer spring along a twist in any axes, (6,), or less."""
+        """Return a lower bound of the stiffness of both springs along a twist, (6,)."""
         return float(self._softest.dot(direction * direction))
 
     def _judge(self, asked: float) -> None:

@@ -145,7 +145,7 @@ class Governor(Feature[GovernorParams]):
             channel.attach(context, name, contact)
 
     def _wake(self) -> None:
-        """Tell channels and estimates that cycles are missing, if this was idle."""
+        """After idle cycles, account for them in the channels and contact estimates."""
         if self._is_idle:
             self._is_idle = False
             for channel in self._all:

@@ -32,8 +32,8 @@ does [1/s^2, 1/s]."""
 LEAD_OUT = 0.05
 """Largest speed at which a barrier leads a joint out that began inside it [rad/s, m/s]."""
 FAST, SPEED_RATE = 0.8, 60.0
-"""Share of a speed limit from which a joint is braked, and rate with which its excess speed dies
-away [1/s]."""
+"""Fraction of a speed limit from which a joint is braked, and decay rate of its excess speed
+[1/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +154,8 @@ class JointLimits(Feature[JointLimitsParams]):
     in any other case.
 
     Joints faster than 0.8 of their speed limit are braked in both directions, with 60 1/s of the
-    excess (:class:`.SpeedBrake`), up to the fault at 1.1 of the limit. A hand that pushes
-    or leads an arm is slowed down there; what it pushes harder than the joints can brake ends in
-    that fault.
+    excess (:class:`.SpeedBrake`), up to the fault at 1.1 of the limit. This slows down a person
+    who pushes or leads the arm. A push beyond the torque limits of the joints ends in that fault.
 
     The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
     without a damper, are not: they store 0.25 J, so joint 1 of a stretched arm (2 kg m^2) goes

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from multipanda_py.ros.task_action import TaskAction
 from multipanda_py.ros.task_files import task_of
 from multipanda_py.ros.task_state import TaskState
 from multipanda_py.tasks import TaskRunner, check_task
+from multipanda_py.tasks.check import SubtaskCheck
 from multipanda_py.tasks.events import TaskEvent
 from multipanda_py.tasks.rules import LAW
 from multipanda_py.tasks.runner import TICK
@@ -177,14 +179,20 @@ class TaskServices:
         """
         cell, task = self._cell, runner.task
         start = look(cell, cell.spec(task.law).config.arms)
-        pool = ThreadPoolExecutor(1, "task check")
+        pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
+
+        def tell(check: SubtaskCheck) -> None:
+            if self._called_off or ended.is_set():  # the end of the process waits for this thread
+                raise TaskFailed(f"{check.subtask}: the check was called off")
+
         try:
-            found = pool.submit(check_task, cell.config, task, start)
+            found = pool.submit(check_task, cell.config, task, start, tell)
             while not (self._called_off or found.done()):
                 yield
             if not self._called_off:
                 found.result()
         finally:
+            ended.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
     def end(self, why: str = "asked for") -> Ending:
