@@ -15,15 +15,15 @@ from multipanda_py.cell.switch_result import SwitchResult
 from multipanda_py.exceptions import LoopTimeout, SwitchRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import ANY_EPOCH, SwitchStatus, Word, reason_record
-from multipanda_py.loop.ownership import REST
+from multipanda_py.loop.ownership import REST, SETTLING_TIME
 
 if TYPE_CHECKING:
     from multipanda_py.cell.switch_turn import SwitchTurn
 
 OWNER = "the program that owns the cell"
 _TRIES = 3
-SETTLING_TIME = 0.3
-"""Time that an arm without commanded motion is given to come to rest [s]."""
+_SETTLED = SETTLING_TIME + 0.1
+"""Time after which the loop, too, finds that an arm has settled [s]."""
 ABANDONED = 1.0
 """Time after its end after which a switch that nobody looks at is withdrawn [s]."""
 
@@ -213,10 +213,13 @@ class PendingSwitch:
             turn.stop_number = self._number
         return None
 
-    def _has_settled(self, arm: str) -> bool:
+    def _has_settled(self, arm: str, is_still: bool) -> bool:
         """Return whether an arm has been without commanded motion for the time to settle."""
+        if not is_still:
+            self._still_since.pop(arm, None)
+            return False
         now = time.monotonic()
-        return now - self._still_since.setdefault(arm, now) >= SETTLING_TIME
+        return now - self._still_since.setdefault(arm, now) >= _SETTLED
 
     def _reason(self) -> str:
         """Return the reason of the switch, and the client that requested it."""

@@ -37,7 +37,7 @@ def moving_arms(
     plan: SwitchPlan,
     state: Callable[[str], ArmSnapshot],
     bound: float,
-    settled: Callable[[str], bool] = lambda _: False,
+    has_settled: Callable[[str, bool], bool] = lambda *_: False,
 ) -> list[Moving]:
     """Return the arms that the loop would refuse to command something else while they move.
 
@@ -48,8 +48,8 @@ def moving_arms(
         plan: What is asked for.
         state: Returns the newest state of an arm.
         bound: Speed of a joint that counts as motion [rad/s].
-        settled: Function that returns whether an arm without commanded motion has had time to come
-            to rest. It then vibrates by its own controller, and more time changes nothing.
+        has_settled: Whether an arm, by name, has had time to come to rest. The flag says whether
+            it is without commanded motion now.
     """
     found = []
     for spec in (spec for spec in specs if spec.name in plan.activated):
@@ -60,7 +60,7 @@ def moving_arms(
             continue
         for one in states:
             is_still = one.interface != INTERFACES[0] and not one.is_commanded_to_move
-            if moving := moving_joint(one.dq, bound, is_still and settled(one.name)):
+            if moving := moving_joint(one.dq, bound, has_settled(one.name, is_still)):
                 joint, speed = moving
                 unit = spec.robots[one.name].limits.unit(joint, "rad/s")
                 found.append(Moving(spec.name, one.name, joint + 1, speed, unit))

@@ -31,6 +31,12 @@ class ArmMotion:
         )
         self._limiter = MotionLimiter(kept, period, state.joint_command)
         self._follow = self._limiter.follow
+        self._resting_cycles = 0
+
+    @property
+    def rest_time(self) -> float:
+        """Time since which no motion has been commanded [s]."""
+        return self._resting_cycles * self._period
 
     def start(self, interface: str) -> None:
         """Begin at the measured positions, at rest."""
@@ -57,3 +63,4 @@ class ArmMotion:
             limiter.brake()
         else:
             self._follow(wanted)
+        self._resting_cycles = self._resting_cycles + 1 if limiter.at_rest else 0

