@@ -115,7 +115,7 @@ def test_a_cell_starts_with_the_arms_that_are_ready(new_address):
     """The other one is recovered later; nothing has to be started again."""
     with Rig([new_address(), new_address()], stopped=["left"], together=True) as rig:
         assert rig.fault_of("left") == "arm_stopped"
-        assert "user stop is pressed" in str(rig.cell.events()[0])
+        assert any("user stop is pressed" in str(event) for event in rig.cell.events())
         rig.reaches("right", rig.lift("right"))
         with pytest.raises(SwitchRejected, match="left/error_recovery"):
             rig.cell.switch([f"left/{LAW}"], strictness="force_auto")
@@ -140,7 +140,7 @@ def test_coupled_and_single_laws_move_real_arms(rig):
         stats = rig.stats(arm)
         assert stats["lost"] == 0
         within_bounds(stats)
-    assert rig.cell.events() == []
+    assert not [event for event in rig.cell.events() if event.event.is_fault]
 
 
 def test_switch_under_load_keeps_the_torque_rate(rig):
@@ -191,7 +191,7 @@ def test_fault_on_one_arm_leaves_the_other_alone(rig, name):
     goal = rig.lift("right")
     strike(rig)
     rig.until(lambda: rig.fault_of("left") != "", "fault")
-    report = next(event for event in rig.cell.events() if event.arm == "left")
+    report = next(e for e in rig.cell.events() if e.arm == "left" and e.event.is_fault)
     assert word.replace("_", " ") in report.text.replace("_", " ")
     assert rig.cell.state("left").owner == "left/hold"
     with pytest.raises(SwitchRejected, match="left/error_recovery"):
