@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.sim, pytest.mark.robustness]
+pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.timeout(3600)]
 
 READY = {
     "fr3": [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785],
@@ -69,7 +69,10 @@ class HandledArm:
 @pytest.mark.parametrize("model", READY)
 def test_force_impedance_without_a_force_holds_an_undeclared_payload(make_cell, model, episodes):
     """It sagged by 280 mm and more under 1.5 kg, as its spring could hold 7.5 N."""
-    for mass, lever in [(1.5, 0.2), (3.0, 0.0), (3.0, 0.1)][: episodes(1, 3)]:
+    loads = [(1.5, 0.2), (3.0, 0.0), (3.0, 0.1)]
+    if model == "kinova_gen3":  # its wrist cannot bear 3 kg at 0.1 m beyond the tool
+        loads.pop()
+    for mass, lever in loads[: episodes(1, 3)]:
         weight, moved = [0.0, 0.0, -9.81 * mass], {}
         for law in LEFT_OF:
             arm = HandledArm(make_cell, law, model)
