@@ -204,6 +204,8 @@ def test_posture_held_the_tool_back_near_singular_postures(make_cell, episodes):
         last = settle(cell, wrong)
         (state,) = maker.at([cell.state("arm").q])
         room = np.minimum(state.q - FR3_LIMITS.lower, FR3_LIMITS.upper - state.q).min()
-        if np.linalg.svd(state.jacobian)[1][-1] > 0.015 and room > 0.1:
+        # Where the task inertia is damped, a guard holds what the spring loses, pushes too.
+        is_guarded = bool(state.operational_space().damping)
+        if np.linalg.svd(state.jacobian)[1][-1] > 0.015 and room > 0.1 and not is_guarded:
             assert last < 0.01
         cell.close()
