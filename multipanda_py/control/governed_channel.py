@@ -27,6 +27,8 @@ SLOW = 0.5
 """Speed of a reference relative to its gap, below which it is held back [1/s]."""
 FAR, FAR_TURN = 0.01, 0.05
 """Gap from which a reference can be held back [m], [rad]."""
+OFTEN = 5
+"""Cycles after a recorded target in which further ones are left out: their sum counts later."""
 FEW = 0.25
 """Fraction of a bound, below which the configuration counts as holding the reference back."""
 AT_REST = 0.01
@@ -149,6 +151,8 @@ class GovernedChannel(ABC):
 
     def give(self) -> None:
         """Record a target as the client gave it, before any feature reshapes it."""
+        if self._cycle - self._given_at < OFTEN:
+            return
         self._given_at = self._cycle
         for cap, step in zip(self._caps, self._steps(self._given)):
             if step > 0.0:

@@ -146,12 +146,11 @@ class Governor(Feature[GovernorParams]):
 
     def _wake(self) -> None:
         """After idle cycles, account for them in the channels and contact estimates."""
-        if self._is_idle:
-            self._is_idle = False
-            for channel in self._all:
-                channel.skip()
-            for contact in self._contacts:
-                contact.pause()
+        self._is_idle = False
+        for channel in self._all:
+            channel.skip()
+        for contact in self._contacts:
+            contact.pause()
 
     def _estimate(self, states: Sequence[ArmState], wrenches: Sequence[Vector]) -> None:
         """Update the contact estimates of all arms, and of the object that they move together."""
@@ -168,7 +167,8 @@ class Governor(Feature[GovernorParams]):
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
         """Note a velocity of the goal, which counts for a while."""
-        self._wake()
+        if self._is_idle:
+            self._wake()
         if (given := self._channels.get((channel, place))) is not None:
             given.give()
         cycles = max(1, round(self.params.rate_timeout / self.context.period))
@@ -182,10 +182,11 @@ class Governor(Feature[GovernorParams]):
         """Move every reference on towards what the target holds, and write it there."""
         self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
         smoothing = self.params.smoothing
-        self._wake()
+        if self._is_idle:
+            self._wake()
         if self._contacts:
             self._estimate(states, target.data["wrench"])
-        presses = any(contact.is_on for contact in self._contacts) if self._contacts else False
+        presses = self._contacts and any(contact.is_on for contact in self._contacts)
         for channel in self._all:
             if not clock:
                 channel.check()

@@ -125,25 +125,25 @@ def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
         make_cell, "force_impedance", {"stiffness": STIFF}, 9.81,
         objects=table(0.4, 0.5, 0.2, 0.02),
     )  # fmt: skip
-    start, rate = cell.pose("arm"), 0.2
+    start, rate = cell.pose("arm"), 0.4
     centre, speed = start.position + [0.1, 0.0, 0.0], 0.1 * 2.0 * np.pi * rate
-    seen, all_forces, all_twists, behind = [], [], [], []
-    for k in range(300):
+    seen, forces, behind, begin = [], [], [], cell.rows()[0]
+    for k in range(110):
         angle = np.pi - 2.0 * np.pi * rate * 0.02 * k
         goal = centre + 0.1 * np.array([np.cos(angle), np.sin(angle), 0.0])
         cell.set_target("arm", Pose(goal, start.rotation))
-        forces, twists = run(cell, 20)
-        all_forces.append(forces)
-        all_twists.append(twists)
+        for _ in range(5):
+            cell.step(4)
+            forces.append(-cell.simulation.contact_force("table", "arm")[2])
         seen += notices(cell, "target not followed")
         behind.append(np.linalg.norm((cell.pose("arm").position - goal)[:2]))
+    twists = cell.rows(begin)[1]["arms"]["twist_ee_in_base"][:, 0]
     assert max(behind) > 0.1  # it was held
     assert "link 3" in seen[0]
     assert "table" in seen[0]
     assert len(seen) <= 2
-    forces, twists = np.concatenate(all_forces), np.concatenate(all_twists)
-    assert np.linalg.norm(twists[:, :2], axis=1).max() < 1.3 * speed
-    assert 8.0 < forces.min() <= forces.max() < 12.0
+    assert np.linalg.norm(twists[:, :2], axis=1).max() < 1.4 * speed
+    assert 7.0 < min(forces) <= max(forces) < 13.0
 
 
 @pytest.mark.parametrize("law", ["force_impedance", "cartesian_impedance"])
