@@ -102,7 +102,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     .. math::
         \tau {+}= \sum_j g_j \lambda_j
 
-    are the smallest for which the law's own torque, within the torque limits, keeps
+    are the smallest for which the law's own torque, within the torque limits and less what a
+    contact is measured to hold back of it, keeps
     :class:`.ApproachBarrier`: approach is slowed down from a
     distance that grows with the speed, and ends at ``stop_distance``. Motion along the obstacle
     stays free. The push comes on top, and answers to what the law does not know of.
@@ -138,7 +139,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self._limits = [arm.limits.torque for arm in context.arms]
         self._width, self._own = sum(sizes), sum(sizes[: context.n_arms])
         self._slices = [slice(sum(sizes[:i]), sum(sizes[: i + 1])) for i in range(len(sizes))]
-        self._accelerations = np.zeros(self._own)
+        self._accelerations, self._yielded = np.zeros((2, self._own))
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -316,8 +317,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         tau: Sequence[Vector],
     ) -> None:
         """Take from the law's torques what drives bodies together."""
-        accelerations, columns = self._accelerations, self._slices
+        accelerations, columns, yielded = self._accelerations, self._slices, self._yielded
         for arm, state in enumerate(states):
+            yielded[columns[arm]] = self._masses[arm].solve(state.tau_ext)
             most, torque = self._limits[arm], tau[arm]
             _minimum(torque, most, out=torque)
             _maximum(torque, -most, out=torque)
@@ -337,6 +339,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 gradients = np.vstack([gradients, rows])
                 responses = np.vstack([responses, answers])
                 needs += braked
+        # What the tool presses on holds the arm back: a force on a contact brings nothing nearer.
+        driven = np.maximum(-_dot(gradients, accelerations), 0.0)
+        held_back = np.minimum(np.maximum(_dot(gradients, yielded), 0.0), driven)
+        needs = (needs - held_back).tolist()
         forces = settle(needs, gradients, responses, accelerations)
         if forces is not None:
             for arm, torque in enumerate(tau):
