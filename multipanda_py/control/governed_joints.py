@@ -46,7 +46,9 @@ class GovernedJoints(GovernedChannel):
 
     The reference does not get further ahead of the arm than a leash, beyond what it was ahead
     when the motion began: an arm that is held and let go of is drawn by that, and then follows.
-    An arm that is pushed away further at rest takes the reference along, which comes back.
+    An arm that is pushed away further at rest takes the reference along, which comes back. What a
+    seeded reference is ahead, to press with a force of before, counts as nothing: tied to the
+    leash, a hand that was taken over in motion would lose its grip.
 
     A stream of joint targets is predicted (:class:`.GoalPredictor`), and the reference follows the
     prediction with its velocity. Its acceleration is then bounded in its own direction, by twice
@@ -70,6 +72,7 @@ class GovernedJoints(GovernedChannel):
         self._leash = None if target is None else target.leash[place]
         self._n = n = len(record) // 2
         self._ahead = [0.0] * n
+        self._seeded = np.zeros(n)
         self._state = state
         self._weighed: tuple[GovernorParams, ArmLimits] | None = None
         self._q, self._dq = record[:n], record[n:]
@@ -117,6 +120,8 @@ class GovernedJoints(GovernedChannel):
         self._fastest = params.joint_speed * float((limits.velocity / weight).min())
 
     def _begin(self, cycles: int, period: float, least: float) -> None:
+        np.subtract(self._q, self._state.q, self._seeded)
+        self._ahead = self._seeded.tolist()
         weight, tracker, q = self._weight, self._tracker, self._q.tolist()
         speed = [v / w for v, w in zip(self._state.dq.tolist(), weight)]
         size = math.hypot(*speed)
@@ -135,7 +140,6 @@ class GovernedJoints(GovernedChannel):
             self._q[:] = np.clip(end, limits.lower, limits.upper)
         self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
         self._rate = None
-        self._ahead = [0.0] * self._n
 
     def has_news(self) -> bool:
         """Return whether something else is asked for than in the last cycle."""
@@ -147,8 +151,9 @@ class GovernedJoints(GovernedChannel):
         """Take the reference along if an arm at rest is pushed away from it."""
         if self._leash is None or self.busy:
             return
-        ahead = np.abs(np.multiply(self._point, self._weight) - self._state.q)
-        if (ahead > self._leash[1]).any():
+        ahead = np.multiply(self._point, self._weight) - self._state.q
+        if (np.abs(ahead - self._seeded) > self._leash[1]).any():
+            self._seeded[:] = 0.0
             self._ahead = [0.0] * self._n
             self._tracker.wake()
             self.busy = True
@@ -165,7 +170,8 @@ class GovernedJoints(GovernedChannel):
             self._predictor.sample(self._goal, self._rate, self._base, hold)
         if not self.busy and self._leash is not None:
             ahead = np.multiply(self._point, weight) - self._state.q
-            self._ahead = np.clip(ahead, -self._leash[1], self._leash[1]).tolist()
+            longest = np.maximum(self._leash[1], np.abs(self._seeded))
+            self._ahead = np.clip(ahead, -longest, longest).tolist()
         self._tracker.wake()
         self.busy = True
 
