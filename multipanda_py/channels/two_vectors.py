@@ -12,6 +12,9 @@ from multipanda_py.channel import AskedOfArm, Check, finite_numbers
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.state import Vector
 
+ROUNDING = 1.0 + 1e-9
+"""Factor on a bound: a vector of its size that was turned is longer by rounding."""
+
 
 def two_vectors(what: str, first: str, second: str) -> Check:
     """Return a check that takes six numbers as two vectors, and turns both into the base.
@@ -30,7 +33,7 @@ def two_vectors(what: str, first: str, second: str) -> Check:
         array = finite_numbers(where, values, 6)
         for part, key in ((array[:3], first), (array[3:], second)):
             size, bound = math.sqrt(part.dot(part)), getattr(asked.gate, key)
-            if size > bound:
+            if size > bound * ROUNDING:
                 raise TargetRejected(f"{where}: got {size:.3f}, allowed {bound:g} (gate.{key})")
         return np.concatenate([turn @ array[:3], turn @ array[3:]])
 

@@ -27,6 +27,9 @@ OUT_OF_BAND = 0.3
 """How long a force may be out of its band before the motion stops for it [s]."""
 LOOK, NEARER = 0.1, 1e-3
 """What is led has arrived when in the one [s] it comes nearer by less than the other [m]."""
+RECOIL = 1.0
+"""How long arms may take to come to rest before a plan is made, once a force or a motion has
+ended [s]."""
 SHORT = 1.0
 """How long a motion that has ended may take to be at its goals; then a new one is planned [s]."""
 
@@ -154,6 +157,9 @@ class Execution:
 
     def _plan(self, seen: Seen, time: float) -> None:
         """Take the plan that was made ahead, if it begins here, or ask for one."""
+        waits = self.mode != "force" and time - self._since < RECOIL
+        if waits and not self._law.can_begin(self._presses):
+            return
         if self._asked is None:
             self._asked = self._planner.ask(self.subtask, self._planned, seen)
         if not self._asked.done():
@@ -197,6 +203,7 @@ class Execution:
                 return
         if why := self._elsewhere(plan, seen, time - self.moved_at):
             self._again(why)
+            self._law.stop(self.mode)
             self._go("plan")
             return
         self._law.lead(plan, time - self.moved_at)

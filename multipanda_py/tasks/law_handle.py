@@ -26,6 +26,12 @@ TURNED = 0.01
 """Turn from which on a direction is told anew [rad]; the law turns to it by itself."""
 
 
+REST = 0.05
+"""Speed of a joint that a plan can begin with [rad/s]."""
+FADED = 0.5
+"""Share of the torque of a contact below which a force has faded."""
+
+
 class LawHandle:
     """Speak with an active ``optimization_augmented`` law.
 
@@ -83,8 +89,25 @@ class LawHandle:
         """
         if plan.postures:
             self._cell.follow_together(
-                self._name, {arm: Trajectory(plan.points(arm)) for arm in self.arms}
+                self._name,
+                {arm: Trajectory(plan.points(arm, self._cell.state(arm).q)) for arm in self.arms},
             )
+
+    def can_begin(self, presses: bool) -> bool:
+        """Return whether a plan can begin, which begins at rest.
+
+        Args:
+            presses: Whether hands go on pressing: a force that still fades ends a motion that is
+                to press on nothing, as a contact.
+        """
+        for arm in self.arms:
+            state = self._cell.state(arm)
+            contact = np.array(self._cell.descriptions[arm].robot.figure("contact_torque"))
+            if np.abs(state.dq).max() > REST:
+                return False
+            if not presses and (np.abs(state.tau_ext) > FADED * contact).any():
+                return False
+        return True
 
     def lead(self, plan: SubtaskPlan, time: float) -> None:
         """Lead tools on their ways without a plan, at a time since their start [s].

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from multipanda_py.channels.wrench import EXERTABLE
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.exceptions import PlanRejected
@@ -115,6 +116,7 @@ def plan_by_path(
     found = _search(problem, distances, settings)
     if not found.is_feasible:
         raise PlanRejected(f"no path: {missed(found)}")
+    _check_force(subtask.force, points, scene, found)
     tools = [arm + TOOL for arm in scene.arms]
     frames = Kinematics(scene, tools).place(found.path[-1:]).frames
     end = Seen(
@@ -138,6 +140,30 @@ def plan_by_path(
             for name in scene.movable
         },
     )
+
+
+def _check_force(
+    force: float, points: Sequence[ContactPoint], scene: Scene, found: Solution
+) -> None:
+    """Refuse a path on which joints cannot exert the force [N].
+
+    Raises:
+        PlanRejected: With the first joint and slice.
+    """
+    frames = Kinematics(scene, [point.arm + TOOL for point in points]).place(found.path).frames
+    for point in points:
+        arm, jacobians = scene.arms[point.arm], frames[point.arm + TOOL].jacobian
+        allowed = EXERTABLE * arm.limits.torque
+        for number, jacobian in enumerate(jacobians):
+            direction = found.pose(point.thing, number).rotation @ point.inward
+            torque = np.abs(force * direction @ jacobian[:3, scene.columns[point.arm]])
+            joint = int((torque / allowed).argmax())
+            if torque[joint] > allowed[joint]:
+                raise PlanRejected(
+                    f"joint {joint + 1} of {point.arm}: force of {force:g} N takes "
+                    f"{torque[joint]:.2f} Nm at {found.times[number]:.2f} s, allowed "
+                    f"{allowed[joint]:.2f} Nm"
+                )
 
 
 def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSettings) -> Solution:

@@ -52,11 +52,22 @@ class SubtaskPlan:
         share = min(1.0, time / whole) if whole > 0.0 else 1.0
         return {arm: lead.at(share) for arm, lead in self.leads.items()}
 
-    def points(self, arm: str) -> Matrix:
-        """Return the trajectory of an arm, as :meth:`.Cell.follow` takes it."""
+    def points(self, arm: str, posture: Vector) -> Matrix:
+        r"""Return the trajectory of an arm, as :meth:`.Cell.follow` takes it.
+
+        What an arm is off the plan at the beginning, under a force by some hundredths of a
+        radian, fades over the whole path, :math:`q_k + (q - q_0) (1 - s(t_k / T))` with the
+        minimum-jerk s. In one slice of 0.1 s, 0.04 rad take 23 rad/s^2.
+
+        Args:
+            arm: Name of the arm.
+            posture: Measured joint positions q, (n,) [rad, m].
+        """
         times = np.concatenate([[0.0], self.times])
         path = np.vstack([self.start.postures[arm], self.postures[arm]])
-        return complete(times, path)[1:]
+        share = times / times[-1]
+        fading = 1.0 - share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
+        return complete(times, path + np.outer(fading, posture - path[0]))[1:]
 
     def expected(self, thing: str, time: float) -> Pose:
         """Return where a thing is to be at a time since the motion began [s]."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -11,8 +12,9 @@ import pinocchio as pin
 import pytest
 
 from multipanda_py.cell import Cell
+from multipanda_py.channels.trajectory import check_trajectory
 from multipanda_py.dynamics.arm_model import build_pinocchio
-from multipanda_py.exceptions import PlanRejected
+from multipanda_py.exceptions import PlanRejected, TargetRejected
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.tasks.planner import Planner
 from multipanda_py.tasks.seen import look
@@ -59,6 +61,58 @@ def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
         assert (0.002 < max(turns) < 0.03) if pivots else max(turns) < 4e-4
 
 
+@pytest.mark.sim
+def test_what_a_force_bends_was_caught_up_in_the_first_slice():
+    """Of 0.05 rad, 30 rad/s^2 where 20 are allowed."""
+    goals = [{"frame": "left/tool", "by": [0.0, 0.05, 0.0]}]
+    subtask = {"name": "aside", "goals": goals, "duration": 1.0}
+    task = TaskFile.from_dict({"name": "t", "law": "augmented", "subtasks": [subtask]})
+    with simple_cell() as cell:
+        cell.step(1)
+        start = look(cell, ["left"])
+        plan = Planner(cell, task).ask(task.subtasks[0], "optimization", start).result()
+        bent = cell.state("left").q + 0.05 * np.array([1, -1, 1, -1, 1, -1, 1])
+        state = replace(cell.state("left"), q=bent, dq=np.zeros(7))
+        limits, gate = cell.descriptions["left"].limits, cell.config.gate
+        with pytest.raises(TargetRejected):
+            check_trajectory(plan.points("left", start.postures["left"]), state, limits, gate)
+        points = plan.points("left", bent)
+        check_trajectory(points, state, limits, gate)
+        assert points[-1, 1:8] == pytest.approx(plan.postures["left"][-1], abs=1e-9)
+
+
+@pytest.mark.sim
+def test_a_path_on_which_joints_cannot_exert_the_force_was_begun():
+    """What a force takes at its worst slice, against pinocchio."""
+    sides = {"thing": "box", "arms": BOTH, "side": "+y"}
+    carry = {
+        "name": "carry", "contacts": ["sides"],
+        "goals": [{"frame": "box", "by": [0.0, 0.0, 0.12]}],
+    }  # fmt: skip
+
+    def plan(force):
+        subtasks = [{**carry, "force": force}]
+        data = {"name": "t", "law": "augmented", "contacts": {"sides": sides}}
+        task = TaskFile.from_dict({**data, "subtasks": subtasks})
+        return Planner(cell, task).ask(task.subtasks[0], "hybrid", look(cell, BOTH)).result()
+
+    with Cell.from_yaml(CELL, placement="inline") as cell:
+        cell.step(1)
+        found, share = plan(10.0), 0.0
+        for arm, description in cell.descriptions.items():
+            model = build_pinocchio(description, base_in_world=True)
+            data, frame = model.createData(), model.getFrameId(description.ee_frame)
+            for q in found.postures[arm]:
+                jacobian = pin.computeFrameJacobian(
+                    model, data, q, frame, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+                )
+                torque = 10.0 * np.abs(jacobian[1])  # they press along y
+                share = max(share, float((torque / (0.9 * description.limits.torque)).max()))
+        plan(0.95 * 10.0 / share)
+        with pytest.raises(PlanRejected):
+            plan(1.05 * 10.0 / share)
+
+
 def deepest_on_its_way(cell, plan):
     """Return how deep bodies are in each other in MuJoCo, every half degree of the way [m]."""
     model, data = cell.simulation.model, cell.simulation.data
@@ -66,7 +120,7 @@ def deepest_on_its_way(cell, plan):
         arm: [int(model.joint(name).qposadr[0]) for name in cell.descriptions[arm].joint_names]
         for arm in plan.postures
     }
-    rows = {arm: plan.points(arm) for arm in plan.postures}
+    rows = {arm: plan.points(arm, plan.start.postures[arm]) for arm in plan.postures}
     deepest = 0.0
     for share in np.linspace(0.0, 1.0, 400):
         for arm, at in places.items():
