@@ -147,6 +147,28 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             filter(None, (h.words(state.name, 0.0) for state, h in zip(states, handovers)))
         )
 
+    def requested_force(
+        self, arm: int, states: Sequence[ArmState], target: TargetT
+    ) -> Vector | None:
+        """Return the force that users ask an arm to press with, whether it is reached or not.
+
+        It goes on to the next law as long as the arm touches something, and is reported where
+        less of it is measured.
+
+        Args:
+            arm: Number of the arm.
+            states: As for :meth:`update`.
+            target: The newest target.
+
+        Returns:
+            Wrench on the world along the axes of the base, (6,) [N, Nm]; zero for none. None of a
+            law that has no such target: what was asked of the law before stays requested until a
+            user moves this one's target.
+
+        Thread: control, between two updates.
+        """
+        return None
+
     @abstractmethod
     def update(self, states: Sequence[ArmState], target: TargetT, period: float) -> None:
         """Write the torques of this cycle to ``tau``, or what else it commands to ``command``.

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 
 MAX_DISTANCE, MAX_ANGLE = 0.15, 0.6
 """Farthest that a seeded target may lie from the measured pose, as the default gate [m], [rad]."""
 MAX_STEP = 0.4
 """Farthest that a seeded target may lie from a measured joint, as the default gate [rad]."""
+NEAR_FORCE, NEAR_SHARE = 5.0, 0.25
+"""Distance from a requested force that a switch closes [N], and as a share of the force."""
 SMALL_FORCE, SMALL_TORQUE = 1.0, 0.3
 """What is not worth a word [N], [Nm]."""
 
@@ -30,6 +32,9 @@ class Handover:
     over. An arm that moves also brakes and accelerates; of it only the wrench is handed over that
     is both asked for and measured. A free arm at rest has nothing to hand over.
 
+    A force that users have asked for outlives the laws: what of it an arm has not reached is
+    handed over as a goal.
+
     Attributes:
         tau: Joint torques that keep the arm where it is, without dampers, (n,) [Nm].
         wrench_in_base: The same as force and torque that the tool exerts on the world, at its
@@ -38,12 +43,15 @@ class Handover:
             of, such as a payload, and what sensors do not show.
         load_mass: What the robot has been told that it carries beyond its tool [kg]; its weight
             is compensated and no part of the rest.
+        requested_in_base: Force that users ask the arm to press with, as far as there is a contact
+            to press on, (6,) [N, Nm]; zero for none. A law that controls forces ramps to it.
     """
 
     tau: Vector = field(default_factory=lambda: np.zeros(0))
     wrench_in_base: Vector = field(default_factory=_six)
     contact_in_base: Vector = field(default_factory=_six)
     load_mass: float = 0.0
+    requested_in_base: Vector = field(default_factory=_six)
 
     @property
     def force(self) -> float:
@@ -75,6 +83,39 @@ class Handover:
             self.wrench_in_base * share,
             self.contact_in_base * share,
             self.load_mass,
+            self.requested_in_base,
+        )
+
+    @property
+    def missing_in_base(self) -> Vector:
+        """What the wrench lacks of the requested force, along that, (6,) [N, Nm]."""
+        requested = self.requested_in_base
+        squared = float(np.dot(requested, requested))
+        if squared == 0.0:
+            return _six()
+        return requested * (1.0 - float(np.dot(self.wrench_in_base, requested)) / squared)
+
+    def as_requested(self, jacobian: Matrix) -> Handover:
+        """Return it with the requested force, if that is near; else as it is.
+
+        A spring that begins with less would stay below: friction takes a little at every switch.
+        A force that is far from its goal is on its way there, or its contact is about to go:
+        laws that control forces know how to go on.
+
+        Args:
+            jacobian: Jacobian of the tool, (6, n).
+        """
+        missing = self.missing_in_base
+        size = math.sqrt(float(np.dot(missing, missing)))
+        whole = math.sqrt(float(np.dot(self.requested_in_base, self.requested_in_base)))
+        if size == 0.0 or size > min(max(NEAR_FORCE, NEAR_SHARE * whole), 0.5 * whole):
+            return self
+        return Handover(
+            self.tau + np.dot(missing, jacobian),
+            self.wrench_in_base + missing,
+            self.contact_in_base + missing,
+            self.load_mass,
+            self.requested_in_base,
         )
 
     def words(self, name: str, share: float) -> str:
@@ -82,6 +123,10 @@ class Handover:
         if not self.matters:
             return ""
         force, unit = (self.force, "N") if self.force > SMALL_FORCE else (self.torque, "Nm")
+        if self.requested_in_base.any():
+            whole = self.wrench_in_base + self.missing_in_base
+            size = max(force, math.sqrt(float(np.dot(whole[:3], whole[:3]))))
+            force, share = size, share * force / max(size, 1e-9)
         if share > 0.98:
             return f"{name} goes on with {force:.1f} {unit}"
         if share > 0.02:

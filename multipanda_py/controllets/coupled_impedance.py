@@ -37,6 +37,8 @@ from multipanda_py.targets import ObjectTarget
 
 _add, _multiply, _norm = np.add, np.multiply, math.hypot
 _pack = Struct("7d").pack_into
+ALL_OF_IT = 0.98
+"""Share of an internal force from which it goes on as a whole."""
 SOFT = 1.0
 """Stiffness too small to carry with [N/m, Nm/rad]."""
 
@@ -188,6 +190,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
         The hands' wrenches add up to :math:`W_o = \sum_i A_i^T F_i`, which the object's spring
         takes over; what is left only strains the object, and is squeeze where it points inwards.
+        The squeeze then goes to the one that was asked for before, whichever law held it since.
         The rest of the strain is kept as it is, along the axes of the object.
         """
         if not any(handover.matters for handover in handovers):
@@ -211,20 +214,40 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         inward = held.inward
         size = max(float(np.vdot(inward, inward)), 1e-12)
         squeeze = max(0.0, float(np.vdot(wrenches[:, :3], inward)) / size)
-        self._squeeze = target.squeeze[0] = squeeze if squeeze > SMALL_FORCE else 0.0
+        self._squeeze = squeeze if squeeze > SMALL_FORCE else 0.0
+        target.squeeze[0] = requested = self._requested(handovers) or self._squeeze
         wrenches[:, :3] -= self._squeeze * inward
         wrenches[:, p.relative_stiffness < SOFT] = 0.0
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
         self._strains = True
         share = share_of(np.dot(stiffness, error), load)
         words = Handover(wrench_in_base=load).words("the load of both hands", share)
-        if self._squeeze:
-            words = "; ".join(filter(None, (f"squeeze goes on with {squeeze:.1f} N", words)))
+        if requested:
+            less = squeeze < ALL_OF_IT * requested
+            of = f" of {requested:.1f}" if less else ""
+            words = "; ".join(filter(None, (f"squeeze goes on with {squeeze:.1f}{of} N", words)))
         return words
 
     def is_free(self, arm: int) -> bool:
         """Return whether the object, or its grasp, has a direction that no spring holds."""
         return self._is_free
+
+    def _requested(self, handovers: Sequence[Handover]) -> float:
+        """Return the internal force that all hands were asked for before [N]; zero if not all."""
+        held, parts = self.held, []
+        for base, handover, inward in zip(held.bases, handovers, held.inward):
+            force = base.six_to_world(handover.requested_in_base)[:3]
+            parts.append(float(np.dot(force, inward)))
+        size = max(float(np.vdot(held.inward, held.inward)), 1e-12)
+        return sum(parts) / size if min(parts) > 0.0 else 0.0
+
+    def requested_force(
+        self, arm: int, states: Sequence[ArmState], target: ObjectTarget
+    ) -> Vector:
+        """Return the part of the internal force that one hand is asked for, (6,)."""
+        wrench = np.zeros(6)
+        np.multiply(self.held.inward[arm], target.squeeze[0], wrench[:3])
+        return self.held.bases[arm].six_to_base(wrench)
 
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
         """Write the joint torques of every arm."""

@@ -139,6 +139,12 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
         return self._arms[arm].spring.free_velocity(state)
 
+    def requested_force(
+        self, arm: int, states: Sequence[ArmState], target: ForceTarget
+    ) -> Vector | None:
+        """Return the wrench target of an arm, (6,); None before there is one."""
+        return target.wrench_in_base[arm] if self._arms[arm].force.is_controlled else None
+
     def on_target(self, channel: str, place: int, target: ForceTarget) -> None:
         """Take a wrench or a stiffness over."""
         arm = self._arms[place]

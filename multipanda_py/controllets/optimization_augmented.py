@@ -164,6 +164,14 @@ class OptimizationAugmented(JointTrajectory):
             self._displace_pose(arm, state, handover.wrench_in_base)
         return words
 
+    def requested_force(
+        self, arm: int, states: Sequence[ArmState], target: TrajectoryTarget
+    ) -> Vector | None:
+        """Return the wrench that an arm is to press with, (6,); None where it is not to."""
+        team = self._team
+        is_asked = team.hands[arm].size and not (team.is_lost or self._mode == "optimization")
+        return team.hands[arm].asked if is_asked else None
+
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
         """Begin a motion or a stop, go to a pose, or control a force."""
         if channel == "pose":

@@ -91,7 +91,7 @@ class Arm:
         self._blend_cycles = 1
         self.blend_left = 0
         self.owner: Instance
-        self._slot = 0
+        self.slot = 0
         self._fault = Event.NONE
         self.released = self.blind = self.interrupted = False
         self._sound = 0
@@ -133,7 +133,7 @@ class Arm:
         """Make ``instance`` the owner; the arm is number ``slot`` of its arms."""
         if instance is not getattr(self, "owner", None):
             self.state.actuators.leave_to_laws()
-        self.owner, self._slot = instance, slot
+        self.owner, self.slot = instance, slot
         self._command = instance.command[slot] if instance.command else None
         self._owner_word[...] = instance.spec.index
         self.state.change_law()
@@ -242,7 +242,7 @@ class Arm:
             return self.state.tau
         if self.released:  # not in place: how fast it decays is bounded, too
             return np.multiply(self.state.tau, self._decay, out=self._blended)
-        tau = self.owner.tau[self._slot]
+        tau = self.owner.tau[self.slot]
         if self.blend_left > 0:
             share = self.blend_left / (self._blend_cycles + 1)
             self.blend_left -= 1

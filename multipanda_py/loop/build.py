@@ -84,7 +84,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     backend_of = {index: backend for backend in backends for index in backend.arms}
     held = HeldThings(config, arms, backend_of, mailbox, objects, present)
     things = Things(config, arms, backends, mailbox, present)
-    ownership = Ownership(arms, instances, mailbox, blend_cycles, backend_of)
+    ownership = Ownership(arms, instances, mailbox, blend_cycles, backend_of, period)
     silence_ns = int(timeout * 1e9)
     return ControlLoop(
         arms, instances, backends, mailbox, row, ownership, silence_ns, held, things

@@ -24,6 +24,7 @@ from multipanda_py.loop.mailbox import Entry, Mailbox, Word
 from multipanda_py.loop.ownership import Ownership
 from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
 from multipanda_py.loop.recoveries import Recoveries
+from multipanda_py.loop.requested_forces import CYCLES
 from multipanda_py.loop.row import HEADER
 from multipanda_py.loop.silence import Silence
 from multipanda_py.loop.tare import Tares
@@ -265,6 +266,8 @@ class ControlLoop:
                 self._owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
         self._silence.look(wake_ns)  # what can wait has waited: the arms have their torques
         self._held.look(wake_ns)
+        if not self._cycle % CYCLES:
+            self._owners.forces.look(self._owners.active, wake_ns)
         for index, springs in self._on_springs:
             if text := springs.news():
                 self._mailbox.report(Event.NOTICE, wake_ns, index, -1, text)

@@ -10,6 +10,8 @@ from enum import IntEnum
 class Event(IntEnum):
     """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
 
+    FORCE_REACHED = -8
+    FORCE_MISSING = -7
     LOST = -6
     HOLDS = -5
     SWITCHED = -4
@@ -40,7 +42,8 @@ class Event(IntEnum):
     def is_routine(self) -> bool:
         """Whether a request was carried out, and nothing is wrong."""
         return self in (
-            Event.SWITCHED, Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED, Event.TARED
+            Event.SWITCHED, Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED,
+            Event.TARED, Event.FORCE_REACHED,
         )  # fmt: skip
 
     @property

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from operator import sub
 
 import numpy as np
 
-from multipanda_py.handover import Handover, tool_wrench
+from multipanda_py.handover import SMALL_FORCE, Handover, tool_wrench
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.carried_weight import LOOK_BACK, still_carried
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
+from multipanda_py.loop.requested_forces import GONE, RequestedForces
 from multipanda_py.loop.row import columns
 from multipanda_py.loop.row_ring import ROWS
 from multipanda_py.loop.safety import is_finite
@@ -52,8 +54,8 @@ class PastCycles:
     Thread: control; costs nothing until it is asked.
     """
 
-    def __init__(self, mailbox: Mailbox) -> None:
-        self._mailbox = mailbox
+    def __init__(self, mailbox: Mailbox, forces: RequestedForces) -> None:
+        self._mailbox, self._forces = mailbox, forces
         row = mailbox.row_dtype
         arms, start = row["arms"].base, columns(row, "arms").start
         # Columns of each arm's fields in the flat rows: gathering records costs far more.
@@ -95,7 +97,18 @@ class PastCycles:
         """Return what an arm was pressing with until now."""
         if arm.released or arm.fault in UNFIT:
             return Handover(np.zeros(arm.state.n_joints))
-        return self._pressed(arm, self._mailbox.words[Word.ROWS])
+        return self._with_request(arm, self._pressed(arm, self._mailbox.words[Word.ROWS]))
+
+    def _with_request(self, arm: Arm, past: Handover) -> Handover:
+        """Add the force that an arm is asked for, if there is a contact to press on."""
+        request = self._forces.of(arm)
+        size = math.sqrt(float(request.dot(request)))
+        if size == 0.0:
+            return past
+        reached = float(past.contact_in_base.dot(request)) / size
+        if reached < max(SMALL_FORCE, GONE * size):
+            return past
+        return replace(past, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
 
     def before_loss(self, arm: Arm) -> Handover:
         """Return what an arm that loses its torque was pressing with before it met anything."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.context import Context
+from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
 from multipanda_py.joint_vectors import JointVectors
 from multipanda_py.loop.command_check import CommandCheck
@@ -22,6 +23,8 @@ from multipanda_py.loop.safety import is_finite
 from multipanda_py.loop.torque_terms import TorqueTerms
 from multipanda_py.loop.trace import Trace
 from multipanda_py.state import INTERFACES, ArmState, Vector
+
+NO_FORCE = np.zeros(6)
 
 
 class NonFiniteTorque(ArithmeticError):
@@ -40,6 +43,7 @@ class Instance:
         command: Where it writes what its arms take instead of torques, per arm; None for torques,
             and for hold, whose arms brake.
         is_new: Whether it has not been updated since its activation.
+        asks: Whether its law may be asked for forces.
         is_sound: Whether law and features have taken the last parameters without an error.
         tau: Torques of the last update, per arm (n,) [Nm].
         notices: What the law or a feature wants reported, until it has been.
@@ -104,6 +108,8 @@ class Instance:
         ]
         self._beginnings = mailbox.beginnings
         self._idle = False
+        self._moved = [False] * len(spec.arms)
+        self.asks = spec.law.requested_force is not Controllet.requested_force
         self._timeout_ns = int(spec.config.target_timeout * 1e9)
         self._newest_ns = 0
 
@@ -135,6 +141,7 @@ class Instance:
         self._derating.start()
         self._newest_ns = 0
         self.is_new, self._idle = True, False
+        self._moved[:] = [False] * len(self._moved)
         self._beginnings[self.spec.index] += 1
         self._law.on_activate(self.states, self._target)
         words = ""
@@ -144,6 +151,21 @@ class Instance:
         for record, goal in self._goals:
             goal[:] = record
         return words
+
+    def requested_force(self, slot: int) -> Vector | None:
+        """Return the force that its law is asked for, (6,) [N, Nm]; None for no such target.
+
+        Once a user has moved an arm's target, that is what the arm is asked for, and nothing of
+        before.
+
+        Raises:
+            Exception: Whatever the law raises.
+        """
+        if self.asks:
+            force = self._law.requested_force(slot, self.states, self._target)
+            if force is not None and force.shape == (6,) and is_finite(force):
+                return force
+        return NO_FORCE if self._moved[slot] else None
 
     def deactivate(self) -> None:
         """Let the law forget what must not survive."""
@@ -204,6 +226,8 @@ class Instance:
         """Let a target count."""
         data[:] = values
         self._idle = False
+        if channel not in self._target.leaning:
+            self._moved[place] = True
         for feature in self._features.listening:
             feature.on_target(channel, place, self._target)
         self._law.on_target(channel, place, self._target)

@@ -25,6 +25,7 @@ from multipanda_py.loop.mailbox import (
     reason_of,
 )
 from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
+from multipanda_py.loop.requested_forces import RequestedForces
 from multipanda_py.state import INTERFACES, Vector
 
 REST = 0.02
@@ -79,10 +80,12 @@ class Ownership:
         mailbox: Where the active set and events are published.
         backend_of: What moves each arm.
         blend_cycles: Cycles over which torque is blended when an arm changes its owner.
+        period: Cycle time [s].
 
     Attributes:
         active: Active instances, in the order of the cell.
         epoch: Counts changes of the active set.
+        forces: Forces that arms are asked to press with.
         changing: Arms that are about to be commanded something else than before.
 
     Thread: control.
@@ -95,6 +98,7 @@ class Ownership:
         mailbox: Mailbox,
         blend_cycles: int,
         backend_of: Mapping[int, Backend],
+        period: float,
     ) -> None:
         self._backend_of = backend_of
         self.changing: set[int] = set()
@@ -102,7 +106,9 @@ class Ownership:
         self._holds = instances[: len(arms)]
         self._blend_cycles = blend_cycles
         self._hold_cycles = min(blend_cycles, HOLD_BLEND_CYCLES)
-        self._past = PastCycles(mailbox)
+        self.forces = RequestedForces(arms, self.report, period)
+        self._past = PastCycles(mailbox, self.forces)
+        self._handed: dict[int, list[Vector]] = {}
         self._said: list[tuple[Instance, str]] = []
         self.active: list[Instance] = []
         self.epoch = 0
@@ -133,6 +139,7 @@ class Ownership:
                 self.report(Event.SWITCH_FAILED, instance, reason, now_ns)
         if refused:
             self._said.clear()
+            self._handed.clear()
             return SwitchStatus.FAILED
         cause = Cause(Event.SWITCHED, reason_of(request))
         self.apply([bool(flag) for flag in flags], starting, now_ns=now_ns, cause=cause)
@@ -192,6 +199,7 @@ class Ownership:
             Exception: Whatever the law or a feature raises.
         """
         self._start(instance)
+        self._keep_forces()
         self._report_handovers(now_ns)
 
     def _start(self, instance: Instance) -> None:
@@ -204,14 +212,22 @@ class Ownership:
         if instance.command is not None:
             for index in instance.spec.arms:
                 self._arms[index].prepare(instance.spec.law.command_interface)
-        words = instance.activate([self._past.of(self._arms[i]) for i in instance.spec.arms])
+        handovers = [self._past.of(self._arms[i]) for i in instance.spec.arms]
+        words = instance.activate(handovers)
         if words is not None and not isinstance(words, str):
             raise TypeError(
                 f"on_handover of {instance.spec.config.type}: got {type(words).__name__}, "
                 "allowed str"
             )
+        self._handed[instance.spec.index] = [h.requested_in_base for h in handovers]
         if words:
             self._said.append((instance, words))
+
+    def _keep_forces(self) -> None:
+        """Remember the forces that were handed over to laws that have begun."""
+        for index, forces in self._handed.items():
+            self.forces.keep(self._instances[index], forces)
+        self._handed.clear()
 
     def _report_handovers(self, now_ns: int) -> None:
         for instance, words in self._said:
@@ -220,6 +236,8 @@ class Ownership:
 
     def recover(self, arm: Arm) -> Event:
         """Clear an arm's fault; it holds where it is, and what it carries."""
+        if arm.interrupted:
+            self.forces.forget(arm.index)
         past = self._past.carried(arm) if arm.interrupted else self._past.of(arm)
         return arm.recover(past)
 
@@ -268,6 +286,7 @@ class Ownership:
                     self._report_owner(arm, instance, cause, now_ns)
                 arm.give_to(instance, slot)
             instance.begin_records()
+        self._keep_forces()
         for index in changed:
             is_hold = self._arms[index].owner.spec.is_hold
             self._arms[index].blend(self._hold_cycles if is_hold else self._blend_cycles)
@@ -360,6 +379,7 @@ class Ownership:
         """
         self._past.forget()
         for arm in self._arms:
+            self.forces.forget(arm.index)
             arm.before_loss = Handover(np.zeros(arm.state.n_joints))
         for instance in self.active:
             self._leave(instance)

@@ -51,6 +51,7 @@ class Diagnostics:
         self._notices: Counter[str] = Counter()
         self._last_notice: dict[str, str] = {}
         self._held: dict[str, dict[str, str]] = {}
+        self._missing_force: dict[str, str] = {}
         self._stuck, self._timeless = False, False
         self._clipped: Counter[str] = Counter()
         self._beginnings = self._count_beginnings()
@@ -76,6 +77,10 @@ class Diagnostics:
         self._holds.note(event)
         if event.event.is_fault:
             self.faults[event.arm] = event
+        if event.event is Event.FORCE_MISSING:
+            self._missing_force[event.controllet] = event.text
+        elif event.event is Event.FORCE_REACHED:
+            self._missing_force.pop(event.controllet, None)
         if event.event is Event.NOTICE:
             self._notices[event.controllet] += 1
             self._last_notice[event.controllet] = event.text
@@ -214,6 +219,9 @@ class Diagnostics:
         problem = self._cell.gripper(arm).state().problem if has_hand else ""
         if problem and not state.fault:
             level, summary = DiagnosticStatus.WARN, f"{summary}; {problem}"
+        missing = self._missing_force.get(state.owner, "")
+        if missing and not state.fault:
+            level, summary = DiagnosticStatus.WARN, f"{summary}; {missing}"
         values = {
             "owner": state.owner,
             "beginnings": str(self._cell.beginnings(arm)),
@@ -229,6 +237,7 @@ class Diagnostics:
             "last gripper refusal": self._targets.last_reason.get(f"{arm} gripper", ""),
             "last gripper abort": self._targets.last_reason.get(f"{arm} gripper abort", ""),
             "gripper problem": problem or "none",
+            "requested force": missing or "reached, or none",
             "tare [Nm]": self._tare(arm),
             "last refusal": self._targets.last_reason.get(arm, ""),
             "streams held off": ", ".join(self._targets.held_off.channels(arm)) or "none",

@@ -84,6 +84,24 @@ def test_the_force_on_a_table_was_lost_at_a_switch(make_cell, episodes):
 
 
 @pytest.mark.sim
+@pytest.mark.robustness
+def test_a_requested_force_on_a_table_shrank_from_law_to_law(make_cell, episodes):
+    """With friction in the joints, which hides a little of a measured force."""
+    names = ["force", "cartesian", "space", "joint"]
+    friction = {"joint_friction": [0.3] * 4 + [0.15, 0.15, 0.1]}
+    laws = {name: LAWS[name] for name in names}
+    cell = pressing_cell(make_cell, laws, "force", depth=0.02, **friction)
+    cell.set_target("arm", wrench=[0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
+    cell.step(2500)
+    rng, last = np.random.default_rng(3), "force"
+    for number in range(episodes(12, 100)):
+        last = str(rng.choice([name for name in names if name != last]))
+        cell.switch([f"arm/{last}"], strictness="force_auto")
+        cell.step(int(rng.integers(30, 300)))
+        assert -force_on(cell, "table")[2] == pytest.approx(10.0, rel=0.1), (number, last)
+
+
+@pytest.mark.sim
 @pytest.mark.parametrize("name", ["cartesian", "space", "joint", "soft", "force", "hold"])
 def test_an_arm_with_a_load_that_nobody_told_of_sank_at_every_switch(make_cell, name):
     """3 kg at the tool: 74 mm under 400 N/m, and as much again with every activation."""

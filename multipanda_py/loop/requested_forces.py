@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forces that arms are asked to press with, across laws, and reports of those not reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.handover import SMALL_FORCE
+from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.instance import NO_FORCE, Instance
+from multipanda_py.loop.plugin_errors import pass_interrupt
+from multipanda_py.state import Vector
+
+CYCLES = 10
+"""Cycles between two comparisons."""
+SMOOTHING = 0.2
+"""Weight of the newest measurement: with ten cycles of 1 ms between two, some 50 ms."""
+LEAST, ENOUGH = 0.9, 0.93
+"""Shares of a requested force below which it is not reached, and above which it is again."""
+GONE = 0.1
+"""Share below which nothing is pressed any more."""
+PATIENCE, RISE, LOSS = 0.2, 1.0, 0.1
+"""Time without progress after which a force counts as not reached: one that was held for the
+second of these times, and one that rises or swings after a first contact; and time after which a
+contact counts as lost [s]."""
+PROGRESS = 0.01
+"""Share of the force that counts as progress."""
+
+
+@dataclass
+class _Watch:
+    """One arm's requested force, compared with the estimated external wrench.
+
+    Attributes:
+        size: Of the force that is requested [N].
+        measured: Of it, smoothed [N].
+        best: Most that was measured since it was requested or fell short [N].
+        waited: Time since then [s].
+        gone: Time in which next to nothing was measured [s].
+        held: Time since which enough is measured [s].
+        touched: Whether there was a contact; laws report themselves that they find none.
+        reached: Whether it was held.
+        is_new: Whether nothing was measured yet.
+    """
+
+    size: float = 0.0
+    measured: float = 0.0
+    best: float = 0.0
+    waited: float = 0.0
+    gone: float = 0.0
+    held: float = 0.0
+    touched: bool = False
+    reached: bool = False
+    is_new: bool = True
+
+    def look(self, size: float, measured: float, time: float) -> None:
+        """Count how long a force [N] has been missing; ``time`` since the last call [s]."""
+        self.measured += (1.0 if self.is_new else SMOOTHING) * (measured - self.measured)
+        if self.is_new or abs(size - self.size) > PROGRESS * self.size:
+            self.best, self.waited = self.measured, 0.0
+            self.reached = self.reached and (size <= self.size or not self.size)
+        self.size, self.is_new = size, False
+        is_gone = self.measured < max(GONE * size, SMALL_FORCE)
+        self.gone = self.gone + time if is_gone else 0.0
+        self.touched = self.touched or not is_gone
+        self.held = self.held + time if self.measured > LEAST * size else 0.0
+        self.reached = self.reached or self.held > RISE  # the first contact may swing
+        if self.held:
+            self.best, self.waited = 0.0, 0.0
+        elif self.measured > self.best + PROGRESS * size:
+            self.best, self.waited = self.measured, 0.0
+        else:
+            self.waited += time
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether less than requested is measured, for long, without progress."""
+        is_small = self.size - self.measured < SMALL_FORCE
+        patience = PATIENCE if self.reached else RISE
+        return self.touched and not is_small and self.waited >= patience - 1e-9
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether what it pressed on is gone."""
+        return self.touched and self.gone >= LOSS - 1e-9
+
+
+class RequestedForces:
+    """Remember and watch the forces that users have asked for.
+
+    A law that controls forces knows its own request. Under any other law, hold included, an arm
+    keeps the request of before: until a user moves the arm's target, the contact is lost, or a
+    fault has taken its torque. What is remembered is never exerted without a contact.
+
+    Args:
+        arms: The arms, in the order of the cell.
+        report: Report of an event of an instance.
+        period: Cycle time [s].
+
+    Thread: control.
+    """
+
+    def __init__(
+        self, arms: Sequence[Arm], report: Callable[[Event, Instance, str, int], None],
+        period: float,
+    ) -> None:  # fmt: skip
+        self._arms, self._report = arms, report
+        self._kept = [np.zeros(6) for _ in arms]
+        self._any = [False] * len(arms)
+        self._watches = [_Watch() for _ in arms]
+        self._missing: list[Instance] = []
+        self._time = CYCLES * period
+
+    def keep(self, instance: Instance, forces: Sequence[Vector]) -> None:
+        """Remember what the arms of an instance that begins are asked for, (6,) [N, Nm] each."""
+        for index, force in zip(instance.spec.arms, forces):
+            self._kept[index][:] = force
+            self._any[index] = bool(force.any())
+            was = self._watches[index]
+            self._watches[index] = _Watch(touched=was.touched, reached=was.reached)
+
+    def forget(self, index: int) -> None:
+        """Remember nothing of an arm: its torque was away, or it has been put elsewhere."""
+        self._kept[index][:] = 0.0
+        self._any[index], self._watches[index] = False, _Watch()
+
+    def of(self, arm: Arm) -> Vector:
+        """Return what an arm is asked for, (6,) [N, Nm]; zero for nothing."""
+        try:
+            own = arm.owner.requested_force(arm.slot)
+        except BaseException as error:  # the law is being left, or its update reports it
+            pass_interrupt(error)
+            own = NO_FORCE
+        return self._kept[arm.index] if own is None else own
+
+    def look(self, active: Sequence[Instance], now_ns: int) -> None:
+        """Compare what is measured with what is requested; call it every :data:`CYCLES`."""
+        for instance in [one for one in self._missing if not one.active]:
+            self._end(instance, "another controllet has the arms", now_ns)
+        for instance in active:
+            arms = [self._arms[index] for index in instance.spec.arms]
+            if instance.asks or any(self._any[arm.index] for arm in arms):
+                self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
+
+    def _measure(self, arm: Arm) -> bool:
+        """Measure what one arm presses with; return whether it is asked for a force."""
+        request, watch = self.of(arm), self._watches[arm.index]
+        size = math.sqrt(float(request.dot(request)))
+        if size <= SMALL_FORCE:
+            if watch.size:
+                self._watches[arm.index] = _Watch()
+            return False
+        measured = -float(request.dot(arm.state.wrench_ext_in_base)) / size
+        watch.look(size, measured, self._time)
+        return True
+
+    def _judge(self, instance: Instance, arms: Sequence[Arm], now_ns: int) -> None:
+        """Report once that forces are not reached, and that they are again."""
+        watches = [self._watches[arm.index] for arm in arms]
+        missing = [watch.is_missing for watch in watches]
+        is_shared = instance.spec.law.min_arms > 1  # one force of all hands
+        if instance in self._missing:
+            if all(watch.measured > ENOUGH * watch.size for watch in watches):
+                text = "the requested force is reached" if arms else "no force is requested"
+                self._end(instance, text, now_ns)
+        elif missing and (all(missing) if is_shared else any(missing)):
+            self._missing.append(instance)
+            parts = [
+                f"{arm.state.name} {watch.measured:.1f} of {watch.size:.1f} N"
+                for arm, watch, is_missing in zip(arms, watches, missing)
+                if is_missing
+            ]
+            text = f"less force than requested is measured: {', '.join(parts)}"
+            self._report(Event.FORCE_MISSING, instance, text, now_ns)
+        for arm, watch in zip(arms, watches):
+            if self._any[arm.index] and watch.is_lost and self.of(arm) is self._kept[arm.index]:
+                self.forget(arm.index)
+                text = f"{arm.state.name}: contact lost; {watch.size:.1f} N are requested no more"
+                self._report(Event.FORCE_MISSING, instance, text, now_ns)
+
+    def _end(self, instance: Instance, text: str, now_ns: int) -> None:
+        """Report that nothing is missing any more."""
+        self._missing.remove(instance)
+        self._report(Event.FORCE_REACHED, instance, text, now_ns)
