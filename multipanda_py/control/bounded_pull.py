@@ -42,7 +42,3 @@ class BoundedPull:
         if lost is not None:
             wrench += lost
         return wrench
-
-    def slow_down(self, state: ArmState, tau: Vector) -> None:
-        """Subtract torques that brake joints near their speed limits from ``tau``, (n,) [Nm]."""
-        self._margin.brake(self._margin.used(state), state, tau)

@@ -53,7 +53,7 @@ class ForceImpedanceArm:
         arm = context.arms[place]
         self._bearable, self._margin = BearableShare(arm), SpeedMargin(arm.limits)
         self._lost, self.borne = LostModes(), 1.0
-        self._guard, self._used = SingularityGuard(arm, context.period), 0.0
+        self._guard = SingularityGuard(arm, context.period)
         self.force = ForceController(gains, context.period)
         self.tank = SpringTank(context.period)
         self.subspace = ForceSubspace(context.period)
@@ -149,7 +149,6 @@ class ForceImpedanceArm:
         self._ones.dot(self._torques, tau)
         if self.carries:
             _add(tau, self.load.dot(state.jacobian, self._carrying), tau)
-        self._margin.brake(self._used, state, tau)
         self._guard.add(state, spring.stiffness_along, tau)
         self._scale = scale
         limits = scale < 1.0 or self.force.is_throttled
@@ -165,8 +164,7 @@ class ForceImpedanceArm:
         if state.operational_space().damping > 0.0:  # a direction is being lost
             lost = self._lost.damp(state, pull, spring.damping_along)
         margin = self._margin
-        self._used = used = margin.used(state)
-        if used > FAST:
+        if (used := margin.used(state)) > FAST:
             _multiply(pull, margin.spring(used), pull)
             _multiply(brake, margin.damper(used, spring.ratio, spring.kept), brake)
         if lost is not None:

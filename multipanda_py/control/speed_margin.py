@@ -8,9 +8,8 @@ import math
 import numpy as np
 
 from multipanda_py.control.modal_damping import LEAST_RATIO
-from multipanda_py.control.speed_brake import SpeedBrake
 from multipanda_py.limits import ArmLimits
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import ArmState
 
 _multiply, _absolute = np.multiply, np.absolute
 _norm = math.hypot
@@ -37,7 +36,7 @@ class SpeedMargin:
     vanishes there: nothing else bounds the speed. Fading alone comes too late for the torque
     rate limit where :math:`\zeta < 1`. :math:`\kappa` is the share of the stiffness that the
     bandwidth leaves (:class:`.ModalDamping`): with it no damper brakes faster than that.
-    Neither stops a torque that the model lacks, such as a load; :meth:`brake` does, above 0.72.
+    Neither stops a torque that the model lacks; the feature ``joint_limits`` does, above 0.8.
 
     Args:
         limits: Of the arm.
@@ -52,7 +51,6 @@ class SpeedMargin:
         self._per_speed = 1.0 / limits.velocity
         self.slow = FAST * float(limits.velocity.min())
         self._shares = np.zeros_like(limits.velocity)
-        self._fast, self._brake = FADING * limits.velocity, SpeedBrake(limits.n_joints)
 
     def used(self, state: ArmState) -> float:
         """Return u, or 0 where no joint can be faster than 0.35 of its limit."""
@@ -72,8 +70,3 @@ class SpeedMargin:
         r"""Return d for a u, the largest :math:`\zeta` of all axes, and :math:`\kappa`."""
         missing = max(0.0, math.sqrt(kept) / max(ratio, LEAST_RATIO) - 1.0)
         return 1.0 + missing * min(1.0, max(0.0, (used - FAST) / (FASTEST - FAST)))
-
-    def brake(self, used: float, state: ArmState, tau: Vector) -> None:
-        """Brake joints above 0.72 of their speed limits, in ``tau``, (n,) [Nm]."""
-        if used > FADING:
-            self._brake.add(state, self._fast, tau)

@@ -72,7 +72,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
     :class:`~multipanda_py.control.lost_modes.LostModes` brakes that, and nothing else.
     :class:`~multipanda_py.control.singularity_guard.SingularityGuard` holds the arm there against
-    torques that the model lacks. Joints above 0.72 of their speed limits are braked.
+    torques that the model lacks.
 
     On hard contacts, a tool of mass m on a surface of stiffness k swings at :math:`\sqrt{k / m}`,
     and a damper that is late by T drives it where :math:`T \sqrt{k / m} > \pi / 2`: on 1e5 N/m
@@ -179,7 +179,6 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 )
                 _add(wrench, _multiply(forward, share, forward), wrench)
             wrench.dot(state.jacobian, self.tau[arm])
-            self._margins[arm].brake(used, state, self.tau[arm])
             self._guards[arm].add(state, spring.stiffness_along, self.tau[arm])
             if spring.kept < kept:
                 kept, self.softest = spring.kept, arm

@@ -26,7 +26,6 @@ from multipanda_py.control.modal_damping import (
 )
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.singularity_guard import SingularityGuard
-from multipanda_py.control.speed_margin import SpeedMargin
 from multipanda_py.control.squeeze import BearableSqueeze, SqueezeMeasurement, buckling
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
@@ -95,7 +94,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     apart.
 
     Near singular postures each arm is held against torques that its model lacks
-    (:class:`.SingularityGuard`), and joints above 0.72 of their speed limits are braked.
+    (:class:`.SingularityGuard`).
 
     The report ``squeeze [N]`` is measured, :math:`-n^T F_{ext} / n^T n` of the hands' estimated
     wrenches. It differs from what was asked for where the squeeze is only fed forward: the
@@ -143,7 +142,6 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
                                  sharing.pulls.reshape(-1, 6), (*range(n), -1)))  # fmt: skip
         self._measure = SqueezeMeasurement(self.held)
         self._bearable = BearableSqueeze(self.held, context)
-        self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
         self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
         self._states: Sequence[ArmState] = ()
         self._strain, self._strains = np.zeros((2 * n, 3)), False
@@ -261,8 +259,6 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         for arm, state in enumerate(states):
             tau = self.tau[arm]
             held.bases[arm].six_to_base(wrenches[arm]).dot(state.jacobian, tau)
-            margin = self._margins[arm]
-            margin.brake(margin.used(state), state, tau)
             self._guards[arm].add(state, self._stiffness_along, tau)
         self._report(kept)
 

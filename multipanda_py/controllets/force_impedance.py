@@ -56,7 +56,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     The spring asks of joints what they bear, fades out and is damped where they get fast, and is
     braked where it pulls along a direction that is being lost, as that of
     :class:`~multipanda_py.controllets.cartesian_impedance.CartesianImpedance`. The same holds
-    for the guard near singular configurations and the brake of fast joints.
+    for the guard near singular configurations.
 
     A target has no velocity: a damper with a moving reference is a motor. With the acceleration
     and Coriolis terms of eq. 1 left out, as eq. 2 and the paper's code do; the sign is that of

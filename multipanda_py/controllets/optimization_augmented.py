@@ -226,10 +226,8 @@ class OptimizationAugmented(JointTrajectory):
                 wrench += freed * self._pulls[arm].of(spring, state)
         self._team.across(wrenches)
         self._team.add(wrenches)
-        for arm, (state, wrench, tau) in enumerate(zip(states, wrenches, self.tau)):
-            _add(tau, wrench.dot(state.jacobian, self._at_tool[arm]), tau)
-            if freed > 0.0:
-                self._pulls[arm].slow_down(state, tau)
+        for state, wrench, tau, part in zip(states, wrenches, self.tau, self._at_tool):
+            _add(tau, wrench.dot(state.jacobian, part), tau)
 
     def _static(self, arm: int, state: ArmState) -> Vector:
         """Return what spring and integral of the plan exert, (n,) [Nm]."""

@@ -280,7 +280,6 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
                 _add(wrench, brake, wrench)
         tau = _dot(wrench, follower.jacobian, self.tau[1])
         _add(tau, self._hold_posture(follower), tau)
-        self._margin.brake(used, follower, tau)
         self._guard.add(follower, self._spring.stiffness_along, tau)
         sensed = self._tare.take(follower.wrench_ext_in_base, leader, follower)
         share = self._reflect(leader, sensed if engaged else self._nothing, period)
