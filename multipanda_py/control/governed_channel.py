@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -55,8 +55,8 @@ class GovernorParams:
     )
     smoothing: float = number(
         0.04, unit="s", low=0.001, high=0.5,
-        doc="over which velocity is averaged; half of it is the lag, and it bounds the jerk; "
-        "a change waits until the reference is at rest",
+        doc="minimum time over which velocity is averaged, longer where that is faster; half of "
+        "it is the lag, and it bounds the jerk; a change waits until the reference is at rest",
     )  # fmt: skip
     share: float = number(
         0.7, low=0.05, high=1,
@@ -123,7 +123,7 @@ class GovernedChannel(ABC):
         self._goal_rate: Vector | None = None
         self._rate_left = 0
         self.busy = False
-        self.smoothing = 0.0
+        self.smoothing = self._averaged = self._period = 0.0
         self._trackers: tuple[Tracker, ...] = ()
         self.pacers: Sequence[Pacer] = ()
         self._caps: tuple[ReferenceCap, ...] = ()
@@ -208,20 +208,16 @@ class GovernedChannel(ABC):
 
         A mean over another time would jump, or pass the goal: that waits until nothing moves.
         """
-        if params.smoothing != self.smoothing:
-            if self.is_moving:
-                params = replace(params, smoothing=self.smoothing)
-            else:
-                self.smoothing = params.smoothing
-                for tracker in self._trackers:
-                    tracker.rest(cycles_of(params, period), period)
+        if not self.is_moving:
+            self.smoothing = params.smoothing
         self.set_bounds(params)
         if self.busy:  # or the posture would not count until the next look
             self.look()
 
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
         """Begin at what the record holds, at rest or measured speed; write where that ends."""
-        self.smoothing, cycles = params.smoothing, cycles_of(params, period)
+        self.smoothing = self._averaged = params.smoothing
+        self._period, cycles = period, cycles_of(params, period)
         self.set_bounds(params)
         self._goal_rate, self._rate_left = None, 0
         self._begin(cycles, period, math.inf if at_rest else AT_REST)
@@ -238,6 +234,20 @@ class GovernedChannel(ABC):
     @abstractmethod
     def _begin(self, cycles: int, period: float, least: float) -> None:
         """Do what :meth:`start` says; a measured speed below ``least`` is none."""
+
+    def _smooth(self, time: float) -> None:
+        """Average velocities over another time [s], if the reference is at rest."""
+        cycles = max(1, round(time / self._period))
+        self._averaged = cycles * self._period
+        for tracker in self._trackers:
+            is_awake = tracker.moving
+            tracker.rest(cycles, self._period)
+            if is_awake:
+                tracker.wake()
+
+    @property
+    def _is_still(self) -> bool:
+        return all(tracker.is_still for tracker in self._trackers)
 
     @abstractmethod
     def aim(self) -> None:
@@ -314,10 +324,60 @@ class GovernedChannel(ABC):
         """Move on by one period and write the record."""
 
 
-def possible_share(
-    tau: Vector, dq: Vector, state: ArmState, share: float, smoothing: float
-) -> tuple[float, float]:
-    r"""Return which parts of an acceleration and of a speed an arm can follow.
+@dataclass(frozen=True)
+class Possible:
+    """Fractions of an acceleration and of a speed that an arm can follow.
+
+    Attributes:
+        torque: Fraction of the acceleration within the torque limits.
+        per_time: Fraction within the torque rate limits, per time of smoothing [1/s].
+        speed: Fraction of the speed.
+    """
+
+    torque: float = math.inf
+    per_time: float = math.inf
+    speed: float = math.inf
+
+    def within(self, other: Possible) -> Possible:
+        """Return what both can follow."""
+        return Possible(
+            min(self.torque, other.torque),
+            min(self.per_time, other.per_time),
+            min(self.speed, other.speed),
+        )
+
+    def harder(self, smoothing: float) -> float:
+        """Return the fraction of the acceleration for a time of smoothing [s]."""
+        return max(min(1.0, self.torque, self.per_time * smoothing), SMALLEST_SHARE)
+
+    def faster(self) -> float:
+        """Return the fraction of the speed."""
+        return max(min(1.0, self.speed), SMALLEST_SHARE)
+
+    def smoothing(self, least: float, way: float, speed: float) -> float:
+        r"""Return the time of smoothing with which a goal is reached first [s].
+
+        With the acceleration a, a time T allows the fraction :math:`\min(s, k T)` of it, and a
+        way d takes :math:`2 \sqrt{d / (a k T)} + T`, or :math:`d / v + v / (a k T) + T` with a
+        speed v. The best is
+
+        .. math:: T = \min\left( (d / a k)^{1/3},\; \sqrt{v / (a k)},\; s / k \right)
+
+        Less than that would take longer. More than ``least`` is used only where it is faster.
+
+        Args:
+            least: Minimum [s].
+            way: d / a [s^2].
+            speed: v / a [s].
+        """
+        k = self.per_time
+        full = min(1.0, self.torque) / k
+        pays = min(math.pow(way / k, 1.0 / 3.0), math.sqrt(speed / k), full)
+        return max(least, pays)
+
+
+def possible_share(tau: Vector, dq: Vector, state: ArmState, share: float) -> Possible:
+    r"""Return which fractions of an acceleration and of a speed an arm can follow.
 
     .. math::
         s_a = \min_i \frac{\sigma \min(\tau_{max,i}, T_s \dot\tau_{max,i} / 2)}{|\tau_i|}, \qquad
@@ -329,11 +389,10 @@ def possible_share(
         tau: Torques at the full acceleration, (n,) [Nm].
         dq: Joint velocities at the full speed, (n,) [rad/s].
         state: The arm, with its limits.
-        share: Of the limits that may be used, sigma.
-        smoothing: Time over which velocities are averaged, T_s [s].
+        share: Fraction of the limits that may be used, sigma.
     """
-    limits = state.limits
-    bound = np.minimum(limits.torque, 0.5 * smoothing * limits.torque_rate)
-    harder = share / max(float((np.abs(tau) / bound).max()), share)
-    faster = share / max(float((np.abs(dq) / limits.velocity).max()), share)
-    return max(harder, SMALLEST_SHARE), max(faster, SMALLEST_SHARE)
+    limits, tau = state.limits, np.abs(tau)
+    hard = float((tau / limits.torque).max())
+    sudden = 2.0 * float((tau / limits.torque_rate).max())
+    fast = float((np.abs(dq) / limits.velocity).max())
+    return Possible(*(share / max(used, 1e-9) for used in (hard, sudden, fast)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.control.governed_channel import SMALLEST_SHARE
+from multipanda_py.control.governed_channel import Possible
 from multipanda_py.control.governed_pose import GovernedPose
 from multipanda_py.control.position_ik import MOST_DAMPING
 from multipanda_py.state import Vector
@@ -22,12 +22,12 @@ class GovernedCommandedPose(GovernedPose):
     with a damped inverse, as the joints do not follow what is being lost either.
     """
 
-    def _shares(self, acceleration: Vector, twist: Vector) -> tuple[float, float]:
+    def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
         limits, share = self._state.limits, self._params.share
         J, gram = self._state.jacobian, self._state.jacobian_gram
         inverse = J.T @ np.linalg.inv(gram + MOST_DAMPING**2 * np.eye(6))
         found = []
         for task, most in ((acceleration, limits.acceleration), (twist, limits.velocity)):
             largest = float((np.abs(inverse @ task) / most).max())
-            found.append(max(share / max(largest, share), SMALLEST_SHARE))
-        return found[0], found[1]
+            found.append(share / max(largest, 1e-9))
+        return Possible(torque=found[0], speed=found[1])

@@ -28,6 +28,8 @@ CLOSING = 25.0
 """Rate at which a gap to a streamed goal is counted as a change of velocity [1/s]."""
 CLOSE, CAUGHT_UP = 0.02, 0.001
 """Gaps to a streamed goal at which a jump begins and ends [rad]."""
+SHORT = 0.02
+"""Way to a goal that smoothing is chosen for at least: a stream begins with less [rad]."""
 MARGIN = 0.003
 """Distance from a joint limit at which the prediction of a stream ends [rad]."""
 STOPPING, ENDING = 0.5, 12.0
@@ -180,7 +182,11 @@ class GovernedJoints(GovernedChannel):
         row = self._state.mass * self._hardest
         tau = np.sqrt((row * row).sum(axis=1))
         p = self._params
-        share, _ = possible_share(tau, np.zeros(self._n), self._state, p.share, p.smoothing)
+        possible = possible_share(tau, np.zeros(self._n), self._state, p.share)
+        if self._is_still:
+            way = max(math.dist(self._goal, self._point), SHORT) / self._base
+            self._smooth(possible.smoothing(p.smoothing, way, self._fastest / self._base))
+        share = possible.harder(self._averaged)
         self._possible = share
         self.is_limited = share < FEW
         self._hardest_jump = self._base * share
@@ -317,7 +323,7 @@ class GovernedJoints(GovernedChannel):
         change = [CLOSING * g + b for g, b in zip(gap, behind)]
         way = np.multiply(change, scales) / max(math.hypot(*change), 1e-9)
         used = float(np.abs(way / self._stream_hardest).max())
-        bound = np.minimum(limits.torque, 0.5 * p.smoothing * limits.torque_rate)
+        bound = np.minimum(limits.torque, 0.5 * self._averaged * limits.torque_rate)
         used = max(used, float(np.abs(_dot(self._state.mass, way) / bound).max()) / p.share)
         tracker.bound(1.0 / used if used > 0.0 else self._base, fastest)
 

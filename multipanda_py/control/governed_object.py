@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.governed_channel import Possible
 from multipanda_py.control.governed_pose import GovernedPose, tool_motion, tool_shares
 from multipanda_py.state import ArmState, Matrix, Vector
 
@@ -37,18 +38,17 @@ class GovernedObject(GovernedPose):
         """Return rest: a grasp begins with what the hands hold still."""
         return np.zeros(6)
 
-    def _shares(self, acceleration: Vector, twist: Vector) -> tuple[float, float]:
+    def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
         """Return what every arm can follow."""
-        p = self._params
-        harder = faster = 1.0
+        possible = Possible()
         for place, (state, (_, rotation)) in enumerate(zip(self._states, self._bases)):
             lever = self._hand(place) - self._point
             accelerations, speeds = (
                 _at_hand(pair, lever, rotation) for pair in (acceleration, twist)
             )
-            shares = tool_shares(state, accelerations, speeds, p.share, p.smoothing)
-            harder, faster = min(harder, shares[0]), min(faster, shares[1])
-        return harder, faster
+            one = tool_shares(state, accelerations, speeds, self._params.share)
+            possible = possible.within(one)
+        return possible
 
     def _begin(self, cycles: int, period: float, least: float) -> None:
         """Note where the hands hold the object, in its frame."""

@@ -18,6 +18,7 @@ from multipanda_py.control.governed_channel import (
     SLOW,
     GovernedChannel,
     GovernorParams,
+    Possible,
     possible_share,
 )
 from multipanda_py.control.held_reference import AFTER
@@ -29,6 +30,10 @@ from multipanda_py.targets import ReferenceMotion
 _dot, _exp3, _log3, _subtract = np.dot, pin.exp3, pin.log3, np.subtract
 _pack = Struct("3d").pack_into
 _TINY = 1e-12
+SHORT, SHORT_TURN = 0.01, 0.02
+"""Minimum distances for the choice of smoothing, as a stream begins with less [m], [rad]."""
+LITTLE = 0.02
+"""Minimum fraction of a bound, for a motion that ends together with a longer one."""
 
 
 def _set_off(
@@ -48,9 +53,9 @@ def _set_off(
 class GovernedPose(GovernedChannel):
     r"""Shape a target pose: of an arm's tool here, of an object in a subclass.
 
-    Position and orientation are two points with bounds of their own. The orientation's gap is
-    :math:`\log(R_g R^T)^\vee` and its velocity the angular one, along the axes of the same
-    frame as the position; the lag e of the mean is taken off by
+    Position and orientation are two points that arrive together, each within its bounds. The
+    orientation's gap is :math:`\log(R_g R^T)^\vee` and its velocity the angular one, along the
+    axes of the same frame as the position; the lag e of the mean is taken off by
     :math:`R_r = \exp([-e]_\times) R`.
 
     Args:
@@ -86,15 +91,8 @@ class GovernedPose(GovernedChannel):
 
     def set_bounds(self, params: GovernorParams) -> None:
         """Take parameters over."""
-        self._params = params
-        self._scale(1.0, 1.0)
-
-    def _scale(self, harder: float, faster: float) -> None:
-        p = self._params
-        self._possible = min(harder, faster)
-        self.is_limited = self._possible < FEW
-        self._linear.set_bounds(p.acceleration * harder, p.speed * faster)
-        self._angular.set_bounds(p.turn_acceleration * harder, p.turn_speed * faster)
+        self._params = p = params
+        self._scale((p.acceleration, p.speed), (p.turn_acceleration, p.turn_speed), 1.0, 1.0)
 
     def _measured_twist(self) -> Vector:
         """Return the velocity to begin with, (6,) [m/s, rad/s]."""
@@ -152,21 +150,73 @@ class GovernedPose(GovernedChannel):
             self._angular.wake()
         self.busy = True
 
+    @property
+    def _streams(self) -> bool:
+        """Whether the goal moves, and has not jumped."""
+        return any(cap.streams(self._cycle) for cap in self._caps)
+
     def look(self) -> None:
-        """Scale the bounds by what the arms can follow along the way to the goal."""
-        p = self._params
-        way = np.empty(6)
+        r"""Scale the bounds by what the arms can follow along the path to the goal.
+
+        Unless the goal moves, position and orientation arrive together. With the distance d, the
+        angle :math:`\theta` and the bounds a and v of both, the path's coordinate s from 0 to 1
+        has
+
+        .. math::
+            \ddot s \le 1 / \max(d / a_p, \theta / a_r), \qquad
+            \dot s \le 1 / \max(d / v_p, \theta / v_r)
+
+        So every constraint bounds the path as a whole: a bound that is opened reserves nothing
+        that another motion could use, and the path takes no longer.
+        """
+        p, way = self._params, np.empty(6)
         way[:3] = np.subtract(self._goal_point, self._point)
         way[3:] = _log3(_dot(self._goal_frame, self._frame.T))
-        way[:3] /= max(math.hypot(*way[:3].tolist()), _TINY)
-        way[3:] /= max(math.hypot(*way[3:].tolist()), _TINY)
-        acceleration = way * np.repeat((p.acceleration, p.turn_acceleration), 3)
-        self._scale(*self._shares(acceleration, way * np.repeat((p.speed, p.turn_speed), 3)))
+        distance, angle = _sizes(way.tolist())
+        hard = max(distance / p.acceleration, angle / p.turn_acceleration, _TINY)
+        fast = max(distance / p.speed, angle / p.turn_speed, _TINY)
+        linear, angular = (distance / hard, distance / fast), (angle / hard, angle / fast)
+        if self._streams:
+            linear, angular = (p.acceleration, p.speed), (p.turn_acceleration, p.turn_speed)
+        unit = way / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
+        full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
+        possible = self._possible_of(unit * full, unit * quick)
+        if self._is_still:
+            hard = max(hard, SHORT / p.acceleration, SHORT_TURN / p.turn_acceleration)
+            speed = hard / fast * possible.faster()
+            self._smooth(possible.smoothing(p.smoothing, hard, speed))
+        self._scale(linear, angular, possible.harder(self._averaged), possible.faster())
 
-    def _shares(self, acceleration: Vector, twist: Vector) -> tuple[float, float]:
-        """Return the parts of an acceleration and a twist, (6,) each, that can be followed."""
+    def _scale(
+        self,
+        linear: tuple[float, float],
+        angular: tuple[float, float],
+        harder: float,
+        faster: float,
+    ) -> None:
+        """Set the bounds of position and orientation.
+
+        Args:
+            linear: Acceleration and speed [m/s^2], [m/s].
+            angular: Acceleration and speed [rad/s^2], [rad/s].
+            harder: Fraction of the accelerations.
+            faster: Fraction of the speeds.
+        """
         p = self._params
-        return tool_shares(self._state, acceleration, twist, p.share, p.smoothing)
+        self._possible = min(harder, faster)
+        self.is_limited = self._possible < FEW
+        self._linear.set_bounds(
+            max(linear[0], LITTLE * p.acceleration) * harder,
+            max(linear[1], LITTLE * p.speed) * faster,
+        )
+        self._angular.set_bounds(
+            max(angular[0], LITTLE * p.turn_acceleration) * harder,
+            max(angular[1], LITTLE * p.turn_speed) * faster,
+        )
+
+    def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
+        """Return the fractions of an acceleration and a twist, (6,) each, that can be followed."""
+        return tool_shares(self._state, acceleration, twist, self._params.share)
 
     def advance(self, period: float) -> None:
         """Move on by one period, as far as nothing is in the way, and write the record."""
@@ -302,17 +352,15 @@ def _sizes(twist: Sequence[float]) -> tuple[float, float]:
     return math.hypot(*twist[:3]), math.hypot(*twist[3:])
 
 
-def tool_shares(
-    state: ArmState, acceleration: Vector, twist: Vector, share: float, smoothing: float
-) -> tuple[float, float]:
-    r"""Return which parts of a tool's acceleration and twist, (6,) each, an arm can follow.
+def tool_shares(state: ArmState, acceleration: Vector, twist: Vector, share: float) -> Possible:
+    r"""Return the fractions of a tool's acceleration and twist, (6,) each, that an arm can follow.
 
     They take the torques :math:`J^T \Lambda a` and the joint speeds
     :math:`M^{-1} J^T \Lambda \dot x`.
     """
     space = state.operational_space()
     tau = _dot(_dot(space.inertia, acceleration), state.jacobian)
-    return possible_share(tau, tool_motion(state, twist), state, share, smoothing)
+    return possible_share(tau, tool_motion(state, twist), state, share)
 
 
 def tool_motion(state: ArmState, twist: Vector) -> Vector:

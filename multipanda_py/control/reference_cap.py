@@ -80,6 +80,14 @@ class ReferenceCap:
             self._speeds.append((now, self._length / (cycles * self._period)))
             self._start, self._length = now, 0.0
 
+    def streams(self, now: int) -> bool:
+        """Return whether the goal moves, and has not jumped."""
+        if now - self._time > self._within:
+            return False
+        if self._speeds and self._speeds[-1][0] == self._start and self._speeds[-1][1] > STREAM:
+            return True
+        return self._length > STREAM * self._period * max(now - self._start, self._window)
+
     def hold(self, now: int) -> None:
         """Note that the reference is held back in this cycle."""
         if not self.acts:

@@ -91,6 +91,11 @@ class Tracker:
         """Set a [unit/s^2] and v_max [unit/s], even if it cannot stop on the goal with them."""
         self.hardest, self._fastest = acceleration, speed
 
+    @property
+    def is_still(self) -> bool:
+        """Whether neither v nor the output moves."""
+        return self.speed is self._still and self.rate is self._still
+
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:
         """Begin with a velocity that has been the same for a while; n is ``cycles``."""
         self.moving = any(speed)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Governor parameters opened one by one: less smoothing made a step of a pose slower, and so did
+larger bounds of its rotation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.pose import Pose
+
+pytestmark = pytest.mark.sim
+CLOSED = {
+    "acceleration": (0.3, 8.0), "speed": (0.05, 1.0), "smoothing": (0.3, 0.04),
+    "share": (0.1, 0.7), "turn_acceleration": (1.0, 20.0), "turn_speed": (0.1, 2.5),
+}  # fmt: skip
+"""Tightest and default values."""
+OPEN = {
+    "acceleration": 50.0, "speed": 3.0, "smoothing": 0.001, "share": 1.0,
+    "turn_acceleration": 100.0, "turn_speed": 10.0,
+}  # fmt: skip
+TOLERANCE = 5
+"""Cycles by which another shape of the same duration may reach 95 % later."""
+
+
+def arrival(make_cell, governor, stiffness, move, turn, cycles=2500):
+    """Return the first cycle with 95 % of a step of the pose."""
+    params = {"stiffness": [stiffness] * 3 + [stiffness / 20] * 3, "governor": governor}
+    cell = make_cell(
+        arms={"arm": {}}, gate={"position": 1.0, "rotation": 3.0}, active=["arm/law"],
+        controllets={"law": {"type": "cartesian_impedance", "params": params}},
+    )  # fmt: skip
+    cell.step(5)
+    here, (first, _) = cell.pose("arm"), cell.rows()
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(turn) @ here.rotation))
+    for _ in range(0, cycles, 250):
+        cell.step(250)
+        _, rows = cell.rows(first)
+        way = (rows["arms"]["position_ee_in_base"][:, 0] - here.position) @ move
+        there = np.flatnonzero(way >= 0.95 * move @ move)
+        if len(there):
+            return int(there[0])
+    return cycles
+
+
+def random_step(rng):
+    move, turn = rng.normal(size=(2, 3))
+    move *= rng.uniform(0.01, 0.1) / np.linalg.norm(move)
+    turn *= rng.choice([0.0, 0.1, 0.2, 0.5]) / np.linalg.norm(turn)
+    return move, turn
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("name", OPEN)
+def test_a_parameter_that_is_opened_makes_no_step_slower(make_cell, episodes, name):
+    rng = np.random.default_rng(sum(map(ord, name)))
+    for _ in range(episodes(1, 12)):
+        move, turn = random_step(rng)
+        stiffness = float(np.exp(rng.uniform(np.log(200), np.log(3000))))
+        governor = {
+            other: float(closed + rng.uniform() * (default - closed))
+            for other, (closed, default) in CLOSED.items()
+        }
+        least = governor[name]
+        values = [least, least + 0.5 * (CLOSED[name][1] - least), CLOSED[name][1], OPEN[name]]
+        found = [
+            arrival(make_cell, {**governor, name: value}, stiffness, move, turn)
+            for value in values
+        ]
+        assert max(np.diff(found)) <= TOLERANCE, (found, governor, stiffness, move, turn)
+
+
+@pytest.mark.parametrize("stiffness", [400.0, 2000.0])
+def test_all_parameters_opened_make_a_step_faster(make_cell, stiffness):
+    move = np.array([0.0, 0.05, 0.0])
+    default, opened = (
+        arrival(make_cell, governor, stiffness, move, np.zeros(3)) for governor in ({}, OPEN)
+    )
+    assert opened < default
+
+
+def test_position_and_orientation_arrive_together(make_cell):
+    cell = make_cell(
+        arms={"arm": {}}, controllets={"law": {"type": "cartesian_impedance"}}, active=["arm/law"]
+    )
+    cell.step(5)
+    here, target = cell.pose("arm"), cell.loop._owners.active[0]._target
+    move, turn = np.array([0.0, 0.01, 0.0]), np.array([0.0, 0.0, 0.4])
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(turn) @ here.rotation))
+    for _ in range(400):
+        cell.step()
+        place = (target.position_ee_in_base[0] - here.position) @ move / (move @ move)
+        angle = pin.log3(target.rotation_ee_in_base[0] @ here.rotation.T) @ turn / (turn @ turn)
+        assert abs(place - angle) < 0.02
+    assert place > 0.99
