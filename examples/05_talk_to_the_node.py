@@ -109,32 +109,39 @@ def move(node: Node, options: argparse.Namespace) -> bool:
     return distance <= NEAR
 
 
-def hear(node: Node) -> dict[str, DiagnosticStatus]:
-    """Return what /diagnostics, which all cells share, says from now on, by cell and arm."""
-    heard: dict[str, DiagnosticStatus] = {}
+def hear(node: Node) -> dict[tuple[str, str], DiagnosticStatus]:
+    """Return the newest status of every arm from now on, by the node's full name and the arm."""
+    heard: dict[tuple[str, str], DiagnosticStatus] = {}
 
     def keep(message: DiagnosticArray) -> None:
-        heard.update({status.hardware_id: status for status in message.status})
+        for status in message.status:
+            if name := values_of(status).get("node"):
+                heard[name, Path(status.hardware_id).name] = status
 
     node.create_subscription(DiagnosticArray, "/diagnostics", keep, 10)
     return heard
 
 
+def values_of(status: DiagnosticStatus) -> dict[str, str]:
+    """Return the values of a status by their keys."""
+    return {item.key: item.value for item in status.values}
+
+
 def in_words(status: DiagnosticStatus) -> str:
-    """Say what an arm does, and why."""
-    values = {item.key: item.value for item in status.values}
+    """Return the state of an arm and its reason as text."""
+    values = values_of(status)
     why = values["reason"] or values["last refusal"]
     return f"{status.message} ({why})" if why else str(status.message)
 
 
-def fault_of(node: Node, arm: str, heard: dict[str, DiagnosticStatus]) -> str:
-    """Say what fault an arm has, of the node that sends its pose; nothing if it has none."""
-    senders = node.get_publishers_info_by_topic(f"{arm}/current_pose")
-    names = {f"{sender.node_name}: {Path(arm).name}" for sender in senders}
-    found = [status for status in heard.values() if status.name in names]
-    faulted = [status for status in found if status.level == DiagnosticStatus.ERROR]
-    # Nodes of one name in several namespaces cannot be told apart here: then all of them.
-    return in_words(faulted[0]) if faulted and faulted == found else ""
+def fault_of(node: Node, arm: str, heard: dict[tuple[str, str], DiagnosticStatus]) -> str:
+    """Return the fault of an arm as text, empty if it has none."""
+    for sender in node.get_publishers_info_by_topic(f"{arm}/current_pose"):
+        name = f"{sender.node_namespace.rstrip('/')}/{sender.node_name}"
+        status = heard.get((name, Path(arm).name))
+        if status and status.level == DiagnosticStatus.ERROR:
+            return in_words(status)
+    return ""
 
 
 def show_faults(node: Node, options: argparse.Namespace) -> bool:
@@ -144,9 +151,8 @@ def show_faults(node: Node, options: argparse.Namespace) -> bool:
     end = time.monotonic() + 1.5  # every cell speaks once a second
     while time.monotonic() < end:
         rclpy.spin_once(node, timeout_sec=0.1)
-    for arm, status in sorted(heard.items()):
-        if any(item.key == "owner" for item in status.values):
-            print(f"{arm}: {in_words(status)}")
+    for _, status in sorted(heard.items()):
+        print(f"{status.hardware_id}: {in_words(status)}")
     return True
 
 

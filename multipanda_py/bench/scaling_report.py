@@ -50,8 +50,7 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
     yield ""
     yield (
         "Cells share nothing but the machine and, on one domain, the discovery of each other's "
-        "topics. Loops of two cells want a core each (`realtime: {cpu: ...}`); here both keep to "
-        "the last core, as they do by default."
+        "topics. The loop of each cell takes a core without another loop, as long as there is one."
     )
 
 

@@ -44,6 +44,7 @@ from multipanda_py.cell.target_writer import TargetWriter
 from multipanda_py.channels.trajectory import Trajectory
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.grippers.gripper import Gripper
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import LoopEvent
@@ -167,6 +168,11 @@ class Cell(Closing):
         if self._notes is None:
             self._notes = [*self._unread, *notes_of(self.config)]
         return [*self._notes, *self._connection.warnings]
+
+    @property
+    def realtime(self) -> RealtimeConfig:
+        """Real-time settings, with the core of a loop that was started."""
+        return self._connection.realtime
 
     @property
     def loop_pid(self) -> int:

@@ -17,6 +17,7 @@ from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.placement import make_runner
 from multipanda_py.loop.runner import HEARTBEAT_PERIOD, Runner
 from multipanda_py.loop.slot import Slot
+from multipanda_py.machine.cores import LoopCore
 from multipanda_py.machine.lock import CellLock
 from multipanda_py.state import Vector
 
@@ -30,6 +31,7 @@ class Connection:
 
     Attributes:
         lock: Held by whoever writes to the mailbox: every record has one writer.
+        realtime: Real-time settings, with the core of a loop that was started.
         warnings: Sentences about settings that backends or the machine refused.
         started_ns: When the loop was started last, CLOCK_MONOTONIC.
     """
@@ -38,6 +40,8 @@ class Connection:
         self._names, self._counts = names, counts
         self.lock = threading.RLock()
         self.warnings: list[str] = []
+        self.realtime = names.config.realtime
+        self._core: LoopCore | None = None
         self._file_lock: CellLock | None = None
         self._mailbox: Mailbox | None = None
         self._runner: Runner | None = None
@@ -56,10 +60,16 @@ class Connection:
             raise LoopError("the cell is started already")
         config = self._names.config
         has_own_time = config.cell.placement != "inline"
+        inherited: list[int] = []
         if has_own_time:
             self._file_lock = CellLock(config.cell.name)
+            inherited.append(self._file_lock.fd)
+        if config.cell.placement == "process":
+            self._core = LoopCore(config.realtime)
+            inherited += self._core.fds
+            self.realtime = self._core.realtime
+            config = config.model_copy(update={"realtime": self.realtime})
         self._mailbox = Mailbox(config, self._names.specs)
-        inherited = [] if self._file_lock is None else [self._file_lock.fd]
         self._runner = make_runner(config, self._names.specs, self._mailbox, inherited)
         self._closing = threading.Event()
         try:
@@ -81,6 +91,9 @@ class Connection:
         if self._file_lock is not None:
             self._file_lock.release()
             self._file_lock = None
+        if self._core is not None:
+            self._core.release()
+            self._core = None
         if self._mailbox is not None:
             os.close(self._mailbox.fd)
             self._mailbox = None

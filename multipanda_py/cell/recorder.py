@@ -230,5 +230,5 @@ class Recorder:
         return plan_of(self._names.config, self._names.specs, mailbox.row_place)
 
     def _spawn(self, plan: CellPlan, **options: object) -> Recording:
-        options["cpus"] = other_cpus(self._names.config.realtime)
+        options["cpus"] = other_cpus(self._connection.realtime)
         return Recording(plan, self._connection.mailbox.fd, options)

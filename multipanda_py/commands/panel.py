@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         for warning in cell.warnings:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
-            os.sched_setaffinity(0, other_cpus(cell.config.realtime))  # the loop's is left alone
+            os.sched_setaffinity(0, other_cpus(cell.realtime))  # the loop's is left alone
         place = options.host, options.port
         with CellPanel(cell, *place, report=lambda event: say(f"event: {event}")) as panel:
             say(f"the panel is at {panel.address}")

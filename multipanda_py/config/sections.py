@@ -354,7 +354,7 @@ class RealtimeConfig(Section):
     priority: Annotated[int, Field(ge=0, le=98)] = 80
     """SCHED_FIFO priority; 0 keeps the normal scheduler."""
     cpu: Annotated[int, Field(ge=-2, le=1023)] = -1
-    """Core to pin the loop to; -1 is the last one, -2 none."""
+    """Core to pin the loop to; -1 is the last one without another real-time loop, -2 none."""
     lock_memory: bool = True
     keep_awake: bool = True
     """Keep idle cores out of sleep states while the loop has a process of its own with a

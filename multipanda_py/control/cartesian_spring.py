@@ -48,6 +48,7 @@ class CartesianSpring:
         stiffness: The present K, or K' where that is softer, (6, 6).
         kept: Smallest share of the stiffness that any mode has kept at this posture; 1 is all.
         ratio: The largest damping ratio of all axes.
+        is_free: Whether the stiffness leaves a direction free, or does so at one end of a ramp.
 
     Thread: control.
     """
@@ -60,7 +61,7 @@ class CartesianSpring:
         self.stiffness, self.kept = self._asked, 1.0
         self._modal, self._stiffest = ModalDamping(damping=damping), 0.0
         self._root = Ramp(np.zeros((6, 6)))
-        self._free_motion, self._was_soft, self._gets_soft = FreeMotion(), False, False
+        self._free_motion, self._gets_soft, self.is_free = FreeMotion(), False, False
         self._conservative, self._freedom = ConservativeSpring(), 0.0
         self._ratio, self.ratio = np.ones(6), 1.0
         self._in_tool = False
@@ -84,8 +85,9 @@ class CartesianSpring:
         matrix = np.diag(stiffness) if stiffness.ndim == 1 else stiffness
         values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        self._was_soft = self.is_free
+        was_free = self.is_free
         self._gets_soft = is_soft(matrix)
+        self.is_free = self._gets_soft or (was_free and cycles > 0)
         if self._gets_soft:
             self._conservative.set_stiffness(matrix)
         self._root.go(root, cycles)
@@ -118,11 +120,6 @@ class CartesianSpring:
             self._pull_and_brake()
             wrench = _add(self.spring, self.damper, self._wrench)
         return self._turn.dot(wrench) if self._in_tool else wrench
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the stiffness leaves a direction free, or does so at one end of a ramp."""
-        return self._gets_soft or (self._was_soft and not self._root.arrived)
 
     def free_velocity(self, state: ArmState) -> Vector:
         """Return the joint velocity of the free motion, (n,) [rad/s]; see :class:`.FreeMotion`."""
@@ -176,6 +173,8 @@ class CartesianSpring:
         """Update error, rate and gains."""
         if self._root.step():
             self._rescale()
+            if self._root.arrived:
+                self.is_free = self._gets_soft
         if self._gets_soft or self._freedom:
             step = FREEDOM_STEP if self._gets_soft else -FREEDOM_STEP
             self._freedom = min(1.0, max(0.0, self._freedom + step))

@@ -59,6 +59,10 @@ class SingularityGuard:
         arm: Description of the arm.
         period: Cycle time [s].
 
+    Attributes:
+        is_near: Whether the arm was near a singular configuration in the last :meth:`add`. Away
+            from them :meth:`add` may be left out while this is false.
+
     Thread: control.
     """
 
@@ -69,11 +73,11 @@ class SingularityGuard:
         self._scaled = np.zeros((6, 6))
         # Rows: deflections [rad], unexplained speeds [rad/s].
         self._kept, self._torque, self._dq = np.zeros((2, n)), np.zeros(n), np.zeros(n)
-        self._is_near = False
+        self.is_near = False
 
     def reset(self) -> None:
         """Clear the deflections of an earlier activation."""
-        self._is_near = False
+        self.is_near = False
 
     def add(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> None:
         """Add the torques of the hold to those of the law.
@@ -85,11 +89,11 @@ class SingularityGuard:
         """
         space = state.operational_space()
         if space.damping == 0.0:
-            self._is_near = False
+            self.is_near = False
             return
         nearness = min(1.0, 5.0 - 5.0 * space.manipulability / space.THRESHOLD)
-        if not self._is_near:
-            self._is_near = True
+        if not self.is_near:
+            self.is_near = True
             self._kept[:] = self._torque[:] = 0.0
             self._dq[:] = state.dq
         self._hold(state, nearness, stiffness)

@@ -179,7 +179,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 )
                 _add(wrench, _multiply(forward, share, forward), wrench)
             wrench.dot(state.jacobian, self.tau[arm])
-            self._guards[arm].add(state, spring.stiffness_along, self.tau[arm])
+            if is_lost or self._guards[arm].is_near:
+                self._guards[arm].add(state, spring.stiffness_along, self.tau[arm])
             if spring.kept < kept:
                 kept, self.softest = spring.kept, arm
         self.report[0], self.report[1] = kept, pulled

@@ -14,8 +14,10 @@ from typing_extensions import TypeVar
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.drivers.link import STOP_TIMEOUT, DriverLink
+from multipanda_py.drivers.memory import DriverWord
 from multipanda_py.drivers.watch import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.exceptions import BackendError
+from multipanda_py.machine.cores import pinned_loops, running_tasks
 from multipanda_py.machine.realtime import other_cpus
 from multipanda_py.robots import ArmDescription
 from multipanda_py.settings import Settings
@@ -100,9 +102,11 @@ class DrivenBackend(Backend[SettingsT]):
                 every arm that cannot be used, and why.
         """
         cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
+        shares_core = not set(cpus).isdisjoint(pinned_loops(running_tasks()))
         for index, state, description in zip(self.arms, self.states, self.descriptions):
             state.q[:] = self.config.arms[description.name].q_start
-            self.real_arms[index] = self.make_arm(index, state, description, cpus)
+            real = self.real_arms[index] = self.make_arm(index, state, description, cpus)
+            real.link.words[DriverWord.SHARES_CORE] = shares_core
         try:
             for real in self.real_arms.values():
                 real.link.spawn()

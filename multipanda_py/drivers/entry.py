@@ -11,6 +11,7 @@ from types import FrameType
 
 from multipanda_py.drivers.loop_connection import LoopConnection
 from multipanda_py.drivers.memory import DriverMemory
+from multipanda_py.machine.child import DRIVER, name_process
 
 
 def connect_to_loop() -> LoopConnection:
@@ -22,6 +23,7 @@ def connect_to_loop() -> LoopConnection:
     Thread: main.
     """
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the loop's
+    name_process(DRIVER)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner
     fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
     loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)

@@ -24,6 +24,8 @@ class DriverWord(IntEnum):
     """What may be executed, :data:`TORQUES`, :data:`POSITIONS` or :data:`VELOCITIES`, or 0."""
     RECOVER = 3
     """Counts the requests to recover."""
+    SHARES_CORE = 4
+    """Whether the driver shares its cores with real-time loops, and sleeps while it waits."""
     DRIVER_HEARTBEAT = 8
     BUSY_UNTIL = 9
     """Until then what it calls may keep the driver from beating."""

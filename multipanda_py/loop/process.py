@@ -24,6 +24,7 @@ from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.pacing import run
+from multipanda_py.machine.child import LOOP, name_process
 from multipanda_py.machine.outputs import never_wait_for_output, say
 from multipanda_py.machine.owners_pipe import read_data
 from multipanda_py.machine.realtime import enter_realtime, has_priority, keep_cores_awake
@@ -71,6 +72,7 @@ def main() -> int:
     """Run the loop until its owner wants no more of it. Thread: main, and then control."""
     for terminal in (signal.SIGINT, signal.SIGHUP):  # these go to the owner, who ends the loop
         signal.signal(terminal, signal.SIG_IGN)
+    name_process(LOOP)
     never_wait_for_output([2])
     fd = int(sys.argv[1])
     name = "cell"

@@ -16,6 +16,7 @@ from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.runner import STOP_TIMEOUT, Runner
 from multipanda_py.machine.child import module_command
+from multipanda_py.machine.realtime import before_others
 
 START_TIMEOUT = 60.0
 """How long a loop may take to start [s]."""
@@ -44,14 +45,15 @@ class ProcessRunner(Runner):
     def start(self) -> list[str]:
         """Start the process and wait until the loop runs."""
         fd = self._mailbox.fd
-        process = subprocess.Popen(
-            module_command("multipanda_py.loop.process", str(fd)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=(fd, *self._inherited),
-            start_new_session=True,  # Ctrl-C is for the owner, who ends the loop
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        )
+        with before_others(self._config.realtime):
+            process = subprocess.Popen(
+                module_command("multipanda_py.loop.process", str(fd)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(fd, *self._inherited),
+                start_new_session=True,  # Ctrl-C is for the owner, who ends the loop
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            )
         self._process = process
         if process.stdin is None or process.stdout is None:
             raise LoopError("the loop's process has no pipes")

@@ -9,7 +9,10 @@ import subprocess
 import sys
 from typing import Any
 
+LOOP, DRIVER = "multipanda_loop", "multipanda_arm"
+"""Names of the processes of loops and drivers; the kernel keeps 15 characters."""
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 _SAFE_PATH = (3, 11)
 """First Python with ``-P``."""
 _BOOTSTRAP = (
@@ -67,3 +70,8 @@ def end_with_parent() -> None:
     As ``preexec_fn`` of a child, in a program whose main thread starts it.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def name_process(name: str) -> None:
+    """Name this process in the kernel's lists, from its main thread."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)

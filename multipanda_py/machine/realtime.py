@@ -12,27 +12,36 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from multipanda_py.config.sections import RealtimeConfig
+from multipanda_py.machine.cores import AUTOMATIC, pinned_loops, running_tasks
 
 # On fault: what warm-up has touched stays; what is never touched takes no memory.
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 _PR_SET_TIMERSLACK = 29
+_START_NICENESS = -10
 SENDS_AGAIN = "dds.asyn"
 """Name of the middleware's threads that send once more what did not arrive. They try without a
 pause as long as a reader does not take it, and would keep that reader from the core."""
 
 
 def loop_cpu(config: RealtimeConfig) -> int | None:
-    """Return the core for the loop, or None when it is not to be pinned."""
+    """Return the core for the loop, or None when it is not to be pinned.
+
+    :class:`.LoopCore` has chosen the core of a cell that runs; the last one stands for it else.
+    """
     cpus = sorted(os.sched_getaffinity(0))
     if config.cpu == -2 or len(cpus) < 2:
         return None
-    return cpus[-1] if config.cpu == -1 else config.cpu
+    return cpus[-1] if config.cpu == AUTOMATIC else config.cpu
 
 
 def other_cpus(config: RealtimeConfig) -> list[int]:
-    """Return the cores that the loop leaves to others; all of them when there is no choice."""
+    """Return the cores without a real-time loop.
+
+    Without any, the cores of other loops; without those, all cores.
+    """
     cpus = set(os.sched_getaffinity(0))
-    return sorted(cpus - {loop_cpu(config)} or cpus)
+    others = cpus - {loop_cpu(config)} or cpus
+    return sorted(others - set(pinned_loops(running_tasks())) or others)
 
 
 def keep_cores_awake() -> list[str]:
@@ -57,7 +66,31 @@ def keep_cores_awake() -> list[str]:
 
 def has_priority() -> bool:
     """Return whether this thread runs at a real-time priority."""
-    return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
+    policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+    return policy in (os.SCHED_FIFO, os.SCHED_RR)
+
+
+@contextlib.contextmanager
+def before_others(config: RealtimeConfig) -> Iterator[None]:
+    """Give processes that are started within more time than ordinary ones on a busy machine.
+
+    A start is some seconds of work, which beside six busy programs would last half a minute.
+    The niceness leaves the others a share. Nothing changes if the cell wants no priority, or the
+    machine refuses the niceness.
+
+    Thread: the caller's, which has the niceness meanwhile.
+    """
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        if config.priority:
+            os.setpriority(os.PRIO_PROCESS, 0, min(before, _START_NICENESS))
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 @contextlib.contextmanager

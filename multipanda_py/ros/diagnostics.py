@@ -223,6 +223,7 @@ class Diagnostics:
         if missing and not state.fault:
             level, summary = DiagnosticStatus.WARN, f"{summary}; {missing}"
         values = {
+            "node": self._node.get_fully_qualified_name(),
             "owner": state.owner,
             "beginnings": str(self._cell.beginnings(arm)),
             "takes laws": "no: it is inactive" if self._cell.is_resting(arm) else "yes",

@@ -162,7 +162,7 @@ def leave_loop_core(cell: Cell) -> str:
     Returns:
         What was refused, or an empty string.
     """
-    core = loop_cpu(cell.config.realtime)
+    core = loop_cpu(cell.realtime)
     others = os.sched_getaffinity(0) - {core}
     if cell.config.cell.placement != "process" or core is None or not others:
         return ""

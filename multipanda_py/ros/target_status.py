@@ -19,7 +19,7 @@ COUNT_PERIOD = 0.5
 """Time between two messages whose counts alone differ [s]."""
 STREAM_PAUSE = 1.0
 """Time without a message after which a channel is not in use [s]."""
-TAKEN, NONE_YET = "taken", "no target received"
+ACCEPTED, NONE_YET = "accepted", "no target received"
 CLIPPED = "clipped to the gate: the stream is further from the arm than the gate allows"
 
 
@@ -80,9 +80,9 @@ class _Status:
                 states[name] = self._judge(name, record)
         if not self._has_news or not states:
             return
-        bad = [f"{name} {state}" for name, state in states.items() if state != TAKEN]
+        bad = [f"{name} {state}" for name, state in states.items() if state != ACCEPTED]
         level = DiagnosticStatus.WARN if bad else DiagnosticStatus.OK
-        text = "; ".join(bad) or TAKEN
+        text = "; ".join(bad) or ACCEPTED
         message = self._message
         has_changed = (level, text) != (message.level, message.message)
         if has_changed or now - self._sent_at >= COUNT_PERIOD:
@@ -103,7 +103,7 @@ class _Status:
         self._refused[name] = record.refused
         if record.is_refused or has_refused:
             return f"refused: {record.reason}"
-        return CLIPPED if is_clipped else TAKEN
+        return CLIPPED if is_clipped else ACCEPTED
 
     def _values(self, name: str, state: str) -> list[tuple[str, str]]:
         record = self._channels[name]

@@ -10,6 +10,8 @@ from typing import Any
 import mujoco
 
 _ELLIPTIC = int(mujoco.mjtCone.mjCONE_ELLIPTIC)
+RESTING = 1e-10
+"""Sum of the squares of all joint velocities, up to which nothing slides."""
 
 
 def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:
@@ -44,7 +46,8 @@ def uncouple_slip(model: mujoco.MjModel, data: mujoco.MjData) -> None:
         model: Model of the scene. Pyramidal cones are left as they are.
         data: Its state after ``mj_step1``; ``mj_step2`` comes next.
     """
-    if model.opt.cone != _ELLIPTIC:
+    velocity = data.qvel
+    if velocity.dot(velocity) < RESTING or model.opt.cone != _ELLIPTIC:
         return
     contacts: Any = data.contact
     reference = data.efc_aref

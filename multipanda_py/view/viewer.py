@@ -48,6 +48,7 @@ def start_viewer(cell: Cell) -> subprocess.Popen[bytes]:
         LoopError: If the cell is not started.
     """
     fd = cell.mailbox_fd
+    config = cell.config.model_copy(update={"realtime": cell.realtime})
     process = subprocess.Popen(
         module_command("multipanda_py.view.viewer", str(fd)),
         stdin=subprocess.PIPE,
@@ -56,7 +57,7 @@ def start_viewer(cell: Cell) -> subprocess.Popen[bytes]:
     )
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):  # it says itself why it could not start
-            process.stdin.write(cell.config.model_dump_json().encode() + b"\n")
+            process.stdin.write(config.model_dump_json().encode() + b"\n")
             process.stdin.flush()
     return process
 

@@ -365,8 +365,8 @@ def talk(client):
     return module
 
 
-def test_the_walk_through_of_the_readme(rig, talk, capsys):
-    """Move both arms, inject a reflex, see it, recover, go on: as the README says."""
+def test_the_walk_through_of_the_readme(rig, shared_node, talk, capsys):
+    """Move both arms, inject a reflex, see it, recover, go on, beside a node of the same name."""
     node = rclpy.create_node("walk_through", namespace=rig.space)
 
     def do(function, **options):

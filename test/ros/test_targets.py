@@ -230,9 +230,9 @@ def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
         return True
 
     near, far = target_like(start), target_like(start, offset=(0.0, 0.0, 3.0))
-    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "taken"), "taken")
+    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "accepted"), "accepted")
     client.stream(topic, far, lambda: says(DiagnosticStatus.WARN, "pose refused: "), "refused")
-    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "taken"), "taken again")
+    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "accepted"), "accepted again")
     taken, refused, again = counts
     assert refused["refused"] > taken["refused"]
     assert again["received"] > refused["received"] > taken["received"]
