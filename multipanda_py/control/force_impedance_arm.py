@@ -17,6 +17,7 @@ from multipanda_py.control.force_subspace import ForceSubspace
 from multipanda_py.control.lost_modes import LostModes
 from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.control.speed_margin import FAST, SpeedMargin
+from multipanda_py.handover import tool_wrench
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _add, _multiply = np.dot, np.add, np.multiply
@@ -97,6 +98,10 @@ class ForceImpedanceArm:
         self.force.is_controlled = True
         self.force.grant(size)
         self._size = size
+
+    def hold(self, state: ArmState, tau: Vector) -> Vector:
+        """Go on with earlier torques (n,) along singular motions; return their wrench (6,)."""
+        return tool_wrench(state, self._guard.resume(state, self.spring.stiffness_along, tau))
 
     def resume(self, state: ArmState, force: Vector) -> None:
         """Go on with a force (6,) that is there already [N], uncontrolled, beside the spring."""

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import eigenpy
 import numpy as np
@@ -13,6 +14,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
 
 _multiply = np.multiply
+Mode: TypeAlias = tuple[float, float, Vector, Vector]
+"""Factor f, stiffness k [1/s^2], motion u (n,) and its momentum M u (n,)."""
 
 LEVER = math.sqrt(0.05)
 """Length that converts rotations to translations [m]."""
@@ -53,7 +56,8 @@ class SingularityGuard:
 
     The factor f fades in from :math:`w_0` to half of it, and from a manipulability of 0.02 1/kg to
     0.016 1/kg. It fades out for springs below 50 N/m. Elsewhere, and at rest without unknown
-    torques, the guard adds nothing.
+    torques, the guard adds nothing. An arm whose unknown torques an earlier law balanced does not
+    move at a switch: :meth:`resume` deflects the springs to where they exert the same.
 
     Args:
         arm: Description of the arm.
@@ -73,11 +77,35 @@ class SingularityGuard:
         self._scaled = np.zeros((6, 6))
         # Rows: deflections [rad], unexplained speeds [rad/s].
         self._kept, self._torque, self._dq = np.zeros((2, n)), np.zeros(n), np.zeros(n)
-        self.is_near = False
+        self._before = np.zeros(n)
+        self.is_near = self._resumes = False
 
     def reset(self) -> None:
         """Clear the deflections of an earlier activation."""
-        self.is_near = False
+        self.is_near = self._resumes = False
+
+    def resume(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> Vector:
+        """Begin with the part of earlier torques along the motions that are held.
+
+        The first cycle corrects it by what the law exerts along them.
+
+        Args:
+            state: State of the arm, at rest.
+            stiffness: Function that returns :math:`v^T K v` of a twist in the base, (6,).
+            tau: Torques that kept the arm where it is before the activation, (n,) [Nm].
+
+        Returns:
+            Torques of the guard, (n,) [Nm]. The law exerts the rest.
+        """
+        held = np.zeros(len(tau))
+        if not tau.any() or state.operational_space().damping == 0.0:
+            return held
+        self._before[:], self._resumes = tau, True
+        for fading, needed, motion, momentum in self._modes(state, stiffness):
+            if needed > 0.0:
+                most, force = float(np.abs(motion).dot(self._most)), float(motion.dot(tau))
+                held += fading * min(max(force, -most), most) * momentum
+        return held
 
     def add(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> None:
         """Add the torques of the hold to those of the law.
@@ -87,40 +115,52 @@ class SingularityGuard:
             stiffness: Function that returns :math:`v^T K v` of a twist in the base, (6,).
             tau: Torques of the law, (n,) [Nm].
         """
-        space = state.operational_space()
-        if space.damping == 0.0:
-            self.is_near = False
+        if state.operational_space().damping == 0.0:
+            self.is_near = self._resumes = False
             return
-        nearness = min(1.0, 5.0 - 5.0 * space.manipulability / space.THRESHOLD)
         if not self.is_near:
             self.is_near = True
             self._kept[:] = self._torque[:] = 0.0
             self._dq[:] = state.dq
-        self._hold(state, nearness, stiffness)
+        if self._resumes:
+            self._resumes = False
+            self._deflect(state, stiffness, self._before - tau)
+        self._hold(state, stiffness)
         self._dq[:] = state.dq
         tau += self._torque
 
-    def _hold(
-        self, state: ArmState, nearness: float, stiffness: Callable[[Vector], float]
+    def _deflect(
+        self, state: ArmState, stiffness: Callable[[Vector], float], lacking: Vector
     ) -> None:
-        """Update deflections, speeds and torques of all directions below the threshold."""
-        space, eigen, period = state.operational_space(), self._eigen, self._period
+        """Deflect the springs to where they exert torques (n,) along their motions."""
+        for _, needed, motion, _ in self._modes(state, stiffness):
+            if needed > 0.0:
+                self._kept[0] -= float(motion.dot(lacking)) / needed * motion
+
+    def _modes(self, state: ArmState, stiffness: Callable[[Vector], float]) -> Iterator[Mode]:
+        """Return the motions below the threshold."""
+        space, eigen = state.operational_space(), self._eigen
+        nearness = min(1.0, 5.0 - 5.0 * space.manipulability / space.THRESHOLD)
         eigen.compute(_multiply(space.inertia_inv, _PAIRS, self._scaled))
         mobilities, vectors = eigen.eigenvalues(), eigen.eigenvectors()
-        impulse = period * (state.tau - state.coriolis - self._torque)
-        gained = self._kept[1] + state.dq - self._dq
-        deflections, kept, torque = self._kept[0].copy(), self._kept, self._torque
-        kept[:] = torque[:] = 0.0
         for place, mobility in enumerate(mobilities.tolist()):
             fading = nearness * min(1.0, 2.0 - 2.0 * mobility / THRESHOLD)
             if fading <= 0.0:
                 break
-            root, direction = math.sqrt(max(mobility, _TINY)), vectors[:, place]
-            wrench = direction * _SCALE / root
-            motion, momentum = space.minv_jt.dot(wrench), wrench.dot(state.jacobian)
+            direction = vectors[:, place]
+            wrench = direction * _SCALE / math.sqrt(max(mobility, _TINY))
             spring = stiffness(direction * _INVERSE)
-            fading *= min(1.0, spring / SOFT)
             needed = max(0.0, STIFFNESS - mobility * spring)
+            fading *= min(1.0, spring / SOFT)
+            yield fading, needed, space.minv_jt.dot(wrench), wrench.dot(state.jacobian)
+
+    def _hold(self, state: ArmState, stiffness: Callable[[Vector], float]) -> None:
+        """Update deflections, speeds and torques of all motions below the threshold."""
+        period, kept, torque = self._period, self._kept, self._torque
+        impulse = period * (state.tau - state.coriolis - torque)
+        gained, deflections = kept[1] + state.dq - self._dq, kept[0].copy()
+        kept[:] = torque[:] = 0.0
+        for fading, needed, motion, momentum in self._modes(state, stiffness):
             speed, deflection = float(momentum.dot(state.dq)), float(momentum.dot(deflections))
             excess = float(momentum.dot(gained)) - float(motion.dot(impulse))
             excess = min(max(excess, min(speed, 0.0)), max(speed, 0.0))

@@ -198,7 +198,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         """
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             self._bodies[arm].withstand(-handover.contact_in_base)
-            self._loads[arm][:] = handover.wrench_in_base - handover.contact_in_base
+            rest = handover.wrench_in_base - handover.contact_in_base
+            self._loads[arm][:] = rest - self._inner.hold(arm, state, handover.tau)
             self._compliances[arm][:] = self._inner.compliance(arm, state)
             self._carries[arm] = handover.matters
         words = (h.words(state.name, 1.0) for state, h in zip(states, handovers))

@@ -18,7 +18,7 @@ from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.control.speed_margin import FAST, FASTEST, SpeedMargin
-from multipanda_py.handover import Handover
+from multipanda_py.handover import Handover, tool_wrench
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import MovingCartesianTarget
@@ -128,10 +128,16 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         """Put the targets where the springs press as before."""
         words = []
         for arm, (state, handover) in enumerate(zip(states, handovers)):
-            error, share = self._springs[arm].error_for(state, handover.wrench_in_base)
+            rest = handover.wrench_in_base - self.hold(arm, state, handover.tau)
+            error, share = self._springs[arm].error_for(state, rest)
             target.displace(arm, error)
             words.append(handover.words(state.name, share))
         return "; ".join(filter(None, words))
+
+    def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
+        """Go on with earlier torques (n,) along singular motions; return their wrench (6,)."""
+        guard, stiffness = self._guards[arm], self._springs[arm].stiffness_along
+        return tool_wrench(state, guard.resume(state, stiffness, tau))
 
     def compliance(self, arm: int, state: ArmState) -> Matrix:
         """Return the inverse of an arm's stiffness at a posture, (6, 6)."""

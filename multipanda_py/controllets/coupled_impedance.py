@@ -28,7 +28,7 @@ from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.control.squeeze import BearableSqueeze, SqueezeMeasurement, buckling
 from multipanda_py.controllet import Controllet
-from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
+from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of, tool_wrench
 from multipanda_py.parameters import number, vector
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -191,11 +191,18 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         The squeeze then goes to the one that was asked for before, whichever law held it since.
         The rest of the strain is kept as it is, along the axes of the object.
         """
+        torques = [
+            guard.resume(state, self._stiffness_along, handover.tau)
+            for guard, state, handover in zip(self._guards, states, handovers)
+        ]
         if not any(handover.matters for handover in handovers):
             return ""
         held, p = self.held, self.params
         wrenches = np.array(
-            [base.six_to_world(h.wrench_in_base) for base, h in zip(held.bases, handovers)]
+            [
+                base.six_to_world(h.wrench_in_base - tool_wrench(state, tau))
+                for base, h, state, tau in zip(held.bases, handovers, states, torques)
+            ]
         )
         load = held.sharing.add_up(wrenches.reshape(-1))
         self._design_dampers()

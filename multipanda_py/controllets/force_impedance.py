@@ -115,7 +115,8 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         """
         words = []
         for place, (state, handover) in enumerate(zip(states, handovers)):
-            wrench, rest = target.wrench_in_base[place], handover.wrench_in_base.copy()
+            held = self._arms[place].hold(state, handover.tau)
+            wrench, rest = target.wrench_in_base[place], handover.wrench_in_base - held
             if handover.contact_force > self.params.contact_force:
                 wrench[:3] = handover.contact_in_base[:3]
                 self._arms[place].resume(state, wrench)

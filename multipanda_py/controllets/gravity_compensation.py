@@ -21,6 +21,7 @@ from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.rate_bound import damping_share
 from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.control.speed_brake import SpeedBrake, bound_speeds
+from multipanda_py.handover import Handover
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import HeldPose
@@ -143,6 +144,15 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self.start_gains()
         for guard in self._guards:
             guard.reset()
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: HeldPose, handovers: Sequence[Handover]
+    ) -> str:
+        """Keep the singular motions of a held arm where they are; let go of the rest."""
+        if not self._floats:
+            for guard, state, handover in zip(self._guards, states, handovers):
+                guard.resume(state, self._stiffness_along, handover.tau)
+        return super().on_handover(states, target, handovers)
 
     def update(self, states: Sequence[ArmState], target: HeldPose, period: float) -> None:
         """Write the joint torques of every arm."""

@@ -26,6 +26,7 @@ from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.control.speed_brake import SpeedBrake, bound_speeds
 from multipanda_py.control.speed_margin import SpeedMargin
 from multipanda_py.control.wrench_tare import WrenchTare
+from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag, joint_vector, number, vector
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
@@ -248,6 +249,13 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._tare.start(p.tare_time, p.max_tare_force, p.max_tare_torque)
         self._posture[:] = states[1].q
         self._guided.reset()
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: Target, handovers: Sequence[Handover]
+    ) -> str:
+        """Keep the singular motions of the follower where they are; let go of the rest."""
+        self._guard.resume(states[1], self._spring.stiffness_along, handovers[1].tau)
+        return super().on_handover(states, target, handovers)
 
     def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
         """Write the joint torques of both arms."""

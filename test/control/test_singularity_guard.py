@@ -114,6 +114,34 @@ def test_it_slips_at_a_share_of_the_torque_limits_and_only_takes_energy():
     assert -motion @ tau == pytest.approx(most + 2 * np.sqrt(STIFFNESS), rel=0.05)
 
 
+@pytest.mark.parametrize("share", [0.02, -0.02, 0.2])
+def test_it_goes_on_with_earlier_torques_up_to_its_bound(share):
+    """Along the motion that it holds; the first cycle takes off what the law exerts itself."""
+    maker = StateMaker(1, "ur5e")
+    arm = maker.context.arms[0]
+    guard, spring = SingularityGuard(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
+    state = wrist(maker, 0.02)
+    motion = lost(state)[1][:, 0]
+    before = share * arm.limits.torque * np.sign(motion)
+    bound = 0.05 * arm.limits.torque @ np.abs(motion)
+    wanted = float(motion @ before)
+    held = guard.resume(state, spring.stiffness_along, before)
+    assert motion @ held == pytest.approx(np.clip(wanted, -bound, bound), rel=1e-6)
+    of_law = 0.1 * held
+    tau = of_law.copy()
+    guard.add(state, spring.stiffness_along, tau)
+    added = motion @ (tau - of_law)
+    assert added == pytest.approx(np.clip(wanted - motion @ of_law, -bound, bound), rel=1e-3)
+    again = of_law.copy()
+    state.tau[:] = state.coriolis + tau
+    guard.add(state, spring.stiffness_along, again)
+    assert again == pytest.approx(tau, rel=1e-3, abs=1e-6)
+    guard.reset()
+    later = np.zeros(6)
+    guard.add(state, spring.stiffness_along, later)
+    assert np.abs(later).max() < 1e-9
+
+
 @pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-6, 1e-3])
 def test_torques_stay_bounded_at_exactly_singular_postures(angle):
     maker = StateMaker(1, "ur5e")

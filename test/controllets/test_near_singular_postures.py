@@ -86,6 +86,35 @@ def test_an_arm_with_an_aligned_wrist_comes_to_rest(make_cell, signs):
     assert np.abs(state.dq).max() < 0.02
 
 
+SWITCHED = [("cartesian_impedance", 0.02), ("force_impedance", 0.02), ("coupled_impedance", 0.4),
+            ("gravity_compensation", 0.2)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("law", "farthest"), SWITCHED)
+def test_a_balanced_arm_moved_by_radians_after_a_switch_near_a_singular_posture(
+    make_cell, law, farthest
+):
+    """``hold`` balances what the model lacks; gravity compensation lets its load go."""
+    bias = SHARE * StateMaker(1, "ur5e").states[0].limits.torque * [1, 1, -1, 1, 1, -1]
+    arms = {
+        name: {"model": "ur5e", "position": [0.0, y, 1.5], "q_start": WRIST,
+               "perturbation": {"torque_bias": bias.tolist()}}
+        for name, y in (("arm", 0.0), ("other", 1.6))[: 1 + (law in PAIRS)]
+    }  # fmt: skip
+    spec = {"type": law, "params": LAWS[law], "arms": list(arms)}
+    cell = make_cell(arms, {"law": spec}, [])
+    cell.step(2000)
+    before = [cell.state(name).q.copy() for name in arms]
+    cell.switch(["law"])
+    count = cell.rows()[0]
+    cell.step(2000)
+    q = cell.rows(count)[1]["arms"]["q"][..., :6]
+    assert len(q) == 2000
+    assert np.abs(q - before).max() < farthest
+    if law not in PAIRS:
+        assert np.abs(cell.state("arm").dq).max() < 0.02
+
+
 def postures(model, rng, count):
     """Configurations with the signs of what is unknown: half near singular ones."""
     maker = StateMaker(1, model)
