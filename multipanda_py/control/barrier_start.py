@@ -33,6 +33,7 @@ class BarrierStart:
 
     Attributes:
         holds: Whether there is an offset, or may be one in the next cycle.
+        is_idle: Whether :meth:`end` would change nothing.
         holding: Mask of the joints with an offset, (n,), 1 or 0.
 
     Thread: control.
@@ -41,7 +42,7 @@ class BarrierStart:
     def __init__(self, joints: int) -> None:
         self._offset, self._last, self._place = np.zeros((3, joints))
         self._rate, self.holding = np.zeros(joints), np.zeros(joints)
-        self.holds = self._is_due = self._runs = False
+        self.holds = self._is_due = self._runs = self.is_idle = False
 
     def set_speed(self, rate: Vector) -> None:
         """Set c, (n,) [sqrt(Nm)/s]."""
@@ -51,15 +52,17 @@ class BarrierStart:
         r"""Begin in this cycle, with :math:`\tau_0`, (n,) [Nm]."""
         self._last[:] = torque
         self.holds = self._is_due = True
+        self.is_idle = False
 
     def resume(self) -> None:
         """Begin in the next cycle, with the torque of the last one, if there was any cycle."""
         self.holds = self._is_due = self._runs
+        self.is_idle = False
 
     def end(self) -> None:
         """Reset, as no joint is inside a barrier."""
         self._is_due = self.holds = False
-        self._runs = True
+        self._runs = self.is_idle = True
         self._last[:] = 0.0
 
     def lead_out(self, torque: Vector, q: Vector, stiffness: Vector, period: float) -> None:
@@ -87,4 +90,4 @@ class BarrierStart:
 
     def remember(self, torque: Vector) -> None:
         """Store the torques of this cycle, (n,) [Nm], for the next start."""
-        self._last[:], self._runs = torque, True
+        self._last[:], self._runs, self.is_idle = torque, True, False

@@ -186,7 +186,10 @@ class Governor(Feature[GovernorParams]):
             self._wake()
         if self._contacts:
             self._estimate(states, target.data["wrench"])
-        presses = self._contacts and any(contact.is_on for contact in self._contacts)
+        presses = is_busy = False
+        for contact in self._contacts:
+            if contact.is_on:
+                presses = True
         for channel in self._all:
             if not clock:
                 channel.check()
@@ -206,7 +209,9 @@ class Governor(Feature[GovernorParams]):
                 channel.watch()
             if channel.smoothing != smoothing and not channel.is_moving:
                 channel.take(self.params, self.context.period)
-        self._is_idle = not any(channel.is_watching for channel in self._all)
+            if channel.busy:
+                is_busy = True
+        self._is_idle = not (is_busy or any(channel.is_watching for channel in self._all))
 
     @property
     def idle(self) -> bool:

@@ -87,7 +87,8 @@ class _Barriers:
         _multiply(_subtract(state.q, self._upper, high), slope, high)
         _maximum(low, high, out=depth)
         if max(depth.tolist()) <= 0.0:
-            self._start.end()
+            if not self._start.is_idle:
+                self._start.end()
             self._is_new = False
             return
         for part in (low, high, depth):
