@@ -11,11 +11,14 @@ NODE = "multimode_controller"
 """Unless it is remapped; a cell file's parameters are meant for it."""
 STOP_SUFFIX = "_stop"
 """What the node that serves ``stop`` has behind that name."""
+SELF_CHECK_SUFFIX = "_self_check"
+"""Suffix of the node that sends requests to that node."""
 TASKS = "task_runner"
 """The node that does tasks."""
 CAMERAS = "scene_cameras"
 """The node that sends pictures of the simulated scene."""
-NODES = (NODE, f"{NODE}{STOP_SUFFIX}", TASKS, CAMERAS, "robot_state_publisher", "rviz2")
+NODES = (NODE, f"{NODE}{STOP_SUFFIX}", f"{NODE}{SELF_CHECK_SUFFIX}", TASKS, CAMERAS,
+         "robot_state_publisher", "rviz2")  # fmt: skip
 """All in the cell's namespace, those that the launch files start beside it too."""
 _NAMESPACE = re.compile(r"/?([A-Za-z_]\w*(/[A-Za-z_]\w*)*/?)?", re.ASCII)
 

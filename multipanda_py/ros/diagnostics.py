@@ -177,6 +177,8 @@ class Diagnostics:
             paused = cell.world.is_paused
             level = DiagnosticStatus.WARN if paused else DiagnosticStatus.ERROR
             summary = f"{reason}; targets are refused"
+        if reason := self._node.guard.unresponsive:
+            level, summary = DiagnosticStatus.ERROR, f"{reason}; all arms hold"
         now, received = time.monotonic(), self._targets.received.total()
         per_second = (received - self._received) / max(now - self._since, 1e-3)
         self._received, self._since = received, now

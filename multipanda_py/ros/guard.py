@@ -49,6 +49,7 @@ class Guard:
         mismatches: Publishers and subscriptions that do not match, not looked at yet.
         unheard: What was found out about them, by topic.
         taken_twice: Names of this cell that somebody else has, too.
+        unresponsive: Reason why the self-check of the node fails, or an empty string.
 
     Thread: executor.
     """
@@ -61,6 +62,7 @@ class Guard:
         self.mismatches: list[Mismatch] = []
         self.unheard: dict[str, str] = {}
         self.taken_twice = ""
+        self.unresponsive = ""
         self._logger = get_logger(name)
         self._said: set[tuple[str, str, int]] = set()
         self._large: set[str] = set()

@@ -76,6 +76,10 @@ class LifeCycle:
         self._failure = self._under_way = ""
         self._laws: tuple[str, ...] = ()
         self._rested: set[str] = set()
+        self.open(main)
+
+    def open(self, main: GuardedNode) -> None:
+        """Create the node and its services, at first or with a new participant."""
         self._logger = main.get_logger()
         self.node = GuardedNode(
             f"{main.get_name()}_life_cycle",

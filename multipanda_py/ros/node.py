@@ -58,11 +58,11 @@ from multipanda_py.ros.running import (
     ended,
     every,
     leave_loop_core,
-    make_executor,
-    release,
 )
 from multipanda_py.ros.same_names import refuse_taken_names
 from multipanda_py.ros.scene_cameras import SceneCameras
+from multipanda_py.ros.self_check import SelfCheck
+from multipanda_py.ros.serving import Serving, has_abandoned
 from multipanda_py.ros.settings import (
     cell_config,
     flag,
@@ -85,6 +85,8 @@ WATCH_PERIOD = 0.1
 BEAT_PERIOD = 0.02
 ANSWERING = 0.5
 """How long a node that ends a task goes on for answers to its client [s]."""
+MAX_RENEWALS = 3
+"""Maximum number of times that the participant is recreated before the node ends."""
 CLOSING = 90.0
 """More than a cell may take to close: what it waits for has bounds of its own, of which that of
 a recording is 40 [s]."""
@@ -98,10 +100,17 @@ class MultimodeController:
         cell: The started cell.
         nodes: Gets, beside the node, one for every controller manager and for the parameters of
             every controllet and every robot.
+        check: Self-check of the node, which sends the heartbeats of the loop.
+
+    Attributes:
+        cameras: Process that draws the scene, or None.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode]) -> None:
+    def __init__(
+        self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode], check: SelfCheck
+    ) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
+        self._check = check
         # Clients learn of these in this order: who has seen a state finds the services, too.
         laws, robots = parameter_nodes(node, cell), robot_nodes(node, cell)
         nodes.extend(itertools.chain(laws.values(), robots.values()))
@@ -128,10 +137,11 @@ class MultimodeController:
             self._franka = FrankaNames(node, cell, robots, self._recovery, self._grippers)
         self._publishers = StatePublishers(node, cell, clock, plain, as_franka)
         self._nodes = nodes
-        self._cameras: SceneCameras | None = None
+        self.cameras: SceneCameras | None = None
         self._graph = GraphWatch(node, cell, targets)
         every(node, WATCH_PERIOD, self._watch)
-        every(node, BEAT_PERIOD, cell.beat)
+        check.serve(node)
+        every(node, BEAT_PERIOD, check.beat)
 
     @property
     def failure(self) -> str:
@@ -139,16 +149,17 @@ class MultimodeController:
         return self._guard.failure
 
     def run(self, executor: Executor, signals: StopSignals, life: LifeCycle) -> None:
-        """Serve until a signal comes, the loop ends or the life cycle wants no cell. Thread: main.
+        """Serve until a signal, the end of the loop or cell, or a lost participant. Thread: main.
 
         The loop sees the owner's heartbeat only as long as callbacks are served.
         """
         for node in self._nodes:
             executor.add_node(node)
         with signals.serving():
-            while life.wants_cell and not (signals.received or self.failure or life.ends):
+            while not (self.is_over(signals, life) or self._check.is_lost):
                 # What callbacks raise ends up in the guard; this is for unreadable messages.
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
+        self._check.pause()
         if self._tasks is not None:
             self._guard.call("task_runner", self._tasks.close)
             self._send_answers(executor, self._tasks)
@@ -162,19 +173,14 @@ class MultimodeController:
             while time.monotonic() < until:
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
 
-    def draw(self, node: GuardedNode) -> None:
-        """Start what draws the scene, if the cell has cameras; on the cores left to others."""
-        self._cameras = SceneCameras(node, self._cell)
-
-    def end_drawing(self) -> None:
-        """End what draws the scene."""
-        if self._cameras is not None:
-            self._cameras.close()
+    def is_over(self, signals: StopSignals, life: LifeCycle) -> bool:
+        """Return whether the cell is not to be served any more."""
+        return bool(signals.received or self.failure or life.ends or not life.wants_cell)
 
     def _watch(self) -> None:
         self._diagnostics.log_events()
-        if self._cameras is not None:
-            self._cameras.look()
+        if self.cameras is not None:
+            self.cameras.look()
         self._cell.check()  # what it raises is fatal
 
 
@@ -184,6 +190,15 @@ def main(args: Sequence[str] | None = None) -> int:
     Returns:
         0, or 1 after a fatal log entry, or 130, 143 or 129 if a signal ended it too early.
     """
+    code = _main(args)
+    if has_abandoned():  # the end of the interpreter would wait for its threads
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _main(args: Sequence[str] | None) -> int:
     started = time.monotonic()
     signals = StopSignals()
     never_wait_for_output()
@@ -223,23 +238,23 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
     cores = os.sched_getaffinity(0)
     try:
         while True:
-            node = GuardedNode(NAME)
-            executor, nodes, logger = make_executor(), [node], node.get_logger()
+            serving = Serving(NAME, args)
+            logger = serving.node.get_logger()
             keep_own_memory_private()
             try:
                 signals.check()
-                begins = flag(node, AUTOSTART)
+                begins = flag(serving.node, AUTOSTART)
                 if life is None:
-                    life = LifeCycle(node, begins)
+                    life = LifeCycle(serving.node, begins)
                     if freed := remove_leftovers():
                         logger.info(
                             f"freed {freed / 2**20:.1f} MiB that killed ROS processes had left"
                         )
-                executor.add_node(life.node)
+                serving.executor.add_node(life.node)
                 life.node.serve_waiting()
                 if not life.wants_cell:
-                    _wait(node, executor, life, signals)
-                elif failure := _serve(node, signals, started, executor, nodes, args, life):
+                    _wait(serving, life, signals)
+                elif failure := _serve(serving, signals, started, args, life):
                     logger.fatal(failure)
                     return 1
             except MultipandaError as error:
@@ -254,8 +269,8 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
             finally:
                 end_within()
                 if life is not None:
-                    executor.remove_node(life.node)
-                release(executor, nodes)
+                    serving.executor.remove_node(life.node)
+                serving.release()
                 os.sched_setaffinity(0, cores)  # the next loop's process inherits it
             if signals.received or life.ends:
                 return 0
@@ -266,8 +281,9 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
             life.close()
 
 
-def _wait(node: GuardedNode, executor: Executor, life: LifeCycle, signals: StopSignals) -> None:
+def _wait(serving: Serving, life: LifeCycle, signals: StopSignals) -> None:
     """Serve the life cycle without a cell."""
+    node, executor = serving.node, serving.executor
     if life.state != UNCONFIGURED:
         life.has_none()
     else:
@@ -279,16 +295,14 @@ def _wait(node: GuardedNode, executor: Executor, life: LifeCycle, signals: StopS
 
 
 def _serve(
-    node: GuardedNode,
+    serving: Serving,
     signals: StopSignals,
     started: float,
-    executor: Executor,
-    nodes: list[GuardedNode],
     args: Sequence[str] | None,
     life: LifeCycle,
 ) -> str:
-    """Run a cell; ``nodes`` gets those that are made on the way. Return why it failed, if so."""
-    logger = node.get_logger()
+    """Run a cell. Return why it failed, if so."""
+    node, logger = serving.node, serving.node.get_logger()
     arguments = sys.argv if args is None else args
     cell = Cell(cell_config(node, folders_of(arguments), sections_of_others(arguments)))
     with contextlib.ExitStack() as ends:
@@ -297,15 +311,17 @@ def _serve(
         with signals.interruptible():
             cell.start()
             refuse_taken_names(node, cell.arms)
-        controller = MultimodeController(node, cell, nodes)
+        check = SelfCheck(node, cell, args)
+        ends.callback(check.close)
+        controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
-        keep_own_memory_private()  # of the participant that the stop service has
+        keep_own_memory_private()  # of the participants that the stop and the self-check have
         ends.callback(end_within, CLOSING)
         ends.callback(stop.close)
         ends.callback(end_within)
         refused = leave_loop_core(cell)
-        controller.draw(node)
-        ends.callback(controller.end_drawing)
+        controller.cameras = cameras = SceneCameras(node, cell)
+        ends.callback(cameras.close)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
         gc.freeze()  # else a collection of all this keeps every thread waiting, up to 0.1 s
@@ -316,10 +332,40 @@ def _serve(
             f"cell {cell.config.cell.name!r} is {life.state}: arms {', '.join(cell.arms)}; "
             f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
         )
-        controller.run(executor, signals, life)
+        controller.run(serving.executor, signals, life)
+        renewals = 0
+        while not controller.is_over(signals, life):
+            if renewals == MAX_RENEWALS:
+                return f"{node.guard.unresponsive}: for the {renewals + 1}th time; the node ends"
+            renewals += 1
+            controller = _renewed(serving, cell, life, check)
+            controller.cameras = cameras
+            controller.run(serving.executor, signals, life)
     if not controller.failure:
         logger.info(f"{signals.received or 'life cycle'}: the cell is closed")
     return controller.failure
+
+
+def _renewed(
+    serving: Serving, cell: Cell, life: LifeCycle, check: SelfCheck
+) -> MultimodeController:
+    """Recreate the participant with all interfaces of a cell whose arms hold meanwhile."""
+    with contextlib.suppress(MultipandaError):  # a loop that stands still gets no heartbeat either
+        cell.ask_hold(by="the self-check of the node")
+    started = time.monotonic()
+    life.node.answers.close("the participant is recreated")
+    serving.nodes.append(life.node)
+    serving.renew()
+    check.renew()
+    life.open(serving.node)
+    serving.executor.add_node(life.node)
+    controller = MultimodeController(serving.node, cell, serving.nodes, check)
+    keep_own_memory_private()
+    gc.freeze()
+    serving.node.get_logger().warning(
+        f"the participant that serves clients is recreated; {time.monotonic() - started:.1f} s"
+    )
+    return controller
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
 from multipanda_py.panel import CellPanel
 from multipanda_py.ros.node_cell import NodeCell
-from multipanda_py.ros.stop import SWITCH_INTERVAL
+from multipanda_py.ros.separate_participant import SWITCH_INTERVAL
 
 
 def main() -> int:

@@ -48,7 +48,7 @@ class NodeProcess:
     """``multimode_controller`` as users run it; its output goes to a file."""
 
     def __init__(self, folder, *overrides, file=CELL_FILE, name=None, remap=(), domain=None,
-                 environment=None):  # fmt: skip
+                 environment=None, program=("-m", "multipanda_py.ros.node")):  # fmt: skip
         number = next(_numbers)
         self.name = name or f"test_{os.getpid()}_{number}"
         self._log = folder / f"{number}.log"
@@ -57,7 +57,7 @@ class NodeProcess:
         options += [part for text in remap for part in ("-r", text)]
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args",
+                [sys.executable, *program, "--ros-args",
                  "--params-file", str(file), *options],
                 cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {}),

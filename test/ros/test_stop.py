@@ -87,7 +87,7 @@ def test_a_stop_waited_for_whatever_kept_the_cores_busy(stopping):
         pytest.skip(f"no real-time priorities here: {error.strerror}")
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     before_others = [task for task in tasks() if os.sched_getscheduler(task) == os.SCHED_RR]
-    assert stop._thread.native_id in before_others
+    assert stop._participant._thread.native_id in before_others
     assert len(before_others) > 1  # of the middleware
     assert {os.sched_getparam(task).sched_priority for task in before_others} == {1}
     assert os.getpid() not in before_others

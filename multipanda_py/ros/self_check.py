@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Self-check of the node: requests to the participant that serves its clients."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.node_names import SELF_CHECK_SUFFIX
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.qos import NUMBERS
+from multipanda_py.ros.responsiveness import Responsiveness
+from multipanda_py.ros.running import every
+from multipanda_py.ros.separate_participant import SeparateParticipant
+
+SERVICE = "_self_check"
+REQUEST_PERIOD = 0.5
+LOOK_PERIOD = 0.1
+MAX_PENDING = 4
+"""Maximum number of requests that wait for an answer."""
+PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+class SelfCheck:
+    """Requests to the node itself, twice a second, by a participant and a thread of its own.
+
+    They take the path of every client: shared memory or network, receiver thread and executor of
+    the participant, and back. While one of them fails, the loop gets no heartbeat, by which all
+    arms hold, and ``/diagnostics`` is ERROR, sent by the thread here: a callback that does not
+    return keeps everything else of the node silent.
+
+    Args:
+        main: Node that stands for the cell.
+        cell: The cell.
+        args: Command line, for the middleware's security.
+
+    Thread: its own; :meth:`serve`, :meth:`beat`, :meth:`pause`, :meth:`renew` and :meth:`close`
+    belong to main, which creates it.
+    """
+
+    def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
+        self._cell, self._guard, self._logger = cell, main.guard, main.get_logger()
+        self._name, self._main_thread = main.get_name(), threading.get_ident()
+        self._service = main.resolve_service_name(f"~/{SERVICE}")
+        self._state = Responsiveness()
+        self._pending: list[Future] = []
+        self._published = 0.0
+        self._participant = SeparateParticipant(
+            main, SELF_CHECK_SUFFIX, cell.config.realtime, args, self._fill
+        )
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the participant that serves clients is to be recreated."""
+        return self._state.is_lost
+
+    def serve(self, main: GuardedNode) -> None:
+        """Answer the requests by the node that stands for the cell."""
+        main.create_service(Trigger, self._service, _answer)
+
+    def beat(self) -> None:
+        """Send a heartbeat to the loop if the node is responsive. Thread: executor."""
+        self._state.served()
+        if not self._guard.unresponsive:
+            self._cell.beat()
+
+    def pause(self) -> None:
+        """Expect no callbacks until the next heartbeat."""
+        self._state.pause()
+
+    def renew(self) -> None:
+        """Wait for the first answer of a new participant."""
+        self._state.renew()
+
+    def close(self) -> None:
+        """Give everything of the middleware back."""
+        self._participant.close()
+
+    def _fill(self, node: GuardedNode) -> None:
+        self._client = node.create_client(Trigger, self._service)
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
+        self._clock = node.get_clock()
+        every(node, REQUEST_PERIOD, self._request)
+        every(node, LOOK_PERIOD, self._look)
+
+    def _request(self) -> None:
+        while len(self._pending) >= MAX_PENDING:
+            self._client.remove_pending_request(self._pending.pop(0))
+        future = self._client.call_async(Trigger.Request())
+        self._pending.append(future)
+        future.add_done_callback(self._take)
+
+    def _take(self, future: Future) -> None:
+        if future in self._pending:
+            self._pending.remove(future)
+            self._state.answered()
+
+    def _look(self) -> None:
+        state, now = self._state, time.monotonic()
+        state.look(now)
+        before = self._guard.unresponsive
+        self._guard.unresponsive = reason = self._reason()
+        if reason and not before:
+            self._logger.error(f"{reason}; all arms hold{self._stack()}")
+        elif before and not reason:
+            self._logger.warning("the node answers itself again")
+        period = 1.0 / self._cell.config.cell.diagnostics_rate
+        if reason and (not before or now - self._published >= period):
+            self._published = now
+            self._publish(reason)
+
+    def _reason(self) -> str:
+        state = self._state
+        if state.is_standing:
+            place = self._place()
+            return f"callbacks of the node stand since {state.standing:.1f} s in {place}"
+        if state.is_deaf:
+            return (
+                "the participant that serves clients has not answered the node itself for "
+                f"{state.deaf:.1f} s; it is recreated"
+            )
+        return ""
+
+    def _frames(self) -> traceback.StackSummary:
+        """Return the frames of the main thread, which serves all callbacks."""
+        frame = sys._current_frames().get(self._main_thread)
+        return traceback.extract_stack(frame) if frame else traceback.StackSummary()
+
+    def _place(self) -> str:
+        """Return the innermost place of this package that the main thread is at."""
+        frames = [frame for frame in self._frames() if frame.filename.startswith(PACKAGE)]
+        if not frames:
+            return "an unknown place"
+        last = frames[-1]
+        return f"{last.name} ({Path(last.filename).relative_to(PACKAGE)}:{last.lineno})"
+
+    def _stack(self) -> str:
+        """Return the stack of the main thread as lines, if its callbacks stand."""
+        if not self._state.is_standing:
+            return ""
+        return ":\n" + "".join(traceback.format_list(self._frames())).rstrip()
+
+    def _publish(self, reason: str) -> None:
+        """Publish the reason as status of the loop, and of the arms if nobody else does."""
+        cell = self._cell.config.cell.name
+        names = {"loop": cell}
+        if self._state.is_standing:
+            names |= {arm: f"{cell}/{arm}" for arm in self._cell.arms}
+        message = DiagnosticArray()
+        message.header.stamp = self._clock.now().to_msg()
+        message.status = [
+            DiagnosticStatus(
+                level=DiagnosticStatus.ERROR,
+                name=f"{self._name}: {name}",
+                message=reason,
+                hardware_id=hardware,
+                values=[KeyValue(key="reason", value=reason)],
+            )
+            for name, hardware in names.items()
+        ]
+        self._publisher.publish(message)
+
+
+def _answer(request: Any, response: Any) -> Any:
+    response.success = True
+    return response

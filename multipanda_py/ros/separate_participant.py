@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node with a context, a participant of the middleware and a thread of its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+from rclpy.context import Context
+from rclpy.parameter import Parameter
+
+from multipanda_py.config.sections import RealtimeConfig
+from multipanda_py.machine.realtime import SENDS_AGAIN, before_ordinary_threads, make_ordinary
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.running import SPIN_TIMEOUT, make_executor, release
+
+SWITCH_INTERVAL = 5e-4
+"""Time after which a thread of Python leaves the interpreter to another one that waits [s]."""
+
+
+class SeparateParticipant:
+    """Node that is served whatever the main thread and its participant do.
+
+    Messages to a participant share one receiver with few buffers, and an executor serves its
+    callbacks in order. Where the cell may have real-time priorities, thread and middleware get
+    the lowest one: below loop and drivers, above everything else that keeps the cores busy.
+
+    Args:
+        main: Node that stands for the cell; gives namespace, guard and domain.
+        suffix: Suffix of the node's name after that of ``main``.
+        realtime: Real-time settings of the cell.
+        args: Command line, for the middleware's security.
+        fill: Function that creates the entities of the node before it is served.
+
+    Attributes:
+        node: The node.
+
+    Thread: served by its own; :meth:`close` belongs to main.
+    """
+
+    def __init__(
+        self,
+        main: GuardedNode,
+        suffix: str,
+        realtime: RealtimeConfig,
+        args: Sequence[str] | None,
+        fill: Callable[[GuardedNode], None],
+    ) -> None:
+        self._ends = False
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        # The middleware's threads begin with their participant, and inherit this priority.
+        with before_ordinary_threads(realtime):
+            self._context = Context()
+            self._context.init(
+                args=None if args is None else list(args),
+                initialize_logging=False,
+                domain_id=main.context.get_domain_id(),
+            )
+            self.node = GuardedNode(
+                f"{main.get_name()}{suffix}",
+                guard=main.guard,
+                namespace=main.get_namespace(),
+                context=self._context,
+                use_global_arguments=False,
+                enable_rosout=False,
+                start_parameter_services=False,
+                parameter_overrides=[Parameter("start_type_description_service", value=False)],
+            )
+            fill(self.node)
+            self._executor = make_executor(self._context)
+            self._executor.add_node(self.node)
+            name = suffix.strip("_")
+            self._thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
+            self._thread.start()
+        make_ordinary(SENDS_AGAIN)
+
+    def close(self) -> None:
+        """Answer all pending requests, and give everything of the middleware back."""
+        self._ends = True
+        self._executor.wake()
+        self._thread.join()
+        self.node.answers.close("the node ends")
+        release(self._executor, [self.node])
+        self._context.try_shutdown()
+
+    def _run(self, name: str) -> None:
+        while not self._ends:
+            self.node.guard.call(name, self._executor.spin_once, SPIN_TIMEOUT)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that does not hear its clients, while /diagnostics said OK for minutes.
+
+A callback that does not return, and a participant whose receiving threads stand: a real node
+whose process has a handler that lets the thread stand that gets the signal.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from controller_manager_msgs.srv import ListControllers
+from diagnostic_msgs.msg import DiagnosticStatus
+from std_srvs.srv import Trigger
+
+FAULTY = """
+import ctypes, os, signal, sys, time
+file = sys.argv.pop(1)
+libc = ctypes.CDLL(None)
+libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+libc.signal(signal.SIGUSR2, ctypes.cast(libc.pause, ctypes.c_void_p))
+from multipanda_py.ros import node
+from multipanda_py.ros.graph_watch import GraphWatch
+look = GraphWatch._look_at_names
+def look_or_stand(self):
+    while os.path.exists(file):
+        time.sleep(0.01)
+    look(self)
+GraphWatch._look_at_names = look_or_stand
+sys.exit(node.main())
+"""
+ARMS = ("left", "right")
+LAWS = [f"{arm}/cartesian_impedance_controller" for arm in ARMS]
+
+
+@pytest.fixture(scope="module")
+def blocker(tmp_path_factory):
+    """File that lets a callback stand as long as it is there."""
+    return tmp_path_factory.mktemp("blocker") / "file"
+
+
+@pytest.fixture(scope="module")
+def node(node_process, tmp_path_factory, blocker):
+    """A node in the namespace /faulty, in whose process threads can be made to stand."""
+    node = node_process(
+        tmp_path_factory.mktemp("node"), remap=("__ns:=/faulty",),
+        program=("-c", FAULTY, str(blocker)),
+    )  # fmt: skip
+    node.wait_for("is active")
+    yield node
+    assert node.end(timeout=30.0) == 0, node.log
+
+
+@pytest.fixture
+def active(node, client):
+    """The node with a law on each arm, which answers itself."""
+    manager = "/faulty/controller_manager/list_controllers"
+    assert client.call(ListControllers, manager).controller
+    assert client.switch(LAWS, [], strictness=4, namespace="/faulty").ok
+    client.until(lambda: level(client, node, "left") == DiagnosticStatus.OK)
+    return node
+
+
+def level(client, node, arm=""):
+    return client.diagnosis("/".join(filter(None, (node.name, arm))))[0].level
+
+
+def deafen(pid):
+    """Let all receiving threads of the first participant of a process stand for good."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    threads = {int(task.name): (task / "comm").read_text().strip() for task in tasks}
+    second = next(number for number, name in threads.items() if name == "dds.ev.1")
+    receive = [number for number, name in threads.items()
+               if number < second and re.match(r"dds\.(shm|udp)\.\d", name)]  # fmt: skip
+    assert len(receive) >= 2
+    for number in receive:
+        assert ctypes.CDLL(None).tgkill(pid, number, signal.SIGUSR2) == 0
+
+
+def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blocker):
+    blocker.touch()
+    try:
+        for arm in ("", *ARMS):
+            client.until(lambda: level(client, active, arm) == DiagnosticStatus.ERROR)  # noqa: B023
+        status, _ = client.diagnosis(active.name)
+        assert "graph_watch.py:" in status.message
+        assert client.call(Trigger, "/faulty/stop").success
+        assert "look_or_stand" in active.log  # the stack of the thread
+    finally:
+        blocker.unlink()
+    client.until(lambda: level(client, active) != DiagnosticStatus.ERROR)
+    client.until(lambda: level(client, active, "left") == DiagnosticStatus.OK)
+    for arm in ARMS:
+        assert client.diagnosis(f"{active.name}/{arm}")[1]["owner"] == f"{arm}/hold"
+    active.wait_for("client_silent")
+    assert "is recreated" not in active.log
+
+
+def test_a_deaf_participant_answered_nobody_for_minutes(active, client):
+    manager = "/faulty/controller_manager/list_controllers"
+    before = active.log.count("client_silent")
+    deafen(active.process.pid)
+    client.until(lambda: level(client, active) == DiagnosticStatus.ERROR, 10.0, "ERROR")
+    assert "answered the node itself" in client.diagnosis(active.name)[0].message
+    assert client.call(Trigger, "/faulty/stop").success
+    client.until(lambda: active.log.count("client_silent") > before, 10.0, "hold of all arms")
+    client.until(lambda: "is recreated;" in active.log, 30.0, "another participant")
+    client.until(lambda: level(client, active) != DiagnosticStatus.ERROR, 30.0, "an answer")
+    assert {law.name for law in client.call(ListControllers, manager).controller} >= set(LAWS)
+    assert client.switch(LAWS, [], strictness=4, namespace="/faulty").ok
+    client.until(lambda: client.diagnosis(f"{active.name}/left")[1]["owner"] == LAWS[0])
+    assert active.process.poll() is None
