@@ -9,20 +9,23 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import busy
+import deafness
 import floods
 import injections
 import kills
 import stops
 from client import Client
+from large_inputs import LargeInputs
 from ledger import Ledger
 from request_inputs import Requests
-from stage import Stage
+from stage import NODE, Stage
 from target_inputs import Targets
 from yaml_inputs import CellFiles
 
 ARMS = ("left", "right")
 Part = Callable[[], None]
-BLOCK = {"faults": 25, "inputs": 1000}
+BLOCK = {"faults": 25, "inputs": 1000, "deaf nodes": 2, "busy machine": 2, "large inputs": 2}
 """How many are thrown in one part, which has a seed and a node of its own."""
 SHORT = 3.0
 """Below this length of a flood there is only the worst of them [s]."""
@@ -56,11 +59,14 @@ class Campaign:
             inputs: How many.
             flood: Length of the floods that come with the first inputs, 0 for none [s].
         """
-        robots, stops = faults // 2, faults // 4
+        robots, stops, few = faults // 2, faults // 4, faults // 50
         for what, work, count, size in (
             ("faults of robots", self.on_robots, robots, BLOCK["faults"]),
             ("stops", self.stops, stops, BLOCK["faults"]),
             ("kills", self.kills, faults - robots - stops, BLOCK["faults"]),
+            ("deaf nodes", self.deaf_nodes, few, BLOCK["deaf nodes"]),
+            ("busy machine", self.busy_machine, few, BLOCK["busy machine"]),
+            ("large inputs", self.large_inputs, few, BLOCK["large inputs"]),
             ("inputs", self.inputs, inputs, BLOCK["inputs"]),
         ):
             for number in range(-(-count // size)):
@@ -120,6 +126,27 @@ class Campaign:
             if not self.late:
                 stops.stop_and_go(self.stage, self.client, self.node, self.dice)
 
+    def deaf_nodes(self, count: int) -> None:
+        """Deafen nodes of simulated cells, each of them once."""
+        for _ in range(count):
+            if not self.late:
+                self.on_a_cell(
+                    lambda: deafness.deafen_and_wait(self.stage, self.client, self.node),
+                    "deafened_node",
+                )
+
+    def busy_machine(self, count: int) -> None:
+        """Start nodes on a busy machine."""
+        for _ in range(count):
+            if not self.late:
+                busy.start_and_serve(self.stage, self.client)
+
+    def large_inputs(self, count: int) -> None:
+        """Throw inputs at a simulated cell that are too large."""
+        self.on_a_cell(
+            lambda: LargeInputs(self.stage, self.client, self.node, self.number).throw(count)
+        )
+
     def on_robots(self, count: int) -> None:
         """Let faults happen to two simulated robots, every kind about as often."""
         self.client.refused.clear()
@@ -135,10 +162,10 @@ class Campaign:
             self.booked("end of a cell with simulated robots")
         robots.end()
 
-    def on_a_cell(self, work: Callable[[], None]) -> None:
+    def on_a_cell(self, work: Callable[[], None], module: str = NODE) -> None:
         """Start a node, do something with it, and expect that it ends well."""
         kind = "end of a cell after all this"
-        self.node = self.stage.node()
+        self.node = self.stage.node(module=module)
         if not self.ledger.expect(self.node.says("is active"), kind, self.node.log[-2000:]):
             return
         loop = self.stage.processes(kills.LOOP)

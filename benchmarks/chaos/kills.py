@@ -8,9 +8,9 @@ import random
 import signal
 import time
 
-from stage import END, Program, Stage
+from stage import END, NODE, Program, Stage
 
-NODE, LOOP = "multipanda_py.ros.node", "multipanda_py.loop.process"
+LOOP = "multipanda_py.loop.process"
 START_TIME = 2.0
 """About what a start takes; kills are spread over it [s]."""
 PATIENCE = 5.0  # until the node knows that its loop is gone, on a busy machine [s]

@@ -175,7 +175,7 @@ class Requests:
         rejected, aborted = Counter[str](), Counter[str]()
         for goal, cancel in self._draw(st.tuples(either, st.booleans()), count):
             what = "targets" if isinstance(goal, FollowJointTrajectory.Goal) else "gripper goals"
-            status = self._act(kind, goal, cancel)
+            status = self.act(kind, goal, cancel)
             rejected[what] += status is None
             aborted[what] += status == GoalStatus.STATUS_ABORTED
         after = self._of_left()
@@ -193,7 +193,7 @@ class Requests:
         status = self.stage.outsider.status(f"{self.stage.name}/left")
         return {what: int(status[f"refused {what}"]) for what in ("targets", "gripper goals")}
 
-    def _act(self, kind: str, goal: Any, cancel: bool) -> int | None:
+    def act(self, kind: str, goal: Any, cancel: bool) -> int | None:
         """Send a goal; return how it ended, None if it was rejected, or -1 without an answer."""
         follows = isinstance(goal, FollowJointTrajectory.Goal)
         action = FollowJointTrajectory if follows else GripperCommand

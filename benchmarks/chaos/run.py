@@ -45,6 +45,12 @@ TIMES = {
     "switch requests": "`switch_controller`, most of it refused",
     "parameters set": "`set_parameters`",
     "error_recovery": "`left/error_recovery`",
+    "after a large input": "`list_controllers`, right after a large input",
+    "start on a busy machine": "start until active, 6 busy processes on two cores",
+    "stop on a busy machine": "`/stop` on that machine",
+    "stop of a deaf node": "`/stop` of a deaf node",
+    "error in /diagnostics of a deaf node": "`/diagnostics` at ERROR after a node became deaf",
+    "a deaf node can be reached again": "a deaf node answers again",
     "check of a cell file": "`multipanda check`, per file",
 }
 

@@ -24,8 +24,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 START = 40.0  # a node is up after that on the busiest machine [s]
 END = 15.0  # and gone [s]
+NODE = "multipanda_py.ros.node"
 LOCK = ".lock"
 """Of a cell's name: files that stay, and say nothing when nobody holds them."""
+UNRESPONSIVE = ("callbacks of the node stand", "has not answered the node itself")
+"""Reports of a node whose self-check fails, which none but a fault of its own may cause."""
 OF_OTHERS = ("fastdds_", "fastrtps_", "sem.fast", "lttng-ust")
 """Of the middleware, which the next start removes, and of its tracing, one for all users."""
 
@@ -97,6 +100,7 @@ class Stage:
         temporary.mkdir()
         self._rubbish = temporary
         self.ledger, self.numbers = ledger, iter(range(10**6))
+        self._unresponsive: dict[tuple[Path, str], int] = {}
         self.name = f"chaos_{os.getpid()}"
         domain = 1 + os.getpid() % 100
         os.environ |= {  # of this process too, before rclpy reads it
@@ -107,17 +111,19 @@ class Stage:
         self.environment = os.environ | word | {
             "TMPDIR": str(temporary),
             "ROS_LOG_DIR": str(self.folder / "ros"),
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "test" / "plugins")]),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "test" / "plugins"), str(HERE)]),
         }  # fmt: skip
         self._word = f"MULTIPANDA_CHAOS={self.name}"
         self.outsider = Outsider(self._word, domain)
 
-    def node(self, file: Path = HERE / "cell.yaml", *overrides: str) -> Program:
+    def node(
+        self, file: Path = HERE / "cell.yaml", *overrides: str, module: str = NODE
+    ) -> Program:
         """Start the node with a cell file."""
         values = [f"cell.name:={self.name}", *overrides]
         options = [part for value in values for part in ("-p", value)]
         return Program(
-            self, "node", "multipanda_py.ros.node",
+            self, "node", module,
             "--ros-args", "--params-file", str(file), *options,
         )  # fmt: skip
 
@@ -150,6 +156,16 @@ class Stage:
             trace = program.log[program.log.find("Traceback") :]
             if trace.startswith("Traceback") and "/multipanda_py/" in trace:  # not of runpy alone
                 self.ledger.fail(kind, f"a trace: {trace[:1500]}")
+            for text in UNRESPONSIVE:
+                count = program.log.count(text)
+                if count > self._unresponsive.get((program.log_file, text), 0):
+                    self._unresponsive[program.log_file, text] = count
+                    self.ledger.fail(kind, f"the node: {text}")
+
+    def expect_reports(self, node: Program) -> None:
+        """Take what a node has reported of its self-check so far as caused by a fault thrown."""
+        for text in UNRESPONSIVE:
+            self._unresponsive[node.log_file, text] = node.log.count(text)
 
     def close(self) -> None:
         """End everything, also after an interrupt, with the watcher's answer still on its way."""
