@@ -50,7 +50,8 @@ class SelfCheck:
 
     def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
         self._cell, self._guard, self._logger = cell, main.guard, main.get_logger()
-        self._name, self._main_thread = main.get_name(), threading.get_ident()
+        self._name, self._full_name = main.get_name(), main.get_fully_qualified_name()
+        self._main_thread = threading.get_ident()
         self._service = main.resolve_service_name(f"~/{SERVICE}")
         self._state = Responsiveness()
         self._pending: list[Future] = []
@@ -164,7 +165,10 @@ class SelfCheck:
                 name=f"{self._name}: {name}",
                 message=reason,
                 hardware_id=hardware,
-                values=[KeyValue(key="reason", value=reason)],
+                values=[
+                    KeyValue(key="node", value=self._full_name),
+                    KeyValue(key="reason", value=reason),
+                ],
             )
             for name, hardware in names.items()
         ]
