@@ -18,8 +18,10 @@ from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.motion_watch import MotionState
 from multipanda_py.control.plan_integral import PlanIntegral
 from multipanda_py.control.pressing_team import PressingTeam
+from multipanda_py.control.singularity_guard import SingularityGuard
+from multipanda_py.control.speed_margin import FADING, SpeedMargin
 from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
-from multipanda_py.handover import MAX_STEP, Handover
+from multipanda_py.handover import MAX_STEP, Handover, tool_wrench
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import TrajectoryTarget
@@ -78,6 +80,9 @@ class OptimizationAugmented(JointTrajectory):
     are, and plans end as *contact lost*. The integral neither runs along a controlled force, nor
     into limits of torque.
 
+    In mode ``force`` :class:`.SingularityGuard` holds the arm near singular configurations
+    against torques that the model lacks, and the posture fades out above 0.72 of a speed limit.
+
     Source: Özcan and Oguz, "An Optimization-Augmented Control Framework for Single and
     Coordinated Multi-Arm Robotic Manipulation", Algorithm 1. Where it adds the torques of plan,
     force and pose and assumes that motion is orthogonal to force, here that is seen to;
@@ -109,6 +114,8 @@ class OptimizationAugmented(JointTrajectory):
         ]
         self._pose_springs = [CartesianSpring() for _ in range(n)]
         self._pulls = [BoundedPull(arm) for arm in context.arms]
+        self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
+        self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
         self._poses = [BoundedPose() for _ in range(n)]
         self._goals = [(np.zeros(3), np.eye(3)) for _ in range(n)]
         self._wrenches = np.zeros((n, 6))
@@ -145,6 +152,7 @@ class OptimizationAugmented(JointTrajectory):
         self._team.reset()
         for arm, state in enumerate(states):
             self._integrals[arm].reset()
+            self._guards[arm].reset()
             self._poses[arm].start(state)
             self._keep_pose(arm)
 
@@ -161,7 +169,12 @@ class OptimizationAugmented(JointTrajectory):
         """Begin where joint springs, or those of the pose, press as before."""
         words = super().on_handover(states, target, handovers)
         for arm, (state, handover) in enumerate(zip(states, handovers)):
-            self._displace_pose(arm, state, handover.wrench_in_base)
+            held = np.zeros(state.n_joints)
+            if self._weight == 0.0:
+                stiffness = self._pose_springs[arm].stiffness_along
+                held = self._guards[arm].resume(state, stiffness, handover.tau)
+            wrench = handover.wrench_in_base - tool_wrench(state, held)
+            self._displace_pose(arm, state, wrench)
         return words
 
     def requested_force(
@@ -214,6 +227,8 @@ class OptimizationAugmented(JointTrajectory):
             tau, wrench = self.tau[arm], wrenches[arm]
             if freed > 0.0:
                 self._keep_posture(state, tau, weight)
+                if (used := self._margins[arm].used(state)) > FADING:
+                    _multiply(tau, weight + freed * self._margins[arm].spring(used), tau)
             of_plan = at_tool(state, tau)
             _subtract(tau, of_plan.dot(state.jacobian, self._at_tool[arm]), tau)
             _multiply(of_plan, weight, wrench)
@@ -228,6 +243,11 @@ class OptimizationAugmented(JointTrajectory):
         self._team.add(wrenches)
         for state, wrench, tau, part in zip(states, wrenches, self.tau, self._at_tool):
             _add(tau, wrench.dot(state.jacobian, part), tau)
+        for guard, spring, state, tau in zip(self._guards, self._pose_springs, states, self.tau):
+            if freed == 1.0:
+                guard.add(state, spring.stiffness_along, tau)
+            else:
+                guard.reset()
 
     def _static(self, arm: int, state: ArmState) -> Vector:
         """Return what spring and integral of the plan exert, (n,) [Nm]."""

@@ -38,6 +38,9 @@ FAULTY = [
      [1, 1, -1, 1, 1, -1]),
     ("iiwa14", "cartesian_impedance", [1.721, -0.414, 2.054, -0.171, -2.144, 1.404, 1.869],
      [1, 1, 1, 1, 1, -1, -1]),
+    ("iiwa14", "optimization_augmented",
+     [2.49506, -1.76698, -2.34565, 0.00219, 0.17021, -0.09253, -2.72612],
+     [-1, 1, 1, -1, -1, 1, -1]),
 ]  # fmt: skip
 
 
@@ -87,7 +90,7 @@ def test_an_arm_with_an_aligned_wrist_comes_to_rest(make_cell, signs):
 
 
 SWITCHED = [("cartesian_impedance", 0.02), ("force_impedance", 0.02), ("coupled_impedance", 0.4),
-            ("gravity_compensation", 0.2)]  # fmt: skip
+            ("gravity_compensation", 0.2), ("optimization_augmented", 0.02)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("law", "farthest"), SWITCHED)
