@@ -63,11 +63,11 @@ class Campaign:
         for what, work, count, size in (
             ("faults of robots", self.on_robots, robots, BLOCK["faults"]),
             ("stops", self.stops, stops, BLOCK["faults"]),
-            ("kills", self.kills, faults - robots - stops, BLOCK["faults"]),
             ("deaf nodes", self.deaf_nodes, few, BLOCK["deaf nodes"]),
             ("busy machine", self.busy_machine, few, BLOCK["busy machine"]),
             ("large inputs", self.large_inputs, few, BLOCK["large inputs"]),
             ("inputs", self.inputs, inputs, BLOCK["inputs"]),
+            ("kills", self.kills, faults - robots - stops, BLOCK["faults"]),
         ):
             for number in range(-(-count // size)):
                 now = min(size, count - number * size)

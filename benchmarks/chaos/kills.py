@@ -13,7 +13,7 @@ from stage import END, NODE, Program, Stage
 LOOP = "multipanda_py.loop.process"
 START_TIME = 2.0
 """About what a start takes; kills are spread over it [s]."""
-PATIENCE = 5.0  # until the node knows that its loop is gone, on a busy machine [s]
+PATIENCE = 20.0  # until the node knows that its loop is gone, and has ended, on a busy machine [s]
 FATAL = [(who, number) for who in (NODE, LOOP)
          for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)]  # fmt: skip
 
@@ -39,6 +39,9 @@ def while_running(stage: Stage, dice: random.Random) -> None:
     ledger = stage.ledger
     node = stage.node()
     if not ledger.expect(node.says("is active"), kind, f"no start: {node.log[-800:]}"):
+        node.send(signal.SIGKILL)  # else the next one finds the name of its cell taken
+        node.ended()
+        stage.nothing_left(kind)
         return
     time.sleep(dice.uniform(0.0, 0.5))
     if dice.random() < 0.3:  # what is stopped must not stand in the way of its end
