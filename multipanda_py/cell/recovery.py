@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.exceptions import LoopTimeout, RecoveryFailed
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox
+from multipanda_py.state import Vector
 
 RECOVERY_TIMEOUT = 20.0
 """Default timeout of a recovery: a real arm may need a new driver [s]."""
@@ -87,6 +89,14 @@ class PendingRecovery:
         return self._recovery.withdraw(self._number)
 
 
+@dataclass
+class _Request:
+    """Arms of one request, as flags, and number of the newest record that carries them."""
+
+    flags: Vector
+    carrier: int = 0
+
+
 class Recovery:
     """Have the loop clear the faults of arms.
 
@@ -98,8 +108,7 @@ class Recovery:
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
         self._names, self._connection, self._reader = names, connection, reader
-        self._flags = np.zeros(len(names.arms))
-        self._number = 0
+        self._requests: dict[int, _Request] = {}
 
     def recover(
         self, arms: Sequence[str] | None = None, *, timeout: float = RECOVERY_TIMEOUT
@@ -151,23 +160,41 @@ class Recovery:
             return PendingRecovery(self, faults, 0, events, wait)
         flags = np.array([float(arm in faults) for arm in self._names.arms])
         with self._connection.lock:
-            box = self._connection.mailbox
-            if not self._is_answered(box, self._number):  # the new record replaces it
-                np.maximum(flags, self._flags, out=flags)
-            self._flags = flags
-            self._number = self._connection.post(box.recover, flags)
-            return PendingRecovery(self, faults, self._number, events, wait)
+            self._forget_taken()
+            request = _Request(flags)
+            number = self._post([request, *self._requests.values()])
+            self._requests[number] = request
+            return PendingRecovery(self, faults, number, events, wait)
 
     def withdraw(self, number: int) -> str:
-        """Withdraw a request; return a text on whether it may still be executed."""
+        """Withdraw a request; return a text on whether it may still be executed.
+
+        There is one record for all requests. It is replaced by one with the arms of the others.
+        """
         connection = self._connection
         with connection.lock:
-            if not number or number != self._number:  # a newer record includes its arms
+            self._forget_taken()
+            request = self._requests.pop(number, None)
+            if request is None:
                 return given_up(not number)
-            withdrawn = connection.withdraw(connection.mailbox.recover, number, "recovery")
-            if withdrawn:
-                self._flags[:] = 0.0
+            slot = connection.mailbox.recover
+            withdrawn = connection.withdraw(slot, request.carrier, "recovery")
+            if withdrawn and self._requests:
+                self._post(list(self._requests.values()))
         return given_up(withdrawn)
+
+    def _post(self, requests: Sequence[_Request]) -> int:
+        """Post a record with the arms of all requests; return its number."""
+        flags = np.max([request.flags for request in requests], axis=0)
+        number = self._connection.post(self._connection.mailbox.recover, flags)
+        for request in requests:
+            request.carrier = number
+        return number
+
+    def _forget_taken(self) -> None:
+        """Forget the requests whose record the loop has received."""
+        taken = self._connection.mailbox.recover.taken
+        self._requests = {n: one for n, one in self._requests.items() if one.carrier > taken}
 
     def faults(self, arms: Sequence[str]) -> dict[str, str]:
         """Return the kinds of latched faults, by arm."""

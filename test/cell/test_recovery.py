@@ -95,9 +95,30 @@ def test_a_request_does_not_wait_and_its_look_answers(cell, robots):
 def test_an_older_request_got_lost_when_another_arm_was_asked_for(cell):
     """One record holds the requests of all arms, and the loop reads the newest."""
     first, second = cell.ask_recovery(["left"]), cell.ask_recovery(["right"])
-    assert "pending" in first.withdraw()  # the second record carries it
     cell.step(3)
     assert (first.look(), second.look()) == (("left",), ("right",))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_withdrawn_request_took_the_arms_of_another_client_with_it(cell, number):
+    requests = [cell.ask_recovery(["left"]), cell.ask_recovery(["right"])]
+    assert "withdrawn" in requests[number].withdraw()
+    cell.step(3)
+    other = requests[1 - number]
+    assert other.look() == other.arms
+    [arm] = requests[number].arms
+    assert cell.state(arm).fault == "arm_stopped"
+    assert cell.withdrawn["recovery"] == 1
+
+
+def test_an_arm_that_two_clients_recover_stays_requested_by_the_other(cell):
+    first, second = cell.ask_recovery(["left", "right"]), cell.ask_recovery(["left"])
+    assert "withdrawn" in first.withdraw()
+    assert "pending" in first.withdraw()  # twice
+    cell.step(3)
+    assert second.look() == ("left",)
+    assert cell.state("right").fault == "arm_stopped"
+    assert "pending" in second.withdraw()  # the loop has received it
 
 
 def test_ctrl_c_withdraws_a_recovery_that_the_loop_has_not_received(cell, monkeypatch):
