@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Laws and position interfaces on franka-sim, whose makers read the robot's documents themselves.
+
+It checks commanded motions against the limits of the FCI in its own way.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+
+import numpy as np
+import pytest
+from franka_sim import FrankaSim
+from processes import recovers, wait_until
+
+from multipanda_py.pose import Pose
+from multipanda_py.testing import simple_cell
+
+pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.clock]
+
+TORQUE_LAWS = {
+    "cartesian": {"type": "cartesian_impedance"},
+    "joint": {"type": "joint_impedance"},
+    "operational": {"type": "operational_space"},
+    "force": {"type": "force_impedance"},
+    "admittance": {"type": "admittance"},
+    "trajectory": {"type": "joint_trajectory"},
+    "velocity": {"type": "joint_velocity"},
+    "floating": {"type": "gravity_compensation"},
+}
+BUSY = 2.5
+"""Load of the machine above which commands come late. franka-sim bridges such a command and then
+counts it all the same, so that the next one differs from both."""
+POSITION_LAWS = {
+    "rate": {"type": "joint_rate"},
+    "position": {"type": "joint_position"},
+    "pose": {"type": "cartesian_pose"},
+}
+
+
+@pytest.fixture
+def rig(new_address, tmp_path):
+    """Return a robot of franka-sim and a cell on it that a law has."""
+    made = []
+
+    def make(laws, active=()):
+        sim = FrankaSim(new_address(), tmp_path)
+        made.append(sim.kill)
+        sim.start()
+        arm = {"backend": "franka", "robot_ip": sim.address, "hand": False,
+               "franka": {"model_check": "off"}}  # fmt: skip
+        cell = simple_cell(
+            {"left": arm}, laws, active, placement="process", heartbeat_timeout=10.0,
+            name=f"franka_sim_{uuid.uuid4().hex[:10]}",
+        )  # fmt: skip
+        made.append(cell.close)
+        cell.start()
+        return sim, cell
+
+    yield make
+    while made:
+        made.pop()()
+
+
+def is_sound(sim, cell):
+    state = cell.state("left")
+    assert state.fault == "", cell.events()[-2:]
+    if (found := sim.violations()) and os.getloadavg()[0] > BUSY:
+        pytest.skip(f"machine too busy for commands on time: {found}")
+    assert found == []
+    return state
+
+
+def at(cell):
+    """Return what an arm does, for a message."""
+    state = cell.state("left")
+    return state.owner, state.fault, np.round(state.dq, 3), cell.events()[-2:]
+
+
+def give(cell, law):
+    cell.hold()
+    wait_until(lambda: np.abs(cell.state("left").dq).max() < 0.1, 5.0, lambda: at(cell))
+    cell.switch([f"left/{law}"], strictness="force_auto", timeout=3.0)
+    assert cell.state("left").owner == f"left/{law}"
+
+
+def test_every_torque_law_stands_where_it_began(rig):
+    sim, cell = rig(TORQUE_LAWS, ["left/cartesian"])
+    assert is_sound(sim, cell).owner == "left/cartesian"
+    before = cell.pose("left")
+    goal = before.position + [0.0, 0.02, 0.03]
+    cell.set_target("left", Pose(goal, before.rotation))
+    wait_until(
+        lambda: np.linalg.norm(cell.pose("left").position - goal) < 1.5e-2, 5.0, cell.events
+    )
+    for law in TORQUE_LAWS:
+        give(cell, law)
+        q = cell.state("left").q.copy()
+        time.sleep(0.4)
+        np.testing.assert_allclose(is_sound(sim, cell).q, q, atol=8e-3, err_msg=law)
+
+
+def test_commanded_motions_were_above_the_limits_of_another_check(rig):
+    """Jerk of 5 611 rad/s^3 and acceleration of 10.8 rad/s^2; the check only reports here."""
+    sim, cell = rig(POSITION_LAWS)
+    give(cell, "rate")
+    speed = np.full(7, 0.3)
+    for sign in (1.0, -1.0, 0.0):
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            is_sound(sim, cell)
+            cell.set_target("left", dq=sign * speed)
+            time.sleep(0.01)
+    is_sound(sim, cell)
+    give(cell, "position")
+    q = cell.state("left").q + 0.15
+    cell.set_target("left", q=q)
+    wait_until(lambda: np.abs(cell.state("left").q - q).max() < 0.01, 8.0, cell.events)
+    is_sound(sim, cell)
+    give(cell, "pose")
+    pose = cell.pose("left")
+    cell.set_target("left", Pose(pose.position + [0.0, 0.04, -0.03], pose.rotation))
+    wait_until(lambda: np.abs(cell.state("left").dq).max() < 0.1, 5.0, lambda: at(cell))
+    time.sleep(0.5)
+    is_sound(sim, cell)
+
+
+def test_a_robot_is_stopped_killed_and_started_again(rig):
+    sim, cell = rig({"cartesian": {"type": "cartesian_impedance"}}, ["left/cartesian"])
+    before = cell.pose("left")
+    cell.set_target("left", Pose(before.position + [0.0, 0.05, 0.0], before.rotation))
+    time.sleep(0.2)
+    cell.hold()
+    wait_until(lambda: np.abs(cell.state("left").dq).max() < 0.02, 2.0, cell.events)
+    assert is_sound(sim, cell).owner == "left/hold"
+    sim.kill()
+    wait_until(lambda: cell.state("left").fault == "arm_stopped", 3.0, cell.events)
+    sim.start()
+    wait_until(lambda: recovers(cell), 10.0, cell.events)
+    cell.switch(["left/cartesian"], strictness="force_auto", timeout=3.0)
+    q = cell.state("left").q.copy()
+    time.sleep(0.3)
+    np.testing.assert_allclose(is_sound(sim, cell).q, q, atol=8e-3)
