@@ -137,6 +137,17 @@ class Backend(ABC, Generic[SettingsT]):
             BackendError: If one cannot be reached.
         """
 
+    def begin(self) -> None:
+        """Let arms execute their commands from now on: the loop is warm. Thread: control."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether every arm executes its commands after :meth:`begin`, or has a fault."""
+        return True
+
+    def finish_start(self) -> None:
+        """Take every fault from now on for final: the start is over. Thread: control."""
+
     @property
     def wake_fds(self) -> dict[int, int]:
         """File descriptors that become readable with a new state, and their arm's index.

@@ -15,6 +15,7 @@ from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.drivers.link import STOP_TIMEOUT, DriverLink
 from multipanda_py.drivers.memory import DriverWord
+from multipanda_py.drivers.start_up import ATTEMPTS, StartUp
 from multipanda_py.drivers.watch import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.exceptions import BackendError
 from multipanda_py.machine.cores import pinned_loops, running_tasks
@@ -58,8 +59,8 @@ class DrivenBackend(Backend[SettingsT]):
     """Exchange states and torques with arms through a driver process each.
 
     A state is answered in the cycle of the arm that it belongs to. An arm starts to execute
-    torques when the loop has begun to write, and again after :meth:`recover`, never by itself
-    after a fault.
+    torques after :meth:`begin`, and again after :meth:`recover`. In the start, transient faults
+    are tried again and reported; afterwards an arm never goes on by itself after a fault.
 
     Attributes:
         warnings: What the machine refused and what is odd about an arm, as sentences.
@@ -77,6 +78,7 @@ class DrivenBackend(Backend[SettingsT]):
         super().__init__(config, arms, states, objects, descriptions)
         self.real_arms: dict[int, DrivenArm[SettingsT]] = {}
         self._faults_at_start: list[tuple[int, str]] = []
+        self._start = StartUp(())
 
     @abstractmethod
     def make_arm(
@@ -101,6 +103,7 @@ class DrivenBackend(Backend[SettingsT]):
             BackendError: If the cell file or this computer keeps an arm from being used; names
                 every arm that cannot be used, and why.
         """
+        self._start = StartUp(self.arms)
         cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
         shares_core = not set(cpus).isdisjoint(pinned_loops(running_tasks()))
         for index, state, description in zip(self.arms, self.states, self.descriptions):
@@ -111,9 +114,8 @@ class DrivenBackend(Backend[SettingsT]):
             for real in self.real_arms.values():
                 real.link.spawn()
             faults = self._await_drivers()
-            if any(kind in (NOT_USABLE, MODEL_DIFFERS) for kind, _ in faults.values()):
-                names = {index: arm.name for index, arm in zip(self.arms, self.descriptions)}
-                lines = [f"arm {names[i]}: {faults[i][1]}" for i in sorted(faults)]
+            if any(fault.kind in (NOT_USABLE, MODEL_DIFFERS) for fault in faults.values()):
+                lines = [f"arm {self._name(i)}: {faults[i].text}" for i in sorted(faults)]
                 raise BackendError("\n".join(lines))
         except BaseException:
             self.close()
@@ -122,7 +124,8 @@ class DrivenBackend(Backend[SettingsT]):
             self.warnings.extend(real.link.watch.warnings)
         unknown = "where the arm is, is unknown until then; others take it to be at its q_start"
         self._faults_at_start = [
-            (index, f"{kind}: {text} ({unknown})") for index, (kind, text) in faults.items()
+            (index, f"{self._given_up(index, fault)} ({unknown})")
+            for index, fault in faults.items()
         ]
         self.read(self.arms)
 
@@ -136,10 +139,46 @@ class DrivenBackend(Backend[SettingsT]):
             select.select([real.link.watch.output for real in waiting.values()], [], [], 0.1)
             for index, real in list(waiting.items()):
                 for fault in real.poll():
-                    faults[index] = fault
+                    if self._tries_again(index, fault):
+                        real.link.spawn()
+                    else:
+                        faults[index] = fault
                 if not real.link.starting:
                     del waiting[index]
         return faults
+
+    def _name(self, arm: int) -> str:
+        return self.descriptions[self.arms.index(arm)].name
+
+    def _tries_again(self, arm: int, fault: Fault) -> bool:
+        """Return whether a fault of the start is tried again; report it then."""
+        attempt = self._start.tries_again(arm, fault)
+        if attempt:
+            self.notices.append(
+                f"{self._name(arm)}: start, attempt {attempt} of {ATTEMPTS} failed, "
+                f"trying again: {fault.kind}: {fault.text}"
+            )
+        return attempt > 0
+
+    def _given_up(self, arm: int, fault: Fault) -> str:
+        """Return what to report of a fault that stands."""
+        attempts = self._start.give_up(arm)
+        tried = f" (start given up after {attempts} attempts)" if attempts > 1 else ""
+        return f"{fault.kind}: {fault.text}{tried}"
+
+    def begin(self) -> None:
+        """Let all arms execute torques, and take silence of their drivers for a fault."""
+        for real in self.real_arms.values():
+            real.link.begin()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether every arm has executed torques for a while, or has a fault."""
+        return self._start.is_over
+
+    def finish_start(self) -> None:
+        """Try no start again from now on."""
+        self._start = StartUp(())
 
     @property
     def wake_fds(self) -> dict[int, int]:
@@ -151,6 +190,8 @@ class DrivenBackend(Backend[SettingsT]):
         for index, real in self.real_arms.items():
             if index in fresh:
                 real.link.read()
+                if real.link.is_new and not self._start.is_over:
+                    self._start.note_state(index, real.link.executing)
                 if index == self.arms[0]:
                     self.time = real.link.time
 
@@ -168,7 +209,11 @@ class DrivenBackend(Backend[SettingsT]):
         """Return what drivers and arms have reported since, as ``kind: sentence``."""
         found, self._faults_at_start = self._faults_at_start, []
         for index, real in self.real_arms.items():
-            found.extend((index, f"{kind}: {text}") for kind, text in real.poll())
+            for fault in real.poll():
+                if self._tries_again(index, fault):
+                    real.recover()
+                else:
+                    found.append((index, self._given_up(index, fault)))
         return found
 
     def recover(self, arm: int) -> None:

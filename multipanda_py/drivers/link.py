@@ -47,6 +47,7 @@ class DriverLink:
         )
         self._total = np.zeros(n)
         self._kind = TORQUES
+        self._may_execute = False
         self.words = self._memory.words
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._torque_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -78,7 +79,7 @@ class DriverLink:
         self.watch.drop()
         words = self.words
         words[DriverWord.SHUTDOWN] = words[DriverWord.BUSY_UNTIL] = words[DriverWord.READING] = 0
-        words[DriverWord.ENABLED] = self._kind
+        words[DriverWord.ENABLED] = self._kind if self._may_execute else 0
         for record in (self._memory.torque, self._memory.position):
             record.write(*[0.0] * (1 + self._arm.n_joints))
         self.number = 0.0
@@ -131,7 +132,7 @@ class DriverLink:
         if self.watch.state is not DriverState.WORKING:
             self.executing = False
             self._arm.tau[:] = 0.0
-        if found and any(kind == MODEL_DIFFERS for kind, _ in found):
+        if any(fault.kind == MODEL_DIFFERS for fault in found):
             self.shut_down()
         return found
 
@@ -143,8 +144,14 @@ class DriverLink:
             self.spawn()
         else:
             self.watch.recover()
-            self.words[DriverWord.ENABLED] = self._kind
+            if self._may_execute:
+                self.words[DriverWord.ENABLED] = self._kind
             self.words[DriverWord.RECOVER] += 1
+
+    def begin(self) -> None:
+        """Let the driver execute commands from now on, and take its silence for a fault."""
+        self._may_execute = self.watch.is_armed = True
+        self.words[DriverWord.ENABLED] = self._kind
 
     def engage(self, kind: int) -> None:
         """Have another kind of command executed: the motion ends, and one of that kind begins."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from multipanda_py.drivers.memory import DriverWord
 from multipanda_py.drivers.process import DriverProcess
@@ -21,8 +21,23 @@ HOPELESS = 2_000_000_000
 """Further silence after which a driver is killed: libfranka may wait for ever [ns]."""
 _LOOK = 5_000_000  # younger heartbeats need no further look [ns]
 _monotonic_ns = time.monotonic_ns
-Fault = tuple[str, str]
-"""Kind and sentence."""
+
+
+class Fault(NamedTuple):
+    """One fault of a driver or its robot.
+
+    Attributes:
+        kind: Kind, a word.
+        text: Sentence.
+        is_transient: Whether a busy machine or network may be the cause, so that the start of the
+            arm is tried again. Collisions, for one, are not.
+    """
+
+    kind: str
+    text: str
+    is_transient: bool = False
+
+
 NOT_USABLE, MODEL_DIFFERS = "not_usable", "model_differs"
 """Kinds of faults that no second attempt mends."""
 Accept = Callable[[dict[str, Any]], str]
@@ -40,6 +55,7 @@ class DriverWatch:
 
     Attributes:
         state: Where the driver stands.
+        is_armed: Whether a silent driver is a fault; not before loop and drivers are warm.
         warnings: What the machine refused the driver, as sentences.
         answers: To :meth:`tell`: ``applied`` or ``refused``, and why. Whoever reads clears it.
 
@@ -53,6 +69,7 @@ class DriverWatch:
         self._words, self._settings = words, settings
         self._silence = SILENCE + int(settings.answer_budget * 1e9)
         self.state = DriverState.ABSENT
+        self.is_armed = False
         self._process: DriverProcess | None = None
         self._killed: list[DriverProcess] = []
         self._told: deque[AnyDriverSettings] = deque()
@@ -132,7 +149,8 @@ class DriverWatch:
         found = []
         for message in self._messages():
             if "fault" in message:
-                found.append(self._fail(message["fault"], message["text"]))
+                transient = message.get("transient", False)
+                found.append(self._fail(message["fault"], message["text"], transient))
             elif "settings" in message:
                 told = self._told.popleft()
                 if message["settings"] == "applied":
@@ -148,14 +166,15 @@ class DriverWatch:
             if "error" in message:
                 self.drop()  # it is about to end; a recovery must not take it for alive
                 kind = NOT_USABLE if message["final"] else "not_connected"
-                return [self._fail(kind, message["error"])]
+                return [self._fail(kind, message["error"], message.get("transient", False))]
             self._happens(DriverEvent.CONNECT)
             self.warnings = message["warnings"]
             reason = accept(message["model"])
             return [self._fail(MODEL_DIFFERS, reason)] if reason else []
         process = self._process
         if process is not None and process.has_ended():
-            return [self._fail("driver_died", f"the driver {process.ending()} while connecting")]
+            text = f"the driver {process.ending()} while connecting"
+            return [self._fail("driver_died", text, True)]
         if now > self._deadline:
             self.drop()
             text = f"{self._settings.no_answer} {START_TIMEOUT:g} s"
@@ -173,14 +192,14 @@ class DriverWatch:
             text = (
                 f"the driver (process {process.pid}) {process.ending()}; recover to start another"
             )
-            return [self._fail("driver_died", text)]
+            return [self._fail("driver_died", text, True)]
         since = self._age(now)
         if since <= self._silence:
             return []
         if since > self._silence + HOPELESS:
             process.kill()
             return []
-        if self.state is DriverState.SILENT:
+        if self.state is DriverState.SILENT or not self.is_armed:
             return []
         self._happens(DriverEvent.FALL_SILENT)
         self._words[DriverWord.ENABLED] = 0  # it may not know, and must not go on by itself
@@ -189,15 +208,17 @@ class DriverWatch:
     def _silent_fault(self, process: DriverProcess, since: int) -> Fault:
         peer, waited = self._settings.peer, f"{since / 1e6:.0f} ms"
         if self._words[DriverWord.READING] and not process.is_stopped():
-            return "robot_silent", f"no state from {peer} for {waited}: check the network"
-        return "driver_silent", (
+            text = f"no state from {peer} for {waited}: check the network"
+            return Fault("robot_silent", text, True)
+        text = (
             f"the driver (process {process.pid}) of {peer} has been silent for {waited}; "
             "recover to start another"
         )
+        return Fault("driver_silent", text, True)
 
-    def _fail(self, kind: str, text: str) -> Fault:
+    def _fail(self, kind: str, text: str, is_transient: bool = False) -> Fault:
         self._happens(DriverEvent.FAIL)
-        return kind, text
+        return Fault(kind, text, is_transient)
 
     def wait(self, seconds: float) -> None:
         """Wait for the driver to end, and kill it if that takes longer."""

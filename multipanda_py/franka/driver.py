@@ -29,7 +29,7 @@ from multipanda_py.franka.connecting import (
     open_robot,
 )
 from multipanda_py.franka.driver_settings import DriverSettings, SettingRefused, apply
-from multipanda_py.franka.errors import bits_of, fault_of_mode, names_of
+from multipanda_py.franka.errors import COMMUNICATION, bits_of, fault_of_mode, names_of
 from multipanda_py.franka.motion import publish
 from multipanda_py.franka.torque_control import TorqueControl
 
@@ -117,7 +117,19 @@ class Driver:
         self._recoveries = self._loop.words[
             DriverWord.RECOVER
         ]  # older requests were for older faults
-        self._loop.say(fault=kind, text=f"robot {self._settings.robot_ip}: {text}")
+        self._loop.say(
+            fault=kind,
+            text=f"robot {self._settings.robot_ip}: {text}",
+            transient=self._is_transient(kind),
+        )
+
+    def _is_transient(self, kind: str) -> bool:
+        """Return whether lost commands alone may have caused a fault."""
+        if kind != "reflex":
+            return kind == "loop_silent"
+        state = self._robot.read_once()
+        names = names_of(state.current_errors) or names_of(state.last_motion_errors)
+        return set(names) == {COMMUNICATION}
 
     def _recover(self, state: Any) -> None:
         """Make the arm ready again; the loop's torques start the next motion."""
@@ -237,7 +249,8 @@ def main() -> NoReturn:
         Driver(robot, loop, settings).run()
     except Exception as error:
         kind = "network_lost" if isinstance(error, RuntimeError) else "driver_error"
-        loop.say(fault=kind, text=f"robot {settings.robot_ip}: {_gone(error)}")
+        text = f"robot {settings.robot_ip}: {_gone(error)}"
+        loop.say(fault=kind, text=text, transient=kind == "network_lost")
         os._exit(1)  # here: what the traceback holds would talk to the robot once let go of
     os._exit(0)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +105,7 @@ class ControlLoop:
         self._estimates = [(arm.index, arm.felt) for arm in arms if arm.felt is not None]
         self._held, self._things = held, things
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
+        self._begun: set[int] = set()
         self._is_traced = self._mail = self._targets = 0
         self._cycle = self._answered = self._control_ns = 0
         self.missed = 0
@@ -165,6 +167,31 @@ class ControlLoop:
             arm.blend_left = 0
         for index, text in not_ready:
             self._recoveries.stopped(index, text, _monotonic_ns())
+
+    def begin(self) -> None:
+        """Let arms execute their commands: the loop is warm. Thread: control."""
+        for backend in self.backends:
+            self._attempt(backend, _monotonic_ns(), backend.begin)
+
+    def has_begun(self) -> bool:
+        """Return whether all arms execute their commands, or have a fault.
+
+        Call between cycles until it is true: a law begins anew when an arm of it executes torques.
+        """
+        now_ns = _monotonic_ns()
+        for arm in self._arms:
+            is_ready = self._backend_of[arm.index].is_ready(arm.index)
+            if is_ready and arm.index not in self._begun and arm.motion is None:
+                self._owners.attempt(
+                    arm.owner, partial(self._owners.restart, arm.owner, now_ns), now_ns
+                )
+            (self._begun.add if is_ready else self._begun.discard)(arm.index)
+        return all(backend.has_begun for backend in self.backends)
+
+    def finish_start(self) -> None:
+        """Take every fault of an arm from now on for final. Thread: control."""
+        for backend in self.backends:
+            self._attempt(backend, _monotonic_ns(), backend.finish_start)
 
     def take_warnings(self) -> list[str]:
         """Return what the user should know after the start, once."""

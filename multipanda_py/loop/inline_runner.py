@@ -19,6 +19,8 @@ class InlineRunner(Runner):
         """Build and start the loop at cycle time zero."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config, warm_up=2)
+        self._loop.begin()
+        self._loop.finish_start()
         self._period_ns = round(1e9 / self._config.cell.rate)
         self._now_ns = 0
         self._at_start = self._loop.save()

@@ -20,6 +20,7 @@ import time
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.loop.build import build_loop
+from multipanda_py.loop.coming_up import come_up
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
@@ -83,7 +84,7 @@ def main() -> int:
         mailbox = Mailbox(config, specs, fd)
         loop = build_loop(config, specs, mailbox)
         loop.start(config.active)
-        warnings = [*loop.take_warnings(), *enter_realtime(config.realtime)]
+        warnings = enter_realtime(config.realtime)
         real = any(backend.wake_fds for backend in loop.backends)
         if config.realtime.keep_awake and (real or has_priority()):
             warnings += keep_cores_awake()
@@ -91,7 +92,8 @@ def main() -> int:
         _answer({"error": f"{type(error).__name__}: {error}"})
         return 1
     watch = Watch(loop, mailbox)
-    _answer({"warnings": warnings})
+    come_up(loop, 1.0 / config.cell.rate, watch.keep_going)
+    _answer({"warnings": [*loop.take_warnings(), *warnings]})
     run(loop, 1.0 / config.cell.rate, watch.keep_going)
     speed = "at rest" if loop.at_rest() else "still moving"
     loop.close()  # before a farewell, whoever reads it

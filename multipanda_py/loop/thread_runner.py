@@ -7,6 +7,7 @@ import threading
 
 from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.build import build_loop
+from multipanda_py.loop.coming_up import come_up
 from multipanda_py.loop.pacing import run
 from multipanda_py.loop.runner import STOP_TIMEOUT, Runner, start_loop
 
@@ -25,7 +26,9 @@ class ThreadRunner(Runner):
         return [*found, "the loop runs in a thread: other threads of this process make it late"]
 
     def _run(self) -> None:
-        run(self._loop, 1.0 / self._config.cell.rate, lambda: not self._stopping)
+        period = 1.0 / self._config.cell.rate
+        come_up(self._loop, period, lambda: not self._stopping)
+        run(self._loop, period, lambda: not self._stopping)
 
     def check(self) -> None:
         """Raise if the thread is not running."""

@@ -55,6 +55,8 @@ class Harness:
 
     def connect(self):
         self.backend.connect()
+        self.backend.begin()
+        self.backend.finish_start()
         self.goals = [state.q.copy() for state in self.states]
         return self
 

@@ -29,6 +29,8 @@ row = np.zeros(1, row_dtype(1, 0, 0))
 state = ArmState("left", LIMITS["fr3"], row["arms"][0, 0:1].reshape(()))
 backend = Franka(config, (0,), [state], np.zeros((0, 7)), describe_arms(config))
 backend.connect()
+backend.begin()
+backend.finish_start()
 fd = next(iter(backend.wake_fds))
 done = 0
 while True:
