@@ -105,7 +105,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     The wrench is the arm's estimate at the tool's point. Its mean over ``tare_time`` after
     activation is taken off as far as it may be a bias, it is low-passed, and a smooth deadband
-    keeps the virtual body at rest under what is left of noise and bias. The static displacement
+    keeps the virtual body at rest under what is left of noise and bias. Near a singular
+    configuration, only :math:`\Lambda_d \Lambda^{-1} F` of it counts: along the direction that is
+    lost the estimate divides errors of joint torques by nearly nothing. The static displacement
     of the target is :math:`K^{-1} (F - F_{deadband})`; the tool gives way by
     :math:`K_i^{-1} F` beyond it.
 
@@ -214,7 +216,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         place = self._place
         for arm, state in enumerate(states):
             body = self._bodies[arm]
-            body.step(state.wrench_ext_in_base)
+            body.step(_observed(state))
             _add(target.position_ee_in_base[arm], body.translation, place.position_ee_in_base[arm])
             _dot(body.turn, target.rotation_ee_in_base[arm], place.rotation_ee_in_base[arm])
             if self._carries[arm]:
@@ -229,6 +231,19 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         ]
         self.report[4], self.softest = self._inner.kept, self._inner.softest
         self.report[5] = self._inner.report[1]
+
+
+def _observed(state: ArmState) -> Vector:
+    r"""Return the part :math:`\Lambda_d \Lambda^{-1} F` of the estimated wrench, (6,) [N, Nm].
+
+    Along a direction that is lost at a singular configuration, the structure of the arm bears
+    forces. The estimate there is an error of joint torques, divided by nearly nothing.
+    """
+    space, wrench = state.operational_space(), state.wrench_ext_in_base
+    if space.damping == 0.0:
+        return wrench
+    observed: Vector = space.inertia.dot(space.inertia_inv.dot(wrench))
+    return observed
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:

@@ -14,6 +14,8 @@ SHARE = 0.03
 """Share of the torque limits that no model contains."""
 REST = 0.1
 """Joint speed that counts as rest [rad/s]."""
+STILL, STILL_FOR = 0.005, 3
+"""Speed of an arm that has come to rest [rad/s], and tenths of a second after which it stays."""
 WHOLE = {"hold": "position", "keep_orientation": True}
 LAWS = {
     "cartesian_impedance": {},
@@ -61,13 +63,14 @@ def run(make_cell, model, law, q, signs, seconds=4.0):
     if cell.simulation.data.ncon:
         cell.close()
         return None
-    used = 0.0
+    used, still = 0.0, 0
     for _ in range(round(seconds / 0.1)):
         count = cell.rows()[0]
         cell.step(100)
         dq = cell.rows(count)[1]["arms"]["dq"][..., : limits.n_joints]
         used = max(used, float((np.abs(dq) / limits.velocity).max()))
-        if any(cell.state(name).fault for name in arms):
+        still = still + 1 if np.abs(dq).max() < STILL else 0
+        if still == STILL_FOR or any(cell.state(name).fault for name in arms):
             break
     states = [cell.state(name) for name in arms]
     cell.close()
@@ -80,6 +83,23 @@ def test_an_arm_near_a_singular_posture_reached_its_speed_limit(make_cell, model
     used, states = run(make_cell, model, law, q, signs)
     assert [str(state.fault) for state in states] == [""] * len(states)
     assert used < 0.95
+
+
+@pytest.mark.parametrize(
+    ("model", "q", "signs"),
+    [
+        ("ur5e", [0.11562, 1.26237, -0.30757, 2.84498, 2.59768, 0.30653], [-1, 1, 1, -1, 1, 1]),
+        ("fr3", [-1.22457, -0.17101, 1.03256, -0.55942, 1.34653, 1.45178, 0.04669],
+         [1, -1, -1, 1, -1, 1, 1]),
+    ],
+)  # fmt: skip
+def test_admittance_took_torque_errors_near_a_singular_posture_for_a_push(
+    make_cell, model, q, signs
+):
+    """The estimate of the wrench divides them by a vanishing singular value."""
+    used, (state,) = run(make_cell, model, "admittance", q, signs)
+    assert used < 0.4
+    assert np.abs(state.dq).max() < 0.02
 
 
 @pytest.mark.parametrize("signs", [[1, -1, -1, 1, -1, 1], [-1, 1, 1, -1, 1, 1]])
