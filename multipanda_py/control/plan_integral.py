@@ -54,6 +54,10 @@ class PlanIntegral:
         """Forget."""
         self.torque[:] = 0.0
 
+    def begin(self, torque: Vector) -> None:
+        """Exert a torque from now on, (n,) [Nm], as far as I may."""
+        np.minimum(np.maximum(torque, -self._most), self._most, out=self.torque)
+
     def step(self, state: ArmState, error: Vector, direction: Vector, share: float) -> Vector:
         """Take one cycle's error in, (n,) [rad]; return I.
 

@@ -194,6 +194,7 @@ class OptimizationAugmented(JointTrajectory):
         elif channel == "wrench":
             self._team.aim(place, target.data["wrench"][place])
         else:
+            self._begin_at_measured(place)
             super().on_target(channel, place, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
@@ -317,6 +318,21 @@ class OptimizationAugmented(JointTrajectory):
         if is_lost:
             for watch in self._watches:
                 watch.end(MotionState.CONTACT_LOST)
+
+    def _begin_at_measured(self, arm: int) -> None:
+        """Let the integral exert what the spring does, for a motion to begin where the arm is.
+
+        A motion begins at the reference. From one that a force of before has displaced, it turned
+        round within its first slice, with an acceleration that pressed the tool back.
+        """
+        is_still = self._weight == 1.0 and not self._motions[arm].moving
+        if not self._states or not is_still or self._team.hands[arm].size:
+            return
+        if self.params.integral_rate > 0.0:
+            state = self._states[arm]
+            static = self._static(arm, state)
+            self._integrals[arm].begin(static)
+            self._displace_plan(arm, state, static)
 
     def _displace_plan(self, arm: int, state: ArmState, static: Vector) -> None:
         """Move a plan's reference to where its spring and integral exert torques (n,)."""

@@ -480,3 +480,19 @@ def test_a_posture_pulled_with_all_it_had_gone_where_a_direction_of_the_tool_was
     assert not [str(event) for event in cell.events() if event.event is Event.VELOCITY_LIMIT]
     assert max(torques) < 30.0  # 78 Nm on their way to a limit of 150
     assert np.abs(cell.state("arm").dq).max() < 0.05
+
+
+@pytest.mark.inline
+def test_a_motion_began_at_the_reference_that_a_force_of_before_had_displaced():
+    """It turned round in its first slice: 10 Nm more pressed a tool back that was to leave."""
+    rig = Rig(1)
+    rig.step(10)
+    displaced = READY + [0.0, 0.01, 0.0, -0.005, 0.0, 0.0, 0.0]
+    rig.states = rig.maker.at([displaced])
+    before = rig.step()[0]
+    assert np.abs(before).max() > 3.0
+    rig.target.q[0][:] = displaced + [0.0, -0.2, 0.0, 0.0, 0.0, 0.0, 0.0]
+    rig.law.on_target("joint", 0, rig.target)
+    after = rig.step()[0]
+    np.testing.assert_allclose(after, before, atol=0.5)
+    np.testing.assert_allclose(rig.law._motions[0].q, displaced, atol=1e-4)
