@@ -11,6 +11,7 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.control.augmented_params import AugmentedParams
 from multipanda_py.exceptions import MultipandaError, PlanRejected, TaskFailed
 from multipanda_py.optimiser.goals import PoseGoal
 from multipanda_py.optimiser.kinematics import Kinematics, Placement
@@ -19,10 +20,15 @@ from multipanda_py.optimiser.problem import Problem
 from multipanda_py.optimiser.scene import Scene
 from multipanda_py.optimiser.solver import SolverSettings
 from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
 from multipanda_py.tasks.contact_points import ContactPoint
 from multipanda_py.tasks.overlaps import refuse_overlaps
 from multipanda_py.tasks.path_problem import LIMIT_MARGIN, Keeping, missed, plan_by_path, scene_of
-from multipanda_py.tasks.preconditions import refuse_bodies_within, refuse_weak_joints
+from multipanda_py.tasks.preconditions import (
+    refuse_bodies_within,
+    refuse_friction,
+    refuse_weak_joints,
+)
 from multipanda_py.tasks.sections import Subtask, proposed_mode
 from multipanda_py.tasks.seen import TOOL, Seen
 from multipanda_py.tasks.subtask_plan import SubtaskPlan, plan_by_poses
@@ -64,8 +70,9 @@ def check_task(
     """Plan every subtask from where the one before ends; nothing moves.
 
     Refused are goals that cannot be reached, bodies within each other, contact points within
-    another body, and forces that the joints cannot exert. An object that is dragged without a
-    plan ends at an unknown pose. Later subtasks that touch it are not checked.
+    another body, forces that the joints cannot exert, and goals that friction keeps a tool from.
+    An object that is dragged without a plan ends at an unknown pose. Later subtasks that touch
+    it are not checked.
 
     Args:
         config: Configuration of the cell.
@@ -121,6 +128,13 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
     )
 
 
+def _pose_stiffness(config: CellConfig, law: str) -> Vector:
+    """Return the stiffness with which a law leads tools to positions, (3,) [N/m]."""
+    declared = next(one for one in config.instances() if one.name == law).params
+    value = declared.get("position_stiffness", AugmentedParams().position_stiffness)
+    return np.array(value, float)[:3]
+
+
 def _pose(frame: Placement) -> Pose:
     return Pose(frame.position[0], frame.rotation[0])
 
@@ -150,6 +164,7 @@ def _checked(
             plan = _by_path(config, task, touch, [], wanted(touch, points, seen), seen)
         else:
             plan = _led(config, points, goals, seen)
+            refuse_friction(config, points, plan, subtask, _pose_stiffness(config, task.law))
             for point in points:
                 if _is_dragged(config, point, goals):
                     moved[point.thing] = subtask.name

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.report import Report
 from multipanda_py.state import Vector
 from multipanda_py.tasks.contact_points import ContactPoint
+from multipanda_py.tasks.path_problem import LIMIT_MARGIN
 from multipanda_py.tasks.sections import WORLD, Mode
 from multipanda_py.tasks.seen import Seen, look
 from multipanda_py.tasks.subtask_plan import SubtaskPlan
@@ -28,7 +29,7 @@ TURNED = 0.01
 
 REST = 0.05
 """Speed of a joint that a plan can begin with [rad/s]."""
-FADED = 0.5
+FADED = 0.25
 """Share of the torque of a contact below which a force has faded."""
 
 
@@ -166,5 +167,17 @@ class LawHandle:
         return f"{report.value(FORCE):.1f} N, at most {report.value(FORCE_ERROR):.1f} N off"
 
     def words(self) -> str:
-        """Return what the law gave notice of last, to be added to a reason."""
-        return f" ({self._notice})" if self._notice else ""
+        """Return what the law gave notice of last, and joints at limits, to add to a reason."""
+        notice = f" ({self._notice})" if self._notice else ""
+        return "".join(f"; {words}" for words in self._at_limits()) + notice
+
+    def _at_limits(self) -> Iterator[str]:
+        """Yield the joints that are so near to a limit that a barrier may hold them."""
+        for arm in self.arms:
+            limits, q = self._cell.descriptions[arm].limits, self._cell.state(arm).q
+            room = np.minimum(q - limits.lower, limits.upper - q)
+            for joint in np.flatnonzero(room < LIMIT_MARGIN):
+                yield (
+                    f"joint {joint + 1} of {arm} is {room[joint]:.3f} {limits.unit(joint, 'rad')} "
+                    "from its limit"
+                )

@@ -31,8 +31,9 @@ from multipanda_py.tasks.seen import TOOL, Seen
 from multipanda_py.tasks.subtask_plan import SubtaskPlan
 from multipanda_py.tasks.wanted import GoalPlace
 
-LIMIT_MARGIN = 0.05
-"""From the joints' position limits [rad]: a law that gives way is not at them at once."""
+LIMIT_MARGIN = 0.1
+"""From the joints' position limits [rad]: their barriers begin there, and would drive a hand off
+that searches for its contact."""
 UPRIGHT = 1.0
 """Weight of a tool's angle to the normal that it presses along, where it may turn."""
 UNTURNED = 3.0

@@ -109,6 +109,50 @@ def refuse_weak_joints(
                 )
 
 
+def refuse_friction(
+    config: CellConfig,
+    points: Sequence[ContactPoint],
+    plan: SubtaskPlan,
+    subtask: Subtask,
+    stiffness: Vector,
+) -> None:
+    r"""Refuse goals that friction keeps a tool from, which presses on what rests and is led there.
+
+    .. math:: \lVert K_t^{-1} \rVert \mu f \le e_{max}
+
+    with the stiffness :math:`K_t` of the pose across the force f, friction :math:`\mu`, and the
+    tolerance :math:`e_{max}`.
+
+    Args:
+        config: Configuration of the cell.
+        points: Contact points of the subtask.
+        plan: Plan of the subtask.
+        subtask: Subtask in mode force.
+        stiffness: Stiffness of the pose along the axes of the base, (3,) [N/m].
+
+    Raises:
+        TaskFailed: With the distance, and what is allowed.
+    """
+    bases = {arm.name: arm.rotation_base_in_world for arm in describe_arms(config)}
+    for point in points:
+        thing, tool = config.objects[point.thing], config.arms[point.arm].tool
+        friction = tool.friction if tool is not None and tool.friction > 0.0 else thing.friction
+        if point.arm not in plan.leads or thing.mass > 0.0 or friction == 0.0:
+            continue
+        normal = bases[point.arm].T @ plan.start.pose(point.thing).rotation @ point.inward
+        across = np.linalg.svd(normal[None])[2][1:]
+        force = friction * subtask.force
+        softest = float(np.linalg.eigvalsh((across * stiffness) @ across.T)[0])
+        off = force / softest if softest > 0.0 else np.inf
+        if off > 0.95 * subtask.tolerance:  # the rest is of joints and sensors
+            raise TaskFailed(
+                f"{point.arm}: friction of {force:.1f} N on {point.thing} would keep its tool "
+                f"{off:.3f} m from its goal, allowed {subtask.tolerance:g} m (tolerance); press "
+                f"with {0.95 * subtask.tolerance * softest / friction:.1f} N at most, or have "
+                f"position_stiffness {force / subtask.tolerance / 0.95:.0f} N/m"
+            )
+
+
 def _refuse_point(
     scene: Scene, places: dict[str, Pose], position: Vector, what: str, touched: set[str]
 ) -> None:

@@ -144,3 +144,28 @@ def test_a_start_of_the_check_is_where_the_cell_file_has_the_arms():
     seen = start_of(config, ["left", "right"])
     np.testing.assert_allclose(seen.postures["left"], config.arms["left"].q_start)
     np.testing.assert_allclose(seen.things["box"].position, [0.5, 0.0, 0.4])
+
+
+def shipped(name, force):
+    """Check a shipped task whose hands press with another force [N]."""
+    steps = TaskFile.from_yaml(CONFIG / "tasks" / f"{name}.yaml").model_dump()
+    for one in steps["subtasks"]:
+        if one["force"]:
+            one["force"] = force
+    task = TaskFile.from_dict(steps)
+    return check_task(CellConfig.from_yaml(task.cell), task)
+
+
+@pytest.mark.parametrize(("force", "off"), [(25.0, 0.0), (40.0, 0.013), (90.0, 0.030)])
+def test_a_tool_that_friction_kept_from_its_goal_was_led_until_its_time_was_over(force, off):
+    """With friction 0.2 and 600 N/m; the tool that was led with 40 N stood 13 mm off."""
+    if not off:
+        assert len(shipped("polish", force)) == 6
+        return
+    with pytest.raises(TaskFailed, match=f"stroke: arm: friction .* plate .* {off:.3f} m from"):
+        shipped("polish", force)
+
+
+def test_a_force_that_joints_cannot_exert_on_the_way_is_refused_before_anything_moves():
+    with pytest.raises(TaskFailed, match=r"tilt_60: joint 6 of left: force of 100 N takes 1\d"):
+        shipped("insert_post", 100.0)

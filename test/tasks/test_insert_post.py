@@ -28,7 +28,6 @@ def lean(pose):
 def test_a_post_is_raised_about_an_edge_that_stays_on_the_platform():
     data = TaskFile.from_yaml(TASK).model_dump()
     data["subtasks"] = data["subtasks"][:3]
-    data["subtasks"][0]["duration"] = 0.4
     task = TaskFile.from_dict(data)
     with varied_cell(task.cell, 0) as cell:
         runner = TaskRunner(cell, task)
