@@ -211,3 +211,80 @@ def test_a_slow_stream_between_whose_targets_the_governor_rests_is_known_as_a_st
     (governor,) = (one for one in instance._features.preparing if type(one).__name__ == "Governor")
     channel = governor._channels["pose", 0]
     assert channel._caps[0]._goal_speed(channel._cycle) == pytest.approx(0.02, rel=0.1)
+
+
+FORWARD = [0.0, -0.3, 0.0, -2.2, 0.0, 3.3, 0.785]
+POSTURES = {"table": OVER_TABLE, "slope": OVER_TABLE, "wall": FORWARD}
+"""The rod points down, or forward."""
+
+
+def surface(make_cell, rng, where, gap):
+    """Return a random surface in front of the rod: direction of pressing, rotation, objects.
+
+    Where friction times the coupled inertia exceeds that along the normal, a rod that is pushed
+    along jams and jumps by itself, whatever presses it (Painleve); such surfaces are left out.
+    """
+    cell = make_cell({"arm": {"q_start": POSTURES[where], "hand": False, "tool": ROD}},
+                     {"law": {"type": "cartesian_impedance"}}, ["arm/law"])  # fmt: skip
+    cell.step(2)
+    pose, state = cell.pose("arm"), cell.loop._arms[0].state
+    mobility = state.jacobian[:3] @ np.linalg.solve(state.mass, state.jacobian[:3].T)
+    while True:
+        angle, tilt = rng.uniform(0.0, 2.0 * np.pi), rng.uniform(0.1, 0.5)
+        tilt *= {"table": 0.0, "slope": 1.0, "wall": 0.4}[where]
+        friction = float(rng.choice([0.3, 0.8]))
+        axis = pose.rotation @ np.array([np.cos(angle), np.sin(angle), 0.0])
+        way = pin.exp3(tilt * axis) @ pose.rotation[:, 2]
+        across = np.linalg.norm(mobility @ way - way * (way @ mobility @ way))
+        if friction * across < 0.7 * (way @ mobility @ way):
+            break
+    side = np.cross([0.3, 1.0, 0.2], -way)
+    side /= np.linalg.norm(side)
+    rotation = np.stack([side, np.cross(-way, side), -way], axis=1)
+    thing = {"shape": "box", "size": [0.3, 0.3, 0.02], "friction": friction,
+             "position": (pose.position + way * (gap + 0.02)).tolist(),
+             "rpy": pin.rpy.matrixToRpy(rotation).tolist(),
+             "contact_time": float(rng.choice([0.004, 0.02]))}  # fmt: skip
+    return way, rotation, {"table": thing}
+
+
+PRESSED_BY = {
+    "force_impedance": {"stiffness": [800.0] * 3 + [30.0] * 3},
+    "optimization_augmented": {"mode": "force"},
+    "cartesian_impedance": {},
+}
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("law", PRESSED_BY)
+def test_on_random_surfaces_late_arms_press_as_asked_while_targets_jump_and_stream(
+    make_cell, episodes, law
+):
+    """Peaks stay below twice the force, and contact is lost for 50 ms at most."""
+    for seed in range(episodes(2, 24)):
+        rng = np.random.default_rng(seed)
+        where = ("wall", "slope", "table")[seed % 3]
+        way, rotation, objects = surface(make_cell, rng, where, 0.004)
+        arm = {"q_start": POSTURES[where], "hand": False, "tool": ROD, "perturbation": LATE}
+        laws = {"law": {"type": law, "params": PRESSED_BY[law]}}
+        cell = make_cell({"arm": arm}, laws, ["arm/law"], objects=objects)
+        cell.step(5)
+        force, angle = float(rng.choice([10.0, 20.0, 30.0])), rng.uniform(0.0, 2.0 * np.pi)
+        cell.set_target("arm", wrench=[*(force * way), 0.0, 0.0, 0.0])
+        cell.step(2000)
+        along, start = rotation[:, :2] @ [np.cos(angle), np.sin(angle)], cell.pose("arm")
+        found, speed = [], float(rng.choice([0.1, 0.3]))
+        for k in range(30):
+            if seed % 2 or not k:
+                offset = 0.08 * np.sin(speed / 0.08 * 0.05 * (k + 1)) if seed % 2 else 0.1
+                cell.set_target("arm", Pose(start.position + offset * along, start.rotation))
+            for _ in range(50):
+                cell.step()
+                found.append(-cell.simulation.contact_force("table", "arm") @ rotation[:, 2])
+        forces = np.array(found)
+        touched = [-1, *np.flatnonzero(forces > 0.0), len(forces)]
+        assert forces.max() < 2.0 * force, (seed, where, objects)
+        assert np.diff(touched).max() <= 50, (seed, where, objects)
+        if not seed % 2:  # 24 N of friction may hold what a stream leads
+            assert cell.pose("arm").distance(start)[0] > 0.01, (seed, where)
+        cell.close()
