@@ -54,7 +54,7 @@ INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "
           "ros/test_bounded_messages", "ros/test_end_within", "ros/test_graph_watch",
           "ros/test_held_off",
           "ros/test_life_cycle_requests", "ros/test_outside_launch",
-          "ros/test_responsiveness",
+          "ros/test_responsiveness", "ros/test_task_start",
           "ros2_control/test_joint_states", "ros2_control/test_parts", "test/test_actuator_guide",
           "test/test_arm_guide", "test/test_backend_guide", "test/test_cli",
           "test/test_cpp_reference", "test/test_examples", "test/test_extras", "test/test_guide",

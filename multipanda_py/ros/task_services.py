@@ -144,6 +144,8 @@ class TaskServices:
         Raises:
             MultipandaError: If there is no such task, or it cannot start; nothing has changed.
         """
+        while self._is_starting and self._called_off:  # until its generator has ended
+            yield
         self._refuse_second()
         runner = TaskRunner(self._cell, task_of(name), self._hear)
         runner.check()

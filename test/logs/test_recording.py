@@ -14,6 +14,7 @@ from multipanda_py import Cell, logs
 from multipanda_py.exceptions import LogError, UnknownName
 from multipanda_py.logs.file_sink import FileSink
 from multipanda_py.logs.from_rows import log_of_rows
+from multipanda_py.logs.mcap_file import McapFile
 
 reader = pytest.importorskip("mcap.reader")
 typesys = pytest.importorskip("rosbags.typesys")
@@ -253,3 +254,11 @@ def test_motors_behind_springs_are_in_rows_and_recordings_of_cells_that_have_som
     command = read["actuator_command"][-1]
     assert command[:, 0].tolist()[:2] == [6.0, 0.2]
     assert np.isnan(command[1:3, 1]).all()
+
+
+def test_a_recording_kept_the_mode_of_the_file_that_it_replaced(tmp_path):
+    path = tmp_path / "old.mcap"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    McapFile(path, [], {}, {}, 0).finish()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
