@@ -181,8 +181,8 @@ def push(cell, force):
 @pytest.mark.sim
 @pytest.mark.robustness
 def test_posture_held_the_tool_back_near_singular_postures(make_cell, episodes):
-    """A move of 3 cm arrives, and 10 N displace the tool by F / K, within 1 % in all of them."""
-    rng, maker = np.random.default_rng(8), StateMaker()
+    """A move of 3 cm arrives; where no guard acts, 10 N displace the tool by F / K within 1 %."""
+    rng, maker, judged = np.random.default_rng(0), StateMaker(), 0
     for _ in range(episodes(2, 200)):
         q, goal = narrow_posture(rng, maker)
         laws = {"cart": {"type": "cartesian_impedance"}}
@@ -207,5 +207,7 @@ def test_posture_held_the_tool_back_near_singular_postures(make_cell, episodes):
         # Where the task inertia is damped, a guard holds what the spring loses, pushes too.
         is_guarded = bool(state.operational_space().damping)
         if np.linalg.svd(state.jacobian)[1][-1] > 0.015 and room > 0.1 and not is_guarded:
+            judged += 1
             assert last < 0.01
         cell.close()
+    assert judged
