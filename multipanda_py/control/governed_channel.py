@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from multipanda_py.control.held_reference import HeldReference
 from multipanda_py.control.reference_cap import RECENT, ReferenceCap
 from multipanda_py.control.tool_contact import ToolContact
 from multipanda_py.control.tracker import Tracker
-from multipanda_py.parameters import number
+from multipanda_py.parameters import choice, number
 from multipanda_py.state import ArmState, Vector
 
 SMALLEST_SHARE = 0.02
@@ -57,6 +57,11 @@ class GovernorParams:
         0.04, unit="s", low=0.001, high=0.5,
         doc="minimum time over which velocity is averaged, longer where that is faster; half of "
         "it is the lag, and it bounds the jerk; a change waits until the reference is at rest",
+    )  # fmt: skip
+    response: str = choice(
+        "soft", options=("soft", "direct"),
+        doc="motion of a cartesian_impedance whose target has jumped: drawn by the spring alone, "
+        "or with velocity and acceleration of the reference fed forward",
     )  # fmt: skip
     share: float = number(
         0.7, low=0.05, high=1,
@@ -345,6 +350,10 @@ class Possible:
             min(self.per_time, other.per_time),
             min(self.speed, other.speed),
         )
+
+    def slower(self, scale: float) -> Possible:
+        """Return the same with a scaled fraction of the speed, if the scale is less than 1."""
+        return replace(self, speed=self.speed * min(1.0, scale))
 
     def harder(self, smoothing: float) -> float:
         """Return the fraction of the acceleration for a time of smoothing [s]."""

@@ -31,3 +31,8 @@ class GovernedCommandedPose(GovernedPose):
             largest = float((np.abs(inverse @ task) / most).max())
             found.append(share / max(largest, 1e-9))
         return Possible(torque=found[0], speed=found[1])
+
+    @property
+    def _is_direct(self) -> bool:
+        """False: a robot that follows positions has no spring that a jump would wait for."""
+        return False

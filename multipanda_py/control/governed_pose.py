@@ -22,6 +22,7 @@ from multipanda_py.control.governed_channel import (
     possible_share,
 )
 from multipanda_py.control.held_reference import AFTER
+from multipanda_py.control.speed_margin import FAST
 from multipanda_py.control.told_motion import ToldMotion
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -72,6 +73,7 @@ class GovernedPose(GovernedChannel):
         super().__init__(record)
         self._state, self._place = state, place
         self._told = None if motion is None else ToldMotion(motion)
+        self._was_slowed = False
         self._position, self._rotation = record[:3], record[3:].reshape(3, 3)
         self._linear, self._angular = self._trackers = Tracker(3), Tracker(3)
         self._point, self._frame, self._turned = [0.0] * 3, np.eye(3), np.zeros((3, 3))
@@ -112,6 +114,7 @@ class GovernedPose(GovernedChannel):
         self.busy = self._linear.moving or self._angular.moving
         self._keep_goal()
         self._linear_rate = self._angular_rate = None
+        self._was_slowed = False
         if self._told is not None:
             self._told.start(period)
 
@@ -155,6 +158,16 @@ class GovernedPose(GovernedChannel):
         """Whether the goal moves, and has not jumped."""
         return any(cap.streams(self._cycle) for cap in self._caps)
 
+    @property
+    def _is_direct(self) -> bool:
+        """Whether the law receives the motion to a goal that has jumped.
+
+        What slows a reference down makes its acceleration uneven: its rest is left to the spring.
+        """
+        if self._params.response != "direct" or self._told is None or self._was_slowed:
+            return False
+        return not self._streams
+
     def look(self) -> None:
         r"""Scale the bounds by what the arms can follow along the path to the goal.
 
@@ -181,6 +194,8 @@ class GovernedPose(GovernedChannel):
         unit = way / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
         possible = self._possible_of(unit * full, unit * quick)
+        if self._is_direct:  # faster joints would leave less of the feed-forward
+            possible = possible.slower(FAST / p.share)
         if self._is_still:
             hard = max(hard, SHORT / p.acceleration, SHORT_TURN / p.turn_acceleration)
             speed = hard / fast * possible.faster()
@@ -245,8 +260,10 @@ class GovernedPose(GovernedChannel):
         if angular.moving:
             _exp3(np.array(scaled(angular.lag, -1.0))).dot(self._frame, self._rotation)
         if self._told is not None:
-            self._told.tell(linear, angular, self._goal_rate)
+            self._told.tell(linear, angular, self._goal_rate, self._is_direct)
         self.busy = linear.moving or angular.moving
+        if not self.busy:
+            self._was_slowed = False
 
     def _bound_speeds(self) -> None:
         """Bound the reference while its tool presses, and after it was held back."""
@@ -284,7 +301,7 @@ class GovernedPose(GovernedChannel):
         share = self._allowed(rate, before, turned)
         if share >= 1.0:
             return
-        self._is_slowed = True
+        self._is_slowed = self._was_slowed = True
         self._hold()
         linear.slow(share)
         angular.slow(share)

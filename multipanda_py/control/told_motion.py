@@ -28,7 +28,8 @@ class ToldMotion:
     for position and orientation apart, with the goal's speed :math:`v_g` by
     :class:`~multipanda_py.control.goal_speed.GoalSpeed`, or that of a twist which came with it.
     The way to a goal that has jumped is the governor's, not the user's: an arm driven along it by
-    more than its spring meets what nobody reckoned with as fast as torques allow.
+    more than its spring meets what nobody reckoned with as fast as torques allow. With
+    ``governor.response: direct`` s is 1 for jumps as well.
 
     Args:
         motion: Where the law looks.
@@ -72,18 +73,23 @@ class ToldMotion:
         if self._goal_turn.remembers:
             self._goal_turn.advance()
 
-    def tell(self, linear: Tracker, angular: Tracker, goal_rate: Vector | None) -> None:
+    def tell(
+        self, linear: Tracker, angular: Tracker, goal_rate: Vector | None, is_direct: bool = False
+    ) -> None:
         """Write what the law is told of a reference.
 
         Args:
             linear: Its position.
             angular: Its orientation.
             goal_rate: The goal's twist if it is known, (6,) [m/s, rad/s].
+            is_direct: Whether the law receives all of it, also on the way to a goal that jumped.
         """
         motion, rate, other = self._motion, linear.rate, angular.rate
         gain, other_gain = linear.acceleration, angular.acceleration
         speed, turn = self._goal_speed.speed, self._goal_turn.speed
-        if goal_rate is not None:
+        if is_direct:
+            speed = turn = math.inf
+        elif goal_rate is not None:
             speed = max(speed, math.hypot(*goal_rate[:3]))
             turn = max(turn, math.hypot(*goal_rate[3:]))
         share = self._share(speed, rate)

@@ -52,7 +52,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     While a stream moves the target, the governed velocity and acceleration are fed forward
     (parameter ``feedforward``); on the way to a target that has jumped nothing is, so that a
-    tool meets what is in the way no faster than its spring draws it
+    tool meets what is in the way no faster than its spring draws it, unless
+    ``governor.response`` is ``direct``
     (:class:`~multipanda_py.control.told_motion.ToldMotion`). Nor is it at rest, so that the arm
     is as compliant as ever, nor where the tool does not follow or joints get fast, as on the way
     to a singular posture: it fades out between a half and the whole of the clipped error, and
