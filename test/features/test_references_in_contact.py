@@ -256,6 +256,7 @@ PRESSED_BY = {
 
 
 @pytest.mark.robustness
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("law", PRESSED_BY)
 def test_on_random_surfaces_late_arms_press_as_asked_while_targets_jump_and_stream(
     make_cell, episodes, law
