@@ -6,7 +6,6 @@ It checks commanded motions against the limits of the FCI in its own way.
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 
@@ -30,9 +29,6 @@ TORQUE_LAWS = {
     "velocity": {"type": "joint_velocity"},
     "floating": {"type": "gravity_compensation"},
 }
-BUSY = 2.5
-"""Load of the machine above which commands come late. franka-sim bridges such a command and then
-counts it all the same, so that the next one differs from both."""
 POSITION_LAWS = {
     "rate": {"type": "joint_rate"},
     "position": {"type": "joint_position"},
@@ -67,8 +63,9 @@ def rig(new_address, tmp_path):
 def is_sound(sim, cell):
     state = cell.state("left")
     assert state.fault == "", cell.events()[-2:]
-    if (found := sim.violations()) and os.getloadavg()[0] > BUSY:
-        pytest.skip(f"machine too busy for commands on time: {found}")
+    if (found := sim.violations()) and (lost := sim.lost()):
+        # franka-sim continues a late command and then takes it back, so the next one differs.
+        pytest.skip(f"{lost} commands were late, a quiet machine runs it: {found}")
     assert found == []
     return state
 

@@ -23,8 +23,19 @@ from franka_sim_env import MAKE, interpreter
 N_JOINTS = 7
 SERVER = """
 import logging, sys
-logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(name)s: %(message)s")
 from franka_sim import FrankaSimServer
+from franka_sim.comm_constraints import CommConstraintTracker
+
+tick = CommConstraintTracker.tick
+
+def tick_and_log(self, published_id):
+    outcome = tick(self, published_id)
+    if outcome.lost:
+        logging.info("lost command")
+    return outcome
+
+CommConstraintTracker.tick = tick_and_log
 checks = {"enforce_motion_limits": False, "enforce_comm_constraints": False}
 FrankaSimServer(host=sys.argv[1], **checks).start()
 """
@@ -107,6 +118,10 @@ class FrankaSim:
     def violations(self):
         """Return its complaints of commanded motions: what, value and limit."""
         return re.findall(r"limit violated: (.*?) = (\S+) \S+, limit (\S+)", self.log())
+
+    def lost(self):
+        """Return the number of commands that did not come in time."""
+        return self.log().count("root: lost command")
 
     def kill(self):
         """Kill it, as by a power cut."""
