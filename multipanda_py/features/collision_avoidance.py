@@ -27,6 +27,10 @@ _CONTACT = 0.005
 """Distance of capsules, which are larger than links, at which bodies may be touching [m]."""
 _ROUNDING = 1e-6
 """Speed of approach up to which it is rounding of a zero gradient [m/s]."""
+_MOVING = 0.05
+"""Speed of approach from which an arm moves at something, and no contact holds it [m/s]."""
+_LEAST_ROOM = 0.002
+"""Distance in which the force of a contact begins to count, least [m]."""
 _PARTS = ("all", "without_hand", "ignore")
 
 
@@ -103,7 +107,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         \tau {+}= \sum_j g_j \lambda_j
 
     are the smallest for which the law's own torque, within the torque limits and less what a
-    contact is measured to hold back of it, keeps
+    contact at rest is measured to hold back of it, keeps
     :class:`.ApproachBarrier`: approach is slowed down from a
     distance that grows with the speed, and ends at ``stop_distance``. Motion along the obstacle
     stays free. The push comes on top, and answers to what the law does not know of.
@@ -339,11 +343,29 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 gradients = np.vstack([gradients, rows])
                 responses = np.vstack([responses, answers])
                 needs += braked
-        # What the tool presses on holds the arm back: a force on a contact brings nothing nearer.
-        driven = np.maximum(-_dot(gradients, accelerations), 0.0)
-        held_back = np.minimum(np.maximum(_dot(gradients, yielded), 0.0), driven)
-        needs = (needs - held_back).tolist()
+        held_back = self._held_back(pairs, gradients[: len(pairs)])
+        needs[: len(pairs)] = [need - held for need, held in zip(needs, held_back.tolist())]
         forces = settle(needs, gradients, responses, accelerations)
         if forces is not None:
             for arm, torque in enumerate(tau):
                 _add(torque, _dot(forces, gradients[:, columns[arm]]), torque)
+
+    def _held_back(self, pairs: Sequence[Pair], gradients: Matrix) -> Vector:
+        r"""Return what a contact takes off the approach that the law drives, (pairs,) [m/s^2].
+
+        .. math::
+            \sigma_v \sigma_d \min(g^T M^{-1} \tau_{ext}, -g^T \ddot q), \qquad
+            \sigma_v = 1 + \dot d / v_0, \qquad \sigma_d = (d - d_{stop}) / (d_0 - d_{stop})
+
+        with both shares between 0 and 1: an estimate that is wrong takes no pair beyond its end,
+        and nothing from the braking of an arm that moves at something.
+        """
+        driven = np.maximum(-_dot(gradients, self._accelerations), 0.0)
+        held: Vector = np.minimum(np.maximum(_dot(gradients, self._yielded), 0.0), driven)
+        stop = self.params.stop_distance
+        for row in held.nonzero()[0].tolist():
+            pair = pairs[row]
+            room = max(pair.distance - min(stop, pair.begin), 0.0)
+            still = max(1.0 + min(pair.rate, 0.0) / _MOVING, 0.0)
+            held[row] *= still * min(room / max(pair.begin - stop, _LEAST_ROOM), 1.0)
+        return held

@@ -493,3 +493,62 @@ def test_a_leader_was_pushed_by_what_follows_it():
         yielded += bool(tau[1].any())
     assert yielded > 5
     assert braked > 2
+
+
+def taken(turn, rate, pulled):
+    """Torques that two hands get which a law drives at each other with 80 N, and their distance.
+
+    Args:
+        turn: Of the first joints, which sets the distance [rad].
+        rate: Speed of approach [m/s].
+        pulled: External force that is estimated to hold them apart [N].
+    """
+    maker, context = cell_of(2, 0)
+    feature = CollisionAvoidance(context, CollisionAvoidanceParams(**(ONLY | {"arms": True})))
+    feature.on_activate(maker.at(two_hands(0.1)), JointTarget(2))
+    states = maker.at(two_hands(turn))
+    pair = min(feature.measure(states, 0.3), key=lambda one: one.distance)
+    ways = [np.linalg.solve(state.mass, g) for state, g in zip(states, pair.gradients)]
+    speed = sum(float(g @ way) for g, way in zip(pair.gradients, ways))
+    states = maker.at(two_hands(turn), [-rate / speed * way for way in ways])
+    for state, g in zip(states, pair.gradients):
+        state.tau_ext[:] = pulled * g
+    tau = [-80.0 * g + state.coriolis for state, g in zip(states, pair.gradients)]
+    asked = np.concatenate(tau)
+    feature.add(states, JointTarget(2), tau, PERIOD)
+    return np.concatenate(tau) - asked, pair.distance
+
+
+TURNS = np.linspace(0.22, 0.42, 21)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 1.0])
+def test_a_wrong_estimate_of_external_torques_took_the_braking_of_an_approach(rate):
+    braked = 0
+    for turn in TURNS:
+        right, distance = taken(turn, rate, 0.0)
+        wrong, _ = taken(turn, rate, 80.0)
+        assert np.abs(wrong - right).max() < 0.01 * np.abs(right).max() + 1e-9, distance
+        braked += bool(np.abs(right).max() > 1.0)
+    assert braked > 5
+
+
+def test_a_wrong_estimate_of_external_torques_let_arms_at_rest_pass_the_end():
+    near = 0
+    for turn in TURNS:
+        right, distance = taken(turn, 0.0, 0.0)
+        if distance < 0.015:
+            near += 1
+            wrong, _ = taken(turn, 0.0, 80.0)
+            assert np.abs(wrong - right).max() < 0.01 * np.abs(right).max(), distance
+    assert near > 2
+
+
+def test_what_a_contact_holds_at_rest_is_left_to_the_law():
+    left = 0
+    for turn in TURNS:
+        free, distance = taken(turn, 0.0, 0.0)
+        if distance > 0.03 and np.abs(free).max() > 1.0:
+            left += 1
+            assert np.abs(taken(turn, 0.0, 80.0)[0]).max() < 1e-9, distance
+    assert left > 2
