@@ -49,7 +49,7 @@ class Guard:
         mismatches: Publishers and subscriptions that do not match, not looked at yet.
         unheard: What was found out about them, by topic.
         taken_twice: Names of this cell that somebody else has, too.
-        unresponsive: Reason why the self-check of the node fails, or an empty string.
+        unresponsive: Reason of a failed self-check of the node, or an empty string.
 
     Thread: executor.
     """

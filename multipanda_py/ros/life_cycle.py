@@ -79,7 +79,7 @@ class LifeCycle:
         self.open(main)
 
     def open(self, main: GuardedNode) -> None:
-        """Create the node and its services, at first or with a new participant."""
+        """Create the node and its services, again after each new participant."""
         self._logger = main.get_logger()
         self.node = GuardedNode(
             f"{main.get_name()}_life_cycle",

@@ -86,7 +86,7 @@ BEAT_PERIOD = 0.02
 ANSWERING = 0.5
 """How long a node that ends a task goes on for answers to its client [s]."""
 MAX_RENEWALS = 3
-"""Maximum number of times that the participant is recreated before the node ends."""
+"""Maximum number of recreated participants in one session; then the node ends."""
 CLOSING = 90.0
 """More than a cell may take to close: what it waits for has bounds of its own, of which that of
 a recording is 40 [s]."""
@@ -100,10 +100,10 @@ class MultimodeController:
         cell: The started cell.
         nodes: Gets, beside the node, one for every controller manager and for the parameters of
             every controllet and every robot.
-        check: Self-check of the node, which sends the heartbeats of the loop.
+        check: Self-check of the node, which sends the heartbeat to the loop.
 
     Attributes:
-        cameras: Process that draws the scene, or None.
+        cameras: Process that renders the scene, or None.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class MultimodeController:
         return self._guard.failure
 
     def run(self, executor: Executor, signals: StopSignals, life: LifeCycle) -> None:
-        """Serve until a signal, the end of the loop or cell, or a lost participant. Thread: main.
+        """Serve until a signal, the end of loop or cell, or a lost participant. Thread: main.
 
         The loop sees the owner's heartbeat only as long as callbacks are served.
         """
@@ -174,7 +174,7 @@ class MultimodeController:
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
 
     def is_over(self, signals: StopSignals, life: LifeCycle) -> bool:
-        """Return whether the cell is not to be served any more."""
+        """Return whether the session of the cell has to end."""
         return bool(signals.received or self.failure or life.ends or not life.wants_cell)
 
     def _watch(self) -> None:
@@ -191,7 +191,7 @@ def main(args: Sequence[str] | None = None) -> int:
         0, or 1 after a fatal log entry, or 130, 143 or 129 if a signal ended it too early.
     """
     code = _main(args)
-    if has_abandoned():  # the end of the interpreter would wait for its threads
+    if has_abandoned():  # finalizing the interpreter would wait for the middleware's threads
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -301,7 +301,7 @@ def _serve(
     args: Sequence[str] | None,
     life: LifeCycle,
 ) -> str:
-    """Run a cell. Return why it failed, if so."""
+    """Run a cell; return the reason of a failure, or an empty string."""
     node, logger = serving.node, serving.node.get_logger()
     arguments = sys.argv if args is None else args
     cell = Cell(cell_config(node, folders_of(arguments), sections_of_others(arguments)))
@@ -349,8 +349,8 @@ def _serve(
 def _renewed(
     serving: Serving, cell: Cell, life: LifeCycle, check: SelfCheck
 ) -> MultimodeController:
-    """Recreate the participant with all interfaces of a cell whose arms hold meanwhile."""
-    with contextlib.suppress(MultipandaError):  # a loop that stands still gets no heartbeat either
+    """Recreate the participant with all interfaces of a cell; its arms hold meanwhile."""
+    with contextlib.suppress(MultipandaError):  # a blocked loop does not answer
         cell.ask_hold(by="the self-check of the node")
     started = time.monotonic()
     life.node.answers.close("the participant is recreated")

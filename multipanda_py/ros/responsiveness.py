@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Responsiveness of a node: age of its newest callback, and of its newest answer to itself."""
+"""Responsiveness of a node: age of its newest callback and of its newest self-check answer."""
 
 from __future__ import annotations
 
 PATIENCE = 2.0
-"""Maximum age of the newest callback, or answer, of a responsive node [s]."""
+"""Maximum age of the newest callback and of the newest answer of a responsive node [s]."""
 LOST = 5.0
-"""Age of the newest answer from which on a participant is given up, while callbacks run [s]."""
+"""Age of the newest answer at which a participant is recreated, while callbacks run [s]."""
 FIRST = 20.0
-"""Maximum time of a new participant until its first answer: others have to discover it [s]."""
+"""Maximum time from a new participant to its first answer, which includes discovery [s]."""
 MAX_STEP = 0.3
-"""Maximum time that counts between two looks; in a longer one the process was stopped [s]."""
+"""Maximum counted time between two updates; in a longer one the process was stopped [s]."""
 
 
 class Responsiveness:
     """Age of the newest callback and of the newest answer.
 
-    No answer is expected while callbacks stand, nor from the first participant until it has
-    answered once: discovery may be off.
+    The age of the answer does not grow while no callback runs. It starts with the first answer of
+    the first participant, as discovery may be disabled.
 
     Attributes:
         standing: Age of the newest callback [s].
-        deaf: Age of the newest answer, without the time in which callbacks stood [s].
+        deaf: Age of the newest answer, without the time in which no callback ran [s].
 
-    Thread: :meth:`answered` and :meth:`look` one; all others main.
+    Thread: :meth:`answered` and :meth:`look` in one thread, all other methods in main.
     """
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class Responsiveness:
 
     @property
     def is_standing(self) -> bool:
-        """Whether callbacks have not returned for too long."""
+        """Whether the newest callback is older than :data:`PATIENCE`."""
         return self.standing > PATIENCE
 
     @property
     def is_deaf(self) -> bool:
-        """Whether the participant has not answered for too long."""
+        """Whether the newest answer is older than :data:`PATIENCE`."""
         return self.deaf > PATIENCE
 
     @property
@@ -54,16 +54,16 @@ class Responsiveness:
         self._is_serving = True
 
     def pause(self) -> None:
-        """Expect no callback until the next one."""
+        """Suspend both ages until the next callback."""
         self._is_serving = False
 
     def renew(self) -> None:
-        """Count a new participant as deaf until its first answer."""
+        """Treat a new participant as unresponsive until its first answer."""
         self._has_answered, self._expects = False, True
         self.deaf = PATIENCE + MAX_STEP
 
     def answered(self) -> None:
-        """Note an answer."""
+        """Reset the age of the answer."""
         self._has_answered = self._expects = True
         self.deaf = 0.0
 
@@ -71,7 +71,7 @@ class Responsiveness:
         """Update both ages.
 
         Args:
-            now: Time of the machine [s].
+            now: Current time, CLOCK_MONOTONIC [s].
         """
         step, self._looked = min(now - self._looked, MAX_STEP), now
         if self._callbacks != self._callbacks_seen or not self._is_serving:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Self-check of the node: requests to the participant that serves its clients."""
+"""Self-check of the node by requests to the participant that serves its clients."""
 
 from __future__ import annotations
 
@@ -19,28 +19,32 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.node_names import SELF_CHECK_SUFFIX
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.qos import NUMBERS
-from multipanda_py.ros.responsiveness import Responsiveness
+from multipanda_py.ros.responsiveness import LOST, Responsiveness
 from multipanda_py.ros.running import every
 from multipanda_py.ros.separate_participant import SeparateParticipant
 
 SERVICE = "_self_check"
+"""Name of the service, relative to the node; the underscore hides it from lists."""
 REQUEST_PERIOD = 0.5
+"""Time between two requests [s]."""
 LOOK_PERIOD = 0.1
+"""Time between two evaluations [s]."""
 MAX_PENDING = 4
 """Maximum number of requests that wait for an answer."""
 PACKAGE = str(Path(__file__).resolve().parents[1])
+"""Folder of this package."""
 
 
 class SelfCheck:
-    """Requests to the node itself, twice a second, by a participant and a thread of its own.
+    """Check twice a second that the node answers requests.
 
-    They take the path of every client: shared memory or network, receiver thread and executor of
-    the participant, and back. While one of them fails, the loop gets no heartbeat, by which all
-    arms hold, and ``/diagnostics`` is ERROR, sent by the thread here: a callback that does not
-    return keeps everything else of the node silent.
+    A separate participant and thread send the requests. They take the path of every client: shared
+    memory or network, receiver thread and executor of the participant, and back. While the node is
+    unresponsive, the loop receives no heartbeat, so all arms hold. This thread publishes ERROR on
+    ``/diagnostics``, as a callback that does not return stops all other publishers of the node.
 
     Args:
-        main: Node that stands for the cell.
+        main: Main node of the cell.
         cell: The cell.
         args: Command line, for the middleware's security.
 
@@ -66,7 +70,7 @@ class SelfCheck:
         return self._state.is_lost
 
     def serve(self, main: GuardedNode) -> None:
-        """Answer the requests by the node that stands for the cell."""
+        """Create the service that answers the requests on the main node."""
         main.create_service(Trigger, self._service, _answer)
 
     def beat(self) -> None:
@@ -84,7 +88,7 @@ class SelfCheck:
         self._state.renew()
 
     def close(self) -> None:
-        """Give everything of the middleware back."""
+        """Stop the thread and destroy node and participant."""
         self._participant.close()
 
     def _fill(self, node: GuardedNode) -> None:
@@ -128,7 +132,7 @@ class SelfCheck:
         if state.is_deaf:
             return (
                 "the participant that serves clients has not answered the node itself for "
-                f"{state.deaf:.1f} s; it is recreated"
+                f"{state.deaf:.1f} s; after {LOST:g} s the node recreates it"
             )
         return ""
 
@@ -138,21 +142,21 @@ class SelfCheck:
         return traceback.extract_stack(frame) if frame else traceback.StackSummary()
 
     def _place(self) -> str:
-        """Return the innermost place of this package that the main thread is at."""
+        """Return function, file and line of this package that the main thread executes."""
         frames = [frame for frame in self._frames() if frame.filename.startswith(PACKAGE)]
         if not frames:
-            return "an unknown place"
+            return "an unknown function"
         last = frames[-1]
         return f"{last.name} ({Path(last.filename).relative_to(PACKAGE)}:{last.lineno})"
 
     def _stack(self) -> str:
-        """Return the stack of the main thread as lines, if its callbacks stand."""
+        """Return the stack of the main thread as lines, if a callback does not return."""
         if not self._state.is_standing:
             return ""
         return ":\n" + "".join(traceback.format_list(self._frames())).rstrip()
 
     def _publish(self, reason: str) -> None:
-        """Publish the reason as status of the loop, and of the arms if nobody else does."""
+        """Publish the reason as status of the loop; if no callback runs, of the arms too."""
         cell = self._cell.config.cell.name
         names = {"loop": cell}
         if self._state.is_standing:

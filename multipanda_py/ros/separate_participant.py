@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node with a context, a participant of the middleware and a thread of its own."""
+"""Node with a separate context, participant of the middleware and thread."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import SPIN_TIMEOUT, make_executor, release
 
 SWITCH_INTERVAL = 5e-4
-"""Time after which a thread of Python leaves the interpreter to another one that waits [s]."""
+"""Time after which a Python thread hands the interpreter lock to a waiting thread [s]."""
 
 
 class SeparateParticipant:
-    """Node that is served whatever the main thread and its participant do.
+    """Node that is served independently of the main thread and its participant.
 
     Messages to a participant share one receiver with few buffers, and an executor serves its
-    callbacks in order. Where the cell may have real-time priorities, thread and middleware get
-    the lowest one: below loop and drivers, above everything else that keeps the cores busy.
+    callbacks in order. If real-time priorities are allowed, thread and middleware run at the
+    lowest one. That is below the loop and the drivers, and above all ordinary processes.
 
     Args:
-        main: Node that stands for the cell; gives namespace, guard and domain.
+        main: Main node of the cell, from which namespace, guard and domain are taken.
         suffix: Suffix of the node's name after that of ``main``.
         realtime: Real-time settings of the cell.
         args: Command line, for the middleware's security.
@@ -49,7 +49,7 @@ class SeparateParticipant:
     ) -> None:
         self._ends = False
         sys.setswitchinterval(SWITCH_INTERVAL)
-        # The middleware's threads begin with their participant, and inherit this priority.
+        # The middleware starts its threads with the participant; they inherit this priority.
         with before_ordinary_threads(realtime):
             self._context = Context()
             self._context.init(
@@ -76,7 +76,7 @@ class SeparateParticipant:
         make_ordinary(SENDS_AGAIN)
 
     def close(self) -> None:
-        """Answer all pending requests, and give everything of the middleware back."""
+        """Answer all pending requests, then destroy the node and its participant."""
         self._ends = True
         self._executor.wake()
         self._thread.join()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The participant that serves clients: its main node, its executor and all other nodes."""
+"""Main node, executor and further nodes of the participant that serves clients."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import end_within, ended, make_executor, release
 
 RENEWAL = 30.0
-"""Maximum time that a participant that is given up may take to withdraw [s]."""
+"""Maximum time to destroy the entities of an unresponsive participant [s]."""
 _abandoned: list[object] = []
 
 
 class Serving:
-    """Main node, executor and nodes in rclpy's default context.
+    """Nodes of the cell and their executor, in rclpy's default context.
 
     Args:
         name: Name of the main node.
-        args: Command line, or None for that of the process.
+        args: Command line; None for that of the process.
 
     Attributes:
         node: Main node.
@@ -42,16 +42,16 @@ class Serving:
         self.nodes = [self.node]
 
     def renew(self) -> None:
-        """Leave a participant that does not answer, and begin again with another one.
+        """Replace a participant that does not answer by a new one.
 
-        All entities of the old one are destroyed, so that nobody else goes on with them. The
-        participant itself stays until the process ends: to delete it waits for its threads, which
-        may stand for good, and keeps the interpreter meanwhile. If its entities are not given back
-        within :data:`RENEWAL`, the process ends; its loop brings the arms to rest.
+        All entities of the old participant are destroyed, so that clients stop using them. The old
+        participant itself stays until the process ends. Deleting it waits for its threads, which
+        may be blocked forever, and holds the interpreter lock meanwhile. If the entities are not
+        destroyed within :data:`RENEWAL`, the process ends, and its loop brings the arms to rest.
         """
         end_within(RENEWAL)
         context = get_default_context(shutting_down=True)
-        # The middleware deletes a participant with its last node.
+        # The middleware deletes a participant with its last node, so one node has to remain.
         last = Node(
             f"_{self._name}_abandoned_{len(_abandoned) + 1}",
             namespace=self.node.get_namespace(),
@@ -72,10 +72,10 @@ class Serving:
         ended()
 
     def release(self) -> None:
-        """Give everything back."""
+        """Destroy the executor and all nodes."""
         release(self.executor, self.nodes)
 
 
 def has_abandoned() -> bool:
-    """Return whether a participant was left that may keep the end of the process waiting."""
+    """Return whether an abandoned participant may delay the end of the process."""
     return bool(_abandoned)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service that stops everything, beside whatever else the node is asked for."""
+"""Service that makes all arms hold, independent of all other services of the node."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.separate_participant import SeparateParticipant
 
 PATIENCE = 5e-3
-"""Maximum time that the thread itself waits for the loop, which answers at its next cycle [s]."""
+"""Maximum time that the thread blocks for the loop, which answers at its next cycle [s]."""
 LOOK_PERIOD = 2e-4
 
 
 class Stop:
-    """``stop``, with a participant of the middleware and a thread of its own.
+    """Service ``stop`` with a separate participant and thread.
 
-    Under a flood of targets a request to the participant of all others gets lost, and is repeated
-    seconds later, or waits in its executor. Only requests to stop come to these here.
+    Under a flood of targets, the shared participant loses requests and repeats them seconds later,
+    or they wait in its executor. This participant receives requests to stop only.
 
     Args:
-        main: Node that stands for the cell; gives the name of the service.
+        main: Main node of the cell, from which the name of the service is taken.
         cell: The cell.
         args: Command line, for the middleware's security.
 
@@ -49,7 +49,7 @@ class Stop:
         )
 
     def close(self) -> None:
-        """Answer all pending requests, and give everything of the middleware back."""
+        """Answer all pending requests, then destroy the node and its participant."""
         self._participant.close()
 
     def _stop(self, request: Any, response: Any) -> Work:
