@@ -138,7 +138,7 @@ class Backend(ABC, Generic[SettingsT]):
         """
 
     def begin(self) -> None:
-        """Let arms execute their commands from now on: the loop is warm. Thread: control."""
+        """Let arms execute their commands, after the warm-up of the loop. Thread: control."""
 
     @property
     def has_begun(self) -> bool:
@@ -146,7 +146,7 @@ class Backend(ABC, Generic[SettingsT]):
         return True
 
     def finish_start(self) -> None:
-        """Take every fault from now on for final: the start is over. Thread: control."""
+        """End the start: from now on every fault is final. Thread: control."""
 
     @property
     def wake_fds(self) -> dict[int, int]:

@@ -91,7 +91,7 @@ class PendingRecovery:
 
 @dataclass
 class _Request:
-    """Arms of one request, as flags, and number of the newest record that carries them."""
+    """Arms of one request, as flags, and number of the newest record with them."""
 
     flags: Vector
     carrier: int = 0
@@ -169,7 +169,7 @@ class Recovery:
     def withdraw(self, number: int) -> str:
         """Withdraw a request; return a text on whether it may still be executed.
 
-        There is one record for all requests. It is replaced by one with the arms of the others.
+        All requests share one record. A record with the arms of the other requests replaces it.
         """
         connection = self._connection
         with connection.lock:

@@ -59,8 +59,9 @@ class DrivenBackend(Backend[SettingsT]):
     """Exchange states and torques with arms through a driver process each.
 
     A state is answered in the cycle of the arm that it belongs to. An arm starts to execute
-    torques after :meth:`begin`, and again after :meth:`recover`. In the start, transient faults
-    are tried again and reported; afterwards an arm never goes on by itself after a fault.
+    torques after :meth:`begin`, and again after :meth:`recover`. During the start, an arm with a
+    transient fault is started again and the fault is reported. Later, an arm never recovers by
+    itself.
 
     Attributes:
         warnings: What the machine refused and what is odd about an arm, as sentences.
@@ -151,7 +152,7 @@ class DrivenBackend(Backend[SettingsT]):
         return self.descriptions[self.arms.index(arm)].name
 
     def _tries_again(self, arm: int, fault: Fault) -> bool:
-        """Return whether a fault of the start is tried again; report it then."""
+        """Return whether the start is tried again after a fault; report the fault if so."""
         attempt = self._start.tries_again(arm, fault)
         if attempt:
             self.notices.append(
@@ -161,23 +162,23 @@ class DrivenBackend(Backend[SettingsT]):
         return attempt > 0
 
     def _given_up(self, arm: int, fault: Fault) -> str:
-        """Return what to report of a fault that stands."""
+        """Return the report of a final fault."""
         attempts = self._start.give_up(arm)
         tried = f" (start given up after {attempts} attempts)" if attempts > 1 else ""
         return f"{fault.kind}: {fault.text}{tried}"
 
     def begin(self) -> None:
-        """Let all arms execute torques, and take silence of their drivers for a fault."""
+        """Let all arms execute torques, and monitor the heartbeats of their drivers."""
         for real in self.real_arms.values():
             real.link.begin()
 
     @property
     def has_begun(self) -> bool:
-        """Whether every arm has executed torques for a while, or has a fault."""
+        """Whether the start of every arm is over."""
         return self._start.is_over
 
     def finish_start(self) -> None:
-        """Try no start again from now on."""
+        """End the start: from now on every fault is final."""
         self._start = StartUp(())
 
     @property

@@ -149,7 +149,7 @@ class DriverLink:
             self.words[DriverWord.RECOVER] += 1
 
     def begin(self) -> None:
-        """Let the driver execute commands from now on, and take its silence for a fault."""
+        """Let the driver execute commands, and monitor its heartbeat from now on."""
         self._may_execute = self.watch.is_armed = True
         self.words[DriverWord.ENABLED] = self._kind
 

@@ -128,7 +128,7 @@ class LoopConnection:
         self._used = self._number
         self._answers = self._torques if kind == TORQUES else self._positions
         self._patience = 0
-        # On a core that a loop may need, looking would keep away what is looked for.
+        # On a core that a loop may need, polling would delay the loop that is polled for.
         with contextlib.suppress(ProcessLookupError):
             shared = os.sched_getaffinity(self._owner) & os.sched_getaffinity(0)
             if not (shared or self.words[DriverWord.SHARES_CORE]):

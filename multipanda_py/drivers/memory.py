@@ -25,7 +25,7 @@ class DriverWord(IntEnum):
     RECOVER = 3
     """Counts the requests to recover."""
     SHARES_CORE = 4
-    """Whether the driver shares its cores with real-time loops, and sleeps while it waits."""
+    """Whether the driver shares its cores with real-time loops; it then sleeps while it waits."""
     DRIVER_HEARTBEAT = 8
     BUSY_UNTIL = 9
     """Until then what it calls may keep the driver from beating."""

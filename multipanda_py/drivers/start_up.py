@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of arms: faults of a busy machine are tried again, a few times."""
+"""Attempts to start the arms of a backend, as a busy machine may cause transient faults."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from multipanda_py.drivers.watch import Fault
 
 ATTEMPTS = 4
-"""Number of attempts to start an arm."""
+"""Maximum number of attempts to start an arm."""
 SETTLED = 100
-"""Consecutive states that an arm executes commands in, after which its start is over."""
+"""Consecutive states with executed commands, after which the start of an arm is over."""
 
 
 class StartUp:
-    """Attempts to start the arms of a backend.
+    """Counter of attempts to start the arms of a backend.
 
     Args:
         arms: Indices of the arms.
@@ -28,22 +28,22 @@ class StartUp:
 
     @property
     def is_over(self) -> bool:
-        """Whether every arm has started or is given up."""
+        """Whether every arm has started, or has used all attempts."""
         return not self._attempts
 
     def note_state(self, arm: int, executing: bool) -> None:
-        """Count a new state of an arm, in which it executes commands or not."""
+        """Count a new state of an arm, and whether it executes commands."""
         if arm in self._attempts:
             self._executed[arm] = self._executed[arm] + 1 if executing else 0
             if self._executed[arm] >= SETTLED:
                 del self._attempts[arm]
 
     def tries_again(self, arm: int, fault: Fault) -> int:
-        """Return the number of the attempt that a fault has ended, if another one follows.
+        """Return the number of the attempt that a fault has ended, if there is another attempt.
 
         Returns:
-            The number from 1; 0 if the fault stands: the start is over, the fault needs somebody
-            at the robot, or it was the last attempt.
+            Number of the attempt, from 1. It is 0 if the fault is final: the start is over, the
+            fault is not transient, or this was the last attempt.
         """
         attempt = self._attempts.get(arm, 0)
         if not attempt:
@@ -55,5 +55,5 @@ class StartUp:
         return 0
 
     def give_up(self, arm: int) -> int:
-        """End the start of an arm; return the number of attempts, 0 if it was over."""
+        """End the start of an arm; return the number of attempts, 0 if it was over already."""
         return self._attempts.pop(arm, 0)

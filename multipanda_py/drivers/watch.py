@@ -27,10 +27,10 @@ class Fault(NamedTuple):
     """One fault of a driver or its robot.
 
     Attributes:
-        kind: Kind, a word.
-        text: Sentence.
+        kind: Kind, as one word.
+        text: Description, as a sentence.
         is_transient: Whether a busy machine or network may be the cause, so that the start of the
-            arm is tried again. Collisions, for one, are not.
+            arm is tried again. A collision, for example, is not transient.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class DriverWatch:
 
     Attributes:
         state: Where the driver stands.
-        is_armed: Whether a silent driver is a fault; not before loop and drivers are warm.
+        is_armed: Whether a silent driver is a fault; false during the warm-up of the loop.
         warnings: What the machine refused the driver, as sentences.
         answers: To :meth:`tell`: ``applied`` or ``refused``, and why. Whoever reads clears it.
 

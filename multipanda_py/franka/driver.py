@@ -124,7 +124,7 @@ class Driver:
         )
 
     def _is_transient(self, kind: str) -> bool:
-        """Return whether lost commands alone may have caused a fault."""
+        """Return whether lost commands may be the only cause of a fault."""
         if kind != "reflex":
             return kind == "loop_silent"
         state = self._robot.read_once()

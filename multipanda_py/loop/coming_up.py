@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first cycles beside real arms: without commands until the loop is warm, then with them."""
+"""Start of the loop with real arms: warm-up cycles without commands, then with commands."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.pacing import run
 
 WARM_CYCLES = 200
-"""Consecutive cycles on time after which the loop is warm."""
+"""Consecutive cycles on time, after which the loop is warmed up."""
 ON_TIME = 5_000_000
-"""Maximum time from one cycle to the next [ns]; a robot bears 20 ms."""
+"""Maximum time from one cycle to the next [ns]; a robot tolerates 20 ms."""
 WARM_TIME = 3.0
-"""Time after which arms begin in any case: a machine may be busy for good [s]."""
+"""Time after which commands start on a busy machine too [s]."""
 BEGIN_TIME = 12.0
-"""Time for all arms to execute commands, with further attempts; the start then ends anyway [s]."""
+"""Maximum time until all arms execute commands, including further attempts [s]."""
 
 
 def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Run cycles until the arms execute commands, or have a fault.
+    """Run cycles until all arms execute commands or have a fault.
 
-    Caches, pages and branches of the first cycles cost milliseconds. Robots that execute nothing
-    yet do not notice, and no silence is a fault before :meth:`.ControlLoop.begin`.
+    The first cycles take milliseconds, as caches and pages are cold. Robots do not execute
+    commands yet, and no timeout is a fault before :meth:`.ControlLoop.begin`.
 
     Thread: control.
     """
@@ -44,7 +44,7 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
 
 
 class Warmth:
-    """Count of consecutive cycles on time.
+    """Counter of consecutive cycles on time.
 
     Args:
         now_ns: Time of the first cycle, CLOCK_MONOTONIC [ns].
@@ -55,7 +55,7 @@ class Warmth:
         self._on_time = 0
 
     def __call__(self, now_ns: int) -> bool:
-        """Return whether the loop is warm; call once per cycle."""
+        """Return whether the loop is warmed up; call once per cycle."""
         gap, self._last_ns = now_ns - self._last_ns, now_ns
         self._on_time = self._on_time + 1 if gap < ON_TIME else 0
         return self._on_time >= WARM_CYCLES or now_ns > self._deadline_ns

@@ -169,14 +169,15 @@ class ControlLoop:
             self._recoveries.stopped(index, text, _monotonic_ns())
 
     def begin(self) -> None:
-        """Let arms execute their commands: the loop is warm. Thread: control."""
+        """Let arms execute their commands, after the warm-up of the loop. Thread: control."""
         for backend in self.backends:
             self._attempt(backend, _monotonic_ns(), backend.begin)
 
     def has_begun(self) -> bool:
         """Return whether all arms execute their commands, or have a fault.
 
-        Call between cycles until it is true: a law begins anew when an arm of it executes torques.
+        Call between cycles until it is true. It restarts a controllet when one of its arms begins
+        to execute commands.
         """
         now_ns = _monotonic_ns()
         for arm in self._arms:
@@ -189,7 +190,7 @@ class ControlLoop:
         return all(backend.has_begun for backend in self.backends)
 
     def finish_start(self) -> None:
-        """Take every fault of an arm from now on for final. Thread: control."""
+        """End the start: from now on every fault of an arm is final. Thread: control."""
         for backend in self.backends:
             self._attempt(backend, _monotonic_ns(), backend.finish_start)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forces that arms are asked to press with, across laws, and reports of those not reached."""
+"""Requested contact forces, kept across switches, and their monitor."""
 
 from __future__ import annotations
 
@@ -19,33 +19,32 @@ from multipanda_py.state import Vector
 CYCLES = 10
 """Cycles between two comparisons."""
 SMOOTHING = 0.2
-"""Weight of the newest measurement: with ten cycles of 1 ms between two, some 50 ms."""
+"""Weight of the newest measurement: about 50 ms with a comparison every 10 ms."""
 LEAST, ENOUGH = 0.9, 0.93
-"""Shares of a requested force below which it is not reached, and above which it is again."""
+"""Fractions of a requested force: below the first it is missing, above the second reached."""
 GONE = 0.1
-"""Share below which nothing is pressed any more."""
+"""Fraction of a requested force below which there is no contact."""
 PATIENCE, RISE, LOSS = 0.2, 1.0, 0.1
-"""Time without progress after which a force counts as not reached: one that was held for the
-second of these times, and one that rises or swings after a first contact; and time after which a
-contact counts as lost [s]."""
+"""Times [s]. A force that was held for ``RISE`` is missing after ``PATIENCE`` without progress.
+Other forces are missing after ``RISE``. A contact is lost after ``LOSS``."""
 PROGRESS = 0.01
-"""Share of the force that counts as progress."""
+"""Increase that counts as progress, as a fraction of the force."""
 
 
 @dataclass
 class _Watch:
-    """One arm's requested force, compared with the estimated external wrench.
+    """Monitor of one arm's requested force, by the estimated external wrench.
 
     Attributes:
-        size: Of the force that is requested [N].
-        measured: Of it, smoothed [N].
-        best: Most that was measured since it was requested or fell short [N].
-        waited: Time since then [s].
-        gone: Time in which next to nothing was measured [s].
-        held: Time since which enough is measured [s].
-        touched: Whether there was a contact; laws report themselves that they find none.
-        reached: Whether it was held.
-        is_new: Whether nothing was measured yet.
+        size: Requested force [N].
+        measured: Smoothed measurement along the requested force [N].
+        best: Maximum of the measurement since the request, or since it was too small [N].
+        waited: Time without progress [s].
+        gone: Time without contact [s].
+        held: Time during which enough force has been measured [s].
+        touched: Whether there was a contact; a controllet reports itself that it finds none.
+        reached: Whether the force was held for :data:`RISE`.
+        is_new: Whether there was no measurement yet.
     """
 
     size: float = 0.0
@@ -59,7 +58,7 @@ class _Watch:
     is_new: bool = True
 
     def look(self, size: float, measured: float, time: float) -> None:
-        """Count how long a force [N] has been missing; ``time`` since the last call [s]."""
+        """Update with requested and measured force [N]; ``time`` since the last call [s]."""
         self.measured += (1.0 if self.is_new else SMOOTHING) * (measured - self.measured)
         if self.is_new or abs(size - self.size) > PROGRESS * self.size:
             self.best, self.waited = self.measured, 0.0
@@ -69,7 +68,7 @@ class _Watch:
         self.gone = self.gone + time if is_gone else 0.0
         self.touched = self.touched or not is_gone
         self.held = self.held + time if self.measured > LEAST * size else 0.0
-        self.reached = self.reached or self.held > RISE  # the first contact may swing
+        self.reached = self.reached or self.held > RISE  # the first contact may oscillate
         if self.held:
             self.best, self.waited = 0.0, 0.0
         elif self.measured > self.best + PROGRESS * size:
@@ -79,27 +78,28 @@ class _Watch:
 
     @property
     def is_missing(self) -> bool:
-        """Whether less than requested is measured, for long, without progress."""
+        """Whether the measured force has been too small for too long, without progress."""
         is_small = self.size - self.measured < SMALL_FORCE
         patience = PATIENCE if self.reached else RISE
         return self.touched and not is_small and self.waited >= patience - 1e-9
 
     @property
     def is_lost(self) -> bool:
-        """Whether what it pressed on is gone."""
+        """Whether the contact is lost."""
         return self.touched and self.gone >= LOSS - 1e-9
 
 
 class RequestedForces:
-    """Remember and watch the forces that users have asked for.
+    """Store and monitor the forces that users have requested.
 
-    A law that controls forces knows its own request. Under any other law, hold included, an arm
-    keeps the request of before: until a user moves the arm's target, the contact is lost, or a
-    fault has taken its torque. What is remembered is never exerted without a contact.
+    A controllet with a force target defines the request itself. Under any other controllet, hold
+    included, an arm keeps its previous request. The request ends when a user moves the arm's
+    target, the contact is lost, or a fault interrupts the torque. A stored request is never
+    exerted without a contact.
 
     Args:
         arms: The arms, in the order of the cell.
-        report: Report of an event of an instance.
+        report: Function that reports an event of an instance.
         period: Cycle time [s].
 
     Thread: control.
@@ -117,7 +117,7 @@ class RequestedForces:
         self._time = CYCLES * period
 
     def keep(self, instance: Instance, forces: Sequence[Vector]) -> None:
-        """Remember what the arms of an instance that begins are asked for, (6,) [N, Nm] each."""
+        """Store the requests of the arms of a started instance, (6,) [N, Nm] each."""
         for index, force in zip(instance.spec.arms, forces):
             self._kept[index][:] = force
             self._any[index] = bool(force.any())
@@ -125,30 +125,30 @@ class RequestedForces:
             self._watches[index] = _Watch(touched=was.touched, reached=was.reached)
 
     def forget(self, index: int) -> None:
-        """Remember nothing of an arm: its torque was away, or it has been put elsewhere."""
+        """Clear the request of an arm whose torque was interrupted, or which was reset."""
         self._kept[index][:] = 0.0
         self._any[index], self._watches[index] = False, _Watch()
 
     def of(self, arm: Arm) -> Vector:
-        """Return what an arm is asked for, (6,) [N, Nm]; zero for nothing."""
+        """Return the request of an arm, (6,) [N, Nm]; zero for none."""
         try:
             own = arm.owner.requested_force(arm.slot)
-        except BaseException as error:  # the law is being left, or its update reports it
+        except BaseException as error:  # its update reports the error, unless it ends
             pass_interrupt(error)
             own = NO_FORCE
         return self._kept[arm.index] if own is None else own
 
     def look(self, active: Sequence[Instance], now_ns: int) -> None:
-        """Compare what is measured with what is requested; call it every :data:`CYCLES`."""
+        """Compare measured with requested forces; call once in :data:`CYCLES` cycles."""
         for instance in [one for one in self._missing if not one.active]:
-            self._end(instance, "another controllet has the arms", now_ns)
+            self._end(instance, "another controllet owns the arms", now_ns)
         for instance in active:
             arms = [self._arms[index] for index in instance.spec.arms]
             if instance.asks or any(self._any[arm.index] for arm in arms):
                 self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
 
     def _measure(self, arm: Arm) -> bool:
-        """Measure what one arm presses with; return whether it is asked for a force."""
+        """Update the monitor of one arm; return whether a force is requested of it."""
         request, watch = self.of(arm), self._watches[arm.index]
         size = math.sqrt(float(request.dot(request)))
         if size <= SMALL_FORCE:
@@ -160,10 +160,10 @@ class RequestedForces:
         return True
 
     def _judge(self, instance: Instance, arms: Sequence[Arm], now_ns: int) -> None:
-        """Report once that forces are not reached, and that they are again."""
+        """Report once that forces are missing, and once that they are reached again."""
         watches = [self._watches[arm.index] for arm in arms]
         missing = [watch.is_missing for watch in watches]
-        is_shared = instance.spec.law.min_arms > 1  # one force of all hands
+        is_shared = instance.spec.law.min_arms > 1  # one force, shared by all arms
         if instance in self._missing:
             if all(watch.measured > ENOUGH * watch.size for watch in watches):
                 text = "the requested force is reached" if arms else "no force is requested"
@@ -180,10 +180,10 @@ class RequestedForces:
         for arm, watch in zip(arms, watches):
             if self._any[arm.index] and watch.is_lost and self.of(arm) is self._kept[arm.index]:
                 self.forget(arm.index)
-                text = f"{arm.state.name}: contact lost; {watch.size:.1f} N are requested no more"
+                text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
 
     def _end(self, instance: Instance, text: str, now_ns: int) -> None:
-        """Report that nothing is missing any more."""
+        """Report that no force of an instance is missing any more."""
         self._missing.remove(instance)
         self._report(Event.FORCE_REACHED, instance, text, now_ns)

@@ -73,5 +73,5 @@ def end_with_parent() -> None:
 
 
 def name_process(name: str) -> None:
-    """Name this process in the kernel's lists, from its main thread."""
+    """Set the name of this process in the kernel; call from its main thread."""
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)

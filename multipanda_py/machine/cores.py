@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of a core that no other real-time loop is pinned to."""
+"""Choice of a core without another real-time loop."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from multipanda_py.config.sections import RealtimeConfig
 
 AUTOMATIC = -1
-"""Value of ``realtime.cpu`` that leaves the choice to this module."""
+"""Value of ``realtime.cpu`` for a core chosen by this module."""
 _SCHED_DEADLINE = 6
 _REALTIME = (os.SCHED_FIFO, _SCHED_DEADLINE)
-"""Policies of loops. Threads of a node that serve stops have round robin, and little to do."""
+"""Scheduling policies of loops. The node's threads for stop and self-check have round robin."""
 _PF_KTHREAD = 0x00200000
 
 
 class PinnedThread(NamedTuple):
-    """One thread, as the kernel schedules it.
+    """Scheduling of one thread.
 
     Attributes:
         name: Name of the thread.
@@ -39,7 +39,7 @@ class PinnedThread(NamedTuple):
 
     @property
     def is_pinned_loop(self) -> bool:
-        """Whether it is a loop that needs a core; drivers are left out, which need little time."""
+        """Whether it is a pinned loop; drivers do not count, as they need little time."""
         return (
             len(self.cpus) == 1 and self.name != DRIVER and (self.is_realtime or self.name == LOOP)
         )
@@ -50,7 +50,7 @@ def running_tasks(proc: Path = Path("/proc")) -> Iterator[PinnedThread]:
     for process in proc.iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue
-        with contextlib.suppress(OSError):  # it may end meanwhile
+        with contextlib.suppress(OSError):  # the process may end meanwhile
             for task in (process / "task").iterdir():
                 yield from _pinned(task)
 
@@ -80,7 +80,7 @@ def pinned_loops(tasks: Iterable[PinnedThread]) -> dict[int, int]:
 
 
 def preferred_cores(cpus: Iterable[int], tasks: Iterable[PinnedThread]) -> list[int]:
-    """Return cores for a loop, best first: few other loops, then the last core.
+    """Return cores for a loop, best first: fewest other loops, then highest number.
 
     Args:
         cpus: Cores that the loop may run on.
@@ -91,13 +91,13 @@ def preferred_cores(cpus: Iterable[int], tasks: Iterable[PinnedThread]) -> list[
 
 
 class LoopCore:
-    """The core of one loop, reserved until the last holder of the lock ends.
+    """Core of one loop, reserved until the last process with its lock ends.
 
-    Without the lock two cells that start at once would choose the same core.
+    Without the lock, two cells that start at the same time would choose the same core.
 
     Attributes:
         realtime: Real-time settings with the number of the core.
-        fds: Descriptor of the lock, for the process of the loop; empty without a choice.
+        fds: File descriptor of the lock, which the loop's process inherits; empty without a lock.
     """
 
     def __init__(self, realtime: RealtimeConfig) -> None:
@@ -118,11 +118,11 @@ class LoopCore:
 
     @property
     def fds(self) -> list[int]:
-        """Descriptors that the process of the loop inherits."""
+        """File descriptors that the loop's process inherits."""
         return [] if self._lock is None else [self._lock.fd]
 
     def release(self) -> None:
-        """Give the core back; safe to call twice."""
+        """Release the core; safe to call twice."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None

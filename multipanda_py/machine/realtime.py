@@ -26,7 +26,7 @@ pause as long as a reader does not take it, and would keep that reader from the 
 def loop_cpu(config: RealtimeConfig) -> int | None:
     """Return the core for the loop, or None when it is not to be pinned.
 
-    :class:`.LoopCore` has chosen the core of a cell that runs; the last one stands for it else.
+    If :class:`.LoopCore` has not chosen a core yet, this is the last one.
     """
     cpus = sorted(os.sched_getaffinity(0))
     if config.cpu == -2 or len(cpus) < 2:
@@ -37,7 +37,7 @@ def loop_cpu(config: RealtimeConfig) -> int | None:
 def other_cpus(config: RealtimeConfig) -> list[int]:
     """Return the cores without a real-time loop.
 
-    Without any, the cores of other loops; without those, all cores.
+    If there is none, return the cores of other loops; if there is none of those, all cores.
     """
     cpus = set(os.sched_getaffinity(0))
     others = cpus - {loop_cpu(config)} or cpus
@@ -72,13 +72,12 @@ def has_priority() -> bool:
 
 @contextlib.contextmanager
 def before_others(config: RealtimeConfig) -> Iterator[None]:
-    """Give processes that are started within more time than ordinary ones on a busy machine.
+    """Start processes within this context with a lower niceness, for a fast start.
 
-    A start is some seconds of work, which beside six busy programs would last half a minute.
-    The niceness leaves the others a share. Nothing changes if the cell wants no priority, or the
-    machine refuses the niceness.
+    A start takes some seconds of computation, and half a minute next to six busy processes. The
+    niceness is unchanged if ``realtime.priority`` is 0, or if the machine refuses the change.
 
-    Thread: the caller's, which has the niceness meanwhile.
+    Thread: any; the calling thread has the niceness within the context.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
     try:
