@@ -150,20 +150,20 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: TargetT
     ) -> Vector | None:
-        """Return the force that users ask an arm to press with, whether it is reached or not.
+        """Return the contact force that users request of an arm, even if it is not reached.
 
-        It goes on to the next law as long as the arm touches something, and is reported where
-        less of it is measured.
+        The next law receives it as long as the arm is in contact. The loop reports a measured
+        force that stays too small.
 
         Args:
-            arm: Number of the arm.
+            arm: Index of the arm.
             states: As for :meth:`update`.
             target: The newest target.
 
         Returns:
-            Wrench on the world along the axes of the base, (6,) [N, Nm]; zero for none. None of a
-            law that has no such target: what was asked of the law before stays requested until a
-            user moves this one's target.
+            Wrench on the environment along the axes of the base, (6,) [N, Nm]; zero for none. None
+            if the law has no force target: the previous request then stays until a user moves the
+            target of this law.
 
         Thread: control, between two updates.
         """

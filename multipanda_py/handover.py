@@ -15,7 +15,7 @@ MAX_DISTANCE, MAX_ANGLE = 0.15, 0.6
 MAX_STEP = 0.4
 """Farthest that a seeded target may lie from a measured joint, as the default gate [rad]."""
 NEAR_FORCE, NEAR_SHARE = 5.0, 0.25
-"""Distance from a requested force that a switch closes [N], and as a share of the force."""
+"""Maximum difference to a requested force that a switch closes, absolute [N] and relative."""
 SMALL_FORCE, SMALL_TORQUE = 1.0, 0.3
 """What is not worth a word [N], [Nm]."""
 
@@ -32,8 +32,7 @@ class Handover:
     over. An arm that moves also brakes and accelerates; of it only the wrench is handed over that
     is both asked for and measured. A free arm at rest has nothing to hand over.
 
-    A force that users have asked for outlives the laws: what of it an arm has not reached is
-    handed over as a goal.
+    A force that users have requested outlives its law. The next law receives it as a goal.
 
     Attributes:
         tau: Joint torques that keep the arm where it is, without dampers, (n,) [Nm].
@@ -43,8 +42,8 @@ class Handover:
             of, such as a payload, and what sensors do not show.
         load_mass: What the robot has been told that it carries beyond its tool [kg]; its weight
             is compensated and no part of the rest.
-        requested_in_base: Force that users ask the arm to press with, as far as there is a contact
-            to press on, (6,) [N, Nm]; zero for none. A law that controls forces ramps to it.
+        requested_in_base: Contact force that users request of the arm, (6,) [N, Nm]; zero for none
+            and without contact. A law that controls forces ramps to it.
     """
 
     tau: Vector = field(default_factory=lambda: np.zeros(0))
@@ -88,7 +87,7 @@ class Handover:
 
     @property
     def missing_in_base(self) -> Vector:
-        """What the wrench lacks of the requested force, along that, (6,) [N, Nm]."""
+        """Difference of the requested force to the wrench, along the request, (6,) [N, Nm]."""
         requested = self.requested_in_base
         squared = float(np.dot(requested, requested))
         if squared == 0.0:
@@ -96,11 +95,11 @@ class Handover:
         return requested * (1.0 - float(np.dot(self.wrench_in_base, requested)) / squared)
 
     def as_requested(self, jacobian: Matrix) -> Handover:
-        """Return it with the requested force, if that is near; else as it is.
+        """Return the handover with the requested force, if the wrench is near it.
 
-        A spring that begins with less would stay below: friction takes a little at every switch.
-        A force that is far from its goal is on its way there, or its contact is about to go:
-        laws that control forces know how to go on.
+        A spring that starts with less stays below the request, and friction takes a little at each
+        switch. A force that is far from the request still rises, or its contact is about to end.
+        Such a force is left to laws that control forces.
 
         Args:
             jacobian: Jacobian of the tool, (6, n).

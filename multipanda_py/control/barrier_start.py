@@ -33,7 +33,7 @@ class BarrierStart:
 
     Attributes:
         holds: Whether there is an offset, or may be one in the next cycle.
-        is_idle: Whether :meth:`end` would change nothing.
+        is_idle: Whether :meth:`end` has no effect.
         holding: Mask of the joints with an offset, (n,), 1 or 0.
 
     Thread: control.

@@ -100,7 +100,7 @@ class ForceImpedanceArm:
         self._size = size
 
     def hold(self, state: ArmState, tau: Vector) -> Vector:
-        """Go on with earlier torques (n,) along singular motions; return their wrench (6,)."""
+        """Keep earlier torques (n,) along singular motions; return their wrench (6,)."""
         return tool_wrench(state, self._guard.resume(state, self.spring.stiffness_along, tau))
 
     def resume(self, state: ArmState, force: Vector) -> None:

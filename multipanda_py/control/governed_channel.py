@@ -238,10 +238,10 @@ class GovernedChannel(ABC):
 
     @abstractmethod
     def _begin(self, cycles: int, period: float, least: float) -> None:
-        """Do what :meth:`start` says; a measured speed below ``least`` is none."""
+        """Implement :meth:`start`; a measured speed below ``least`` counts as zero."""
 
     def _smooth(self, time: float) -> None:
-        """Average velocities over another time [s], if the reference is at rest."""
+        """Set the averaging time of velocities [s]; call only while the reference is at rest."""
         cycles = max(1, round(time / self._period))
         self._averaged = cycles * self._period
         for tracker in self._trackers:
@@ -335,8 +335,8 @@ class Possible:
 
     Attributes:
         torque: Fraction of the acceleration within the torque limits.
-        per_time: Fraction within the torque rate limits, per time of smoothing [1/s].
-        speed: Fraction of the speed.
+        per_time: Fraction within the torque rate limits, per smoothing time [1/s].
+        speed: Fraction of the speed within the joint speed limits.
     """
 
     torque: float = math.inf
@@ -344,7 +344,7 @@ class Possible:
     speed: float = math.inf
 
     def within(self, other: Possible) -> Possible:
-        """Return what both can follow."""
+        """Return the smaller fractions of both."""
         return Possible(
             min(self.torque, other.torque),
             min(self.per_time, other.per_time),
@@ -352,11 +352,11 @@ class Possible:
         )
 
     def slower(self, scale: float) -> Possible:
-        """Return the same with a scaled fraction of the speed, if the scale is less than 1."""
+        """Return a copy with the speed fraction scaled, if the scale is below 1."""
         return replace(self, speed=self.speed * min(1.0, scale))
 
     def harder(self, smoothing: float) -> float:
-        """Return the fraction of the acceleration for a time of smoothing [s]."""
+        """Return the fraction of the acceleration for a smoothing time [s]."""
         return max(min(1.0, self.torque, self.per_time * smoothing), SMALLEST_SHARE)
 
     def faster(self) -> float:
@@ -364,20 +364,20 @@ class Possible:
         return max(min(1.0, self.speed), SMALLEST_SHARE)
 
     def smoothing(self, least: float, way: float, speed: float) -> float:
-        r"""Return the time of smoothing with which a goal is reached first [s].
+        r"""Return the smoothing time with the shortest time to the goal [s].
 
-        With the acceleration a, a time T allows the fraction :math:`\min(s, k T)` of it, and a
-        way d takes :math:`2 \sqrt{d / (a k T)} + T`, or :math:`d / v + v / (a k T) + T` with a
-        speed v. The best is
+        A smoothing time T allows the fraction :math:`\min(s, k T)` of the acceleration a. A path
+        of length d then takes :math:`2 \sqrt{d / (a k T)} + T`, or
+        :math:`d / v + v / (a k T) + T` with the speed limit v. The optimum is
 
         .. math:: T = \min\left( (d / a k)^{1/3},\; \sqrt{v / (a k)},\; s / k \right)
 
-        Less than that would take longer. More than ``least`` is used only where it is faster.
+        A time above ``least`` is used only where it is faster.
 
         Args:
-            least: Minimum [s].
-            way: d / a [s^2].
-            speed: v / a [s].
+            least: Minimum smoothing time [s].
+            way: Ratio d / a [s^2].
+            speed: Ratio v / a [s].
         """
         k = self.per_time
         full = min(1.0, self.torque) / k
@@ -386,7 +386,7 @@ class Possible:
 
 
 def possible_share(tau: Vector, dq: Vector, state: ArmState, share: float) -> Possible:
-    r"""Return which fractions of an acceleration and of a speed an arm can follow.
+    r"""Return the fractions of an acceleration and of a speed that an arm can follow.
 
     .. math::
         s_a = \min_i \frac{\sigma \min(\tau_{max,i}, T_s \dot\tau_{max,i} / 2)}{|\tau_i|}, \qquad
@@ -397,8 +397,8 @@ def possible_share(tau: Vector, dq: Vector, state: ArmState, share: float) -> Po
     Args:
         tau: Torques at the full acceleration, (n,) [Nm].
         dq: Joint velocities at the full speed, (n,) [rad/s].
-        state: The arm, with its limits.
-        share: Fraction of the limits that may be used, sigma.
+        state: State of the arm, with its limits.
+        share: Usable fraction of the limits, sigma.
     """
     limits, tau = state.limits, np.abs(tau)
     hard = float((tau / limits.torque).max())

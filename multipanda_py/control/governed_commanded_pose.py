@@ -34,5 +34,5 @@ class GovernedCommandedPose(GovernedPose):
 
     @property
     def _is_direct(self) -> bool:
-        """False: a robot that follows positions has no spring that a jump would wait for."""
+        """False, as a position-controlled robot has no spring between reference and tool."""
         return False

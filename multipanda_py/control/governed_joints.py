@@ -29,7 +29,7 @@ CLOSING = 25.0
 CLOSE, CAUGHT_UP = 0.02, 0.001
 """Gaps to a streamed goal at which a jump begins and ends [rad]."""
 SHORT = 0.02
-"""Way to a goal that smoothing is chosen for at least: a stream begins with less [rad]."""
+"""Minimum distance for the choice of the smoothing time, as streams start small [rad]."""
 MARGIN = 0.003
 """Distance from a joint limit at which the prediction of a stream ends [rad]."""
 STOPPING, ENDING = 0.5, 12.0
@@ -48,9 +48,9 @@ class GovernedJoints(GovernedChannel):
 
     The reference does not get further ahead of the arm than a leash, beyond what it was ahead
     when the motion began: an arm that is held and let go of is drawn by that, and then follows.
-    An arm that is pushed away further at rest takes the reference along, which comes back. What a
-    seeded reference is ahead, to press with a force of before, counts as nothing: tied to the
-    leash, a hand that was taken over in motion would lose its grip.
+    An arm that is pushed away further at rest takes the reference along, which comes back. The
+    offset of a seeded reference, which keeps an earlier contact force, does not count. With that
+    offset cut to the leash, an arm that was taken over in motion would lose its grasp.
 
     A stream of joint targets is predicted (:class:`.GoalPredictor`), and the reference follows the
     prediction with its velocity. Its acceleration is then bounded in its own direction, by twice

@@ -39,7 +39,7 @@ class GovernedObject(GovernedPose):
         return np.zeros(6)
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
-        """Return what every arm can follow."""
+        """Return the fractions that all arms can follow."""
         possible = Possible()
         for place, (state, (_, rotation)) in enumerate(zip(self._states, self._bases)):
             lever = self._hand(place) - self._point

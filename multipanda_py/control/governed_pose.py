@@ -32,9 +32,9 @@ _dot, _exp3, _log3, _subtract = np.dot, pin.exp3, pin.log3, np.subtract
 _pack = Struct("3d").pack_into
 _TINY = 1e-12
 SHORT, SHORT_TURN = 0.01, 0.02
-"""Minimum distances for the choice of smoothing, as a stream begins with less [m], [rad]."""
+"""Minimum distances for the choice of the smoothing time, as streams start small [m], [rad]."""
 LITTLE = 0.02
-"""Minimum fraction of a bound, for a motion that ends together with a longer one."""
+"""Minimum fraction of a bound for the shorter of two motions that end together."""
 
 
 def _set_off(
@@ -52,7 +52,7 @@ def _set_off(
 
 
 class GovernedPose(GovernedChannel):
-    r"""Shape a target pose: of an arm's tool here, of an object in a subclass.
+    r"""Reference governor of a target pose, of a tool here and of an object in a subclass.
 
     Position and orientation are two points that arrive together, each within its bounds. The
     orientation's gap is :math:`\log(R_g R^T)^\vee` and its velocity the angular one, along the
@@ -155,14 +155,14 @@ class GovernedPose(GovernedChannel):
 
     @property
     def _streams(self) -> bool:
-        """Whether the goal moves, and has not jumped."""
+        """Whether the goal is streamed, without a jump."""
         return any(cap.streams(self._cycle) for cap in self._caps)
 
     @property
     def _is_direct(self) -> bool:
-        """Whether the law receives the motion to a goal that has jumped.
+        """Whether the controllet receives the motion to a goal that has jumped.
 
-        What slows a reference down makes its acceleration uneven: its rest is left to the spring.
+        A slowed reference has an uneven acceleration. The rest of its motion is not fed forward.
         """
         if self._params.response != "direct" or self._told is None or self._was_slowed:
             return False
@@ -179,8 +179,7 @@ class GovernedPose(GovernedChannel):
             \ddot s \le 1 / \max(d / a_p, \theta / a_r), \qquad
             \dot s \le 1 / \max(d / v_p, \theta / v_r)
 
-        So every constraint bounds the path as a whole: a bound that is opened reserves nothing
-        that another motion could use, and the path takes no longer.
+        Every constraint therefore scales the whole path, and a larger bound never makes it slower.
         """
         p, way = self._params, np.empty(6)
         way[:3] = np.subtract(self._goal_point, self._point)
@@ -194,7 +193,7 @@ class GovernedPose(GovernedChannel):
         unit = way / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
         possible = self._possible_of(unit * full, unit * quick)
-        if self._is_direct:  # faster joints would leave less of the feed-forward
+        if self._is_direct:  # the feed-forward fades out at higher joint speeds
             possible = possible.slower(FAST / p.share)
         if self._is_still:
             hard = max(hard, SHORT / p.acceleration, SHORT_TURN / p.turn_acceleration)
@@ -230,7 +229,7 @@ class GovernedPose(GovernedChannel):
         )
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
-        """Return the fractions of an acceleration and a twist, (6,) each, that can be followed."""
+        """Return the fractions of acceleration and twist, (6,) each, that the arm can follow."""
         return tool_shares(self._state, acceleration, twist, self._params.share)
 
     def advance(self, period: float) -> None:
@@ -372,7 +371,7 @@ def _sizes(twist: Sequence[float]) -> tuple[float, float]:
 def tool_shares(state: ArmState, acceleration: Vector, twist: Vector, share: float) -> Possible:
     r"""Return the fractions of a tool's acceleration and twist, (6,) each, that an arm can follow.
 
-    They take the torques :math:`J^T \Lambda a` and the joint speeds
+    The motion requires the torques :math:`J^T \Lambda a` and the joint speeds
     :math:`M^{-1} J^T \Lambda \dot x`.
     """
     space = state.operational_space()

@@ -55,7 +55,7 @@ class PlanIntegral:
         self.torque[:] = 0.0
 
     def begin(self, torque: Vector) -> None:
-        """Exert a torque from now on, (n,) [Nm], as far as I may."""
+        """Start with a torque, (n,) [Nm], clipped to the bounds of I."""
         np.minimum(np.maximum(torque, -self._most), self._most, out=self.torque)
 
     def step(self, state: ArmState, error: Vector, direction: Vector, share: float) -> Vector:

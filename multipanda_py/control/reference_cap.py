@@ -81,7 +81,7 @@ class ReferenceCap:
             self._start, self._length = now, 0.0
 
     def streams(self, now: int) -> bool:
-        """Return whether the goal moves, and has not jumped."""
+        """Return whether the goal is streamed, without a jump."""
         if now - self._time > self._within:
             return False
         if self._speeds and self._speeds[-1][0] == self._start and self._speeds[-1][1] > STREAM:

@@ -39,8 +39,8 @@ class SingularityGuard:
 
     A spring K at the tool holds a joint motion :math:`u`, of unit kinetic energy, with the
     stiffness :math:`\omega^2 = (J u)^T K J u`, which vanishes at a singular configuration. A
-    torque that the model lacks, such as friction or a load, then accelerates the arm as if it
-    had no controllet. With :math:`S = \mathrm{diag}(1, 1, 1, l, l, l)`
+    torque that the model lacks, such as friction or a load, then accelerates the arm as if no
+    controllet were active. With :math:`S = \mathrm{diag}(1, 1, 1, l, l, l)`
 
     .. math::
         S J M^{-1} J^T S = V\,\mathrm{diag}(w)\, V^T, \qquad
@@ -56,16 +56,16 @@ class SingularityGuard:
 
     The factor f fades in from :math:`w_0` to half of it, and from a manipulability of 0.02 1/kg to
     0.016 1/kg. It fades out for springs below 50 N/m. Elsewhere, and at rest without unknown
-    torques, the guard adds nothing. An arm whose unknown torques an earlier law balanced does not
-    move at a switch: :meth:`resume` deflects the springs to where they exert the same.
+    torques, the guard adds nothing. A switch does not move an arm whose previous controllet
+    balanced unknown torques: :meth:`resume` deflects the springs so that they exert the same.
 
     Args:
         arm: Description of the arm.
         period: Cycle time [s].
 
     Attributes:
-        is_near: Whether the arm was near a singular configuration in the last :meth:`add`. Away
-            from them :meth:`add` may be left out while this is false.
+        is_near: Whether the arm was near a singular configuration in the last :meth:`add`. While
+            it is false, :meth:`add` may be skipped away from singular configurations.
 
     Thread: control.
     """
@@ -85,17 +85,17 @@ class SingularityGuard:
         self.is_near = self._resumes = False
 
     def resume(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> Vector:
-        """Begin with the part of earlier torques along the motions that are held.
+        """Start with the part of earlier torques along the held motions.
 
-        The first cycle corrects it by what the law exerts along them.
+        The first :meth:`add` corrects it by the torques of the controllet along them.
 
         Args:
             state: State of the arm, at rest.
             stiffness: Function that returns :math:`v^T K v` of a twist in the base, (6,).
-            tau: Torques that kept the arm where it is before the activation, (n,) [Nm].
+            tau: Torques that kept the arm at rest before the activation, (n,) [Nm].
 
         Returns:
-            Torques of the guard, (n,) [Nm]. The law exerts the rest.
+            Torques of the guard, (n,) [Nm]. The controllet exerts the rest.
         """
         held = np.zeros(len(tau))
         if not tau.any() or state.operational_space().damping == 0.0:
@@ -132,13 +132,13 @@ class SingularityGuard:
     def _deflect(
         self, state: ArmState, stiffness: Callable[[Vector], float], lacking: Vector
     ) -> None:
-        """Deflect the springs to where they exert torques (n,) along their motions."""
+        """Deflect the springs so that they exert the torques ``lacking``, (n,) [Nm]."""
         for _, needed, motion, _ in self._modes(state, stiffness):
             if needed > 0.0:
                 self._kept[0] -= float(motion.dot(lacking)) / needed * motion
 
     def _modes(self, state: ArmState, stiffness: Callable[[Vector], float]) -> Iterator[Mode]:
-        """Return the motions below the threshold."""
+        """Yield the motions whose mobility is below the threshold."""
         space, eigen = state.operational_space(), self._eigen
         nearness = min(1.0, 5.0 - 5.0 * space.manipulability / space.THRESHOLD)
         eigen.compute(_multiply(space.inertia_inv, _PAIRS, self._scaled))
@@ -155,7 +155,7 @@ class SingularityGuard:
             yield fading, needed, space.minv_jt.dot(wrench), wrench.dot(state.jacobian)
 
     def _hold(self, state: ArmState, stiffness: Callable[[Vector], float]) -> None:
-        """Update deflections, speeds and torques of all motions below the threshold."""
+        """Update deflections, speeds and torques of these motions."""
         period, kept, torque = self._period, self._kept, self._torque
         impulse = period * (state.tau - state.coriolis - torque)
         gained, deflections = kept[1] + state.dq - self._dq, kept[0].copy()

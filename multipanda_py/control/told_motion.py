@@ -82,7 +82,7 @@ class ToldMotion:
             linear: Its position.
             angular: Its orientation.
             goal_rate: The goal's twist if it is known, (6,) [m/s, rad/s].
-            is_direct: Whether the law receives all of it, also on the way to a goal that jumped.
+            is_direct: Whether the controllet receives all of the motion to a goal that has jumped.
         """
         motion, rate, other = self._motion, linear.rate, angular.rate
         gain, other_gain = linear.acceleration, angular.acceleration

@@ -93,7 +93,7 @@ class Tracker:
 
     @property
     def is_still(self) -> bool:
-        """Whether neither v nor the output moves."""
+        """Whether v and the velocity of the output are zero."""
         return self.speed is self._still and self.rate is self._still
 
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:

@@ -106,8 +106,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     The wrench is the arm's estimate at the tool's point. Its mean over ``tare_time`` after
     activation is taken off as far as it may be a bias, it is low-passed, and a smooth deadband
     keeps the virtual body at rest under what is left of noise and bias. Near a singular
-    configuration, only :math:`\Lambda_d \Lambda^{-1} F` of it counts: along the direction that is
-    lost the estimate divides errors of joint torques by nearly nothing. The static displacement
+    configuration, only :math:`\Lambda_d \Lambda^{-1} F` of it counts. Along the singular direction
+    the estimate divides errors of joint torques by nearly zero. The static displacement
     of the target is :math:`K^{-1} (F - F_{deadband})`; the tool gives way by
     :math:`K_i^{-1} F` beyond it.
 
@@ -236,8 +236,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 def _observed(state: ArmState) -> Vector:
     r"""Return the part :math:`\Lambda_d \Lambda^{-1} F` of the estimated wrench, (6,) [N, Nm].
 
-    Along a direction that is lost at a singular configuration, the structure of the arm bears
-    forces. The estimate there is an error of joint torques, divided by nearly nothing.
+    Along a singular direction, the structure of the arm bears forces. The estimate along it is an
+    error of joint torques divided by nearly zero.
     """
     space, wrench = state.operational_space(), state.wrench_ext_in_base
     if space.damping == 0.0:

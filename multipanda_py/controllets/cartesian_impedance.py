@@ -136,7 +136,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
-        """Go on with earlier torques (n,) along singular motions; return their wrench (6,)."""
+        """Keep earlier torques (n,) along singular motions; return their wrench (6,)."""
         guard, stiffness = self._guards[arm], self._springs[arm].stiffness_along
         return tool_wrench(state, guard.resume(state, stiffness, tau))
 

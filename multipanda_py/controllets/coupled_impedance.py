@@ -37,7 +37,7 @@ from multipanda_py.targets import ObjectTarget
 _add, _multiply, _norm = np.add, np.multiply, math.hypot
 _pack = Struct("7d").pack_into
 ALL_OF_IT = 0.98
-"""Share of an internal force from which it goes on as a whole."""
+"""Fraction of the requested internal force from which it counts as reached at a switch."""
 SOFT = 1.0
 """Stiffness too small to carry with [N/m, Nm/rad]."""
 
@@ -188,7 +188,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
         The hands' wrenches add up to :math:`W_o = \sum_i A_i^T F_i`, which the object's spring
         takes over; what is left only strains the object, and is squeeze where it points inwards.
-        The squeeze then goes to the one that was asked for before, whichever law held it since.
+        The squeeze then moves to the value that was requested before, under whichever law.
         The rest of the strain is kept as it is, along the axes of the object.
         """
         torques = [
@@ -238,7 +238,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return self._is_free
 
     def _requested(self, handovers: Sequence[Handover]) -> float:
-        """Return the internal force that all hands were asked for before [N]; zero if not all."""
+        """Return the internal force that was requested of all arms [N]; zero if not of all."""
         held, parts = self.held, []
         for base, handover, inward in zip(held.bases, handovers, held.inward):
             force = base.six_to_world(handover.requested_in_base)[:3]
@@ -249,7 +249,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: ObjectTarget
     ) -> Vector:
-        """Return the part of the internal force that one hand is asked for, (6,)."""
+        """Return the requested internal force of one arm, (6,)."""
         wrench = np.zeros(6)
         np.multiply(self.held.inward[arm], target.squeeze[0], wrench[:3])
         return self.held.bases[arm].six_to_base(wrench)

@@ -143,7 +143,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: ForceTarget
     ) -> Vector | None:
-        """Return the wrench target of an arm, (6,); None before there is one."""
+        """Return the wrench target of an arm, (6,); None before the first target."""
         return target.wrench_in_base[arm] if self._arms[arm].force.is_controlled else None
 
     def on_target(self, channel: str, place: int, target: ForceTarget) -> None:

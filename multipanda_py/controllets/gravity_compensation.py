@@ -148,7 +148,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: HeldPose, handovers: Sequence[Handover]
     ) -> str:
-        """Keep the singular motions of a held arm where they are; let go of the rest."""
+        """Keep the torques of a held arm along singular motions; release the others."""
         if not self._floats:
             for guard, state, handover in zip(self._guards, states, handovers):
                 guard.resume(state, self._stiffness_along, handover.tau)

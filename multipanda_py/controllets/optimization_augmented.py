@@ -180,7 +180,7 @@ class OptimizationAugmented(JointTrajectory):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: TrajectoryTarget
     ) -> Vector | None:
-        """Return the wrench that an arm is to press with, (6,); None where it is not to."""
+        """Return the requested contact wrench of an arm, (6,); None without a force task."""
         team = self._team
         is_asked = team.hands[arm].size and not (team.is_lost or self._mode == "optimization")
         return team.hands[arm].asked if is_asked else None
@@ -320,10 +320,10 @@ class OptimizationAugmented(JointTrajectory):
                 watch.end(MotionState.CONTACT_LOST)
 
     def _begin_at_measured(self, arm: int) -> None:
-        """Let the integral exert what the spring does, for a motion to begin where the arm is.
+        """Move the torque of the spring to the integral, so that a motion starts at the arm.
 
-        A motion begins at the reference. From one that a force of before has displaced, it turned
-        round within its first slice, with an acceleration that pressed the tool back.
+        A motion starts at the reference. If an earlier force has displaced the reference, the
+        motion reverses in its first slice and accelerates the tool backwards.
         """
         is_still = self._weight == 1.0 and not self._motions[arm].moving
         if not self._states or not is_still or self._team.hands[arm].size:

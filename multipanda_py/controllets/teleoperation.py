@@ -253,7 +253,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: Target, handovers: Sequence[Handover]
     ) -> str:
-        """Keep the singular motions of the follower where they are; let go of the rest."""
+        """Keep the follower's torques along singular motions; release the others."""
         self._guard.resume(states[1], self._spring.stiffness_along, handovers[1].tau)
         return super().on_handover(states, target, handovers)
 

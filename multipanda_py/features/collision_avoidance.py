@@ -28,9 +28,9 @@ _CONTACT = 0.005
 _ROUNDING = 1e-6
 """Speed of approach up to which it is rounding of a zero gradient [m/s]."""
 _MOVING = 0.05
-"""Speed of approach from which an arm moves at something, and no contact holds it [m/s]."""
+"""Speed of approach at which no contact force is credited any more [m/s]."""
 _LEAST_ROOM = 0.002
-"""Distance in which the force of a contact begins to count, least [m]."""
+"""Minimum distance over which the credit of a contact force fades in [m]."""
 _PARTS = ("all", "without_hand", "ignore")
 
 
@@ -106,9 +106,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     .. math::
         \tau {+}= \sum_j g_j \lambda_j
 
-    are the smallest for which the law's own torque, within the torque limits and less what a
-    contact at rest is measured to hold back of it, keeps
-    :class:`.ApproachBarrier`: approach is slowed down from a
+    are the smallest for which the law's own torque satisfies :class:`.ApproachBarrier`. That
+    torque is clipped to the torque limits. The part that a measured contact force balances at rest
+    is subtracted. Approach is slowed down from a
     distance that grows with the speed, and ends at ``stop_distance``. Motion along the obstacle
     stays free. The push comes on top, and answers to what the law does not know of.
 
@@ -351,14 +351,14 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 _add(torque, _dot(forces, gradients[:, columns[arm]]), torque)
 
     def _held_back(self, pairs: Sequence[Pair], gradients: Matrix) -> Vector:
-        r"""Return what a contact takes off the approach that the law drives, (pairs,) [m/s^2].
+        r"""Return the approach by the law that contact forces balance, (pairs,) [m/s^2].
 
         .. math::
             \sigma_v \sigma_d \min(g^T M^{-1} \tau_{ext}, -g^T \ddot q), \qquad
             \sigma_v = 1 + \dot d / v_0, \qquad \sigma_d = (d - d_{stop}) / (d_0 - d_{stop})
 
-        with both shares between 0 and 1: an estimate that is wrong takes no pair beyond its end,
-        and nothing from the braking of an arm that moves at something.
+        with both factors clipped to [0, 1]. A wrong estimate therefore lets no pair pass its end,
+        and does not weaken the braking of an approaching arm.
         """
         driven = np.maximum(-_dot(gradients, self._accelerations), 0.0)
         held: Vector = np.minimum(np.maximum(_dot(gradients, self._yielded), 0.0), driven)

@@ -63,12 +63,14 @@ class Governor(Feature[GovernorParams]):
     It stands in front of every law that takes poses or postures and does not plan its motion
     itself, whatever features the cell file names. It begins with the measured velocity, so that
     an arm taken over in motion brakes within the bounds. Laws whose targets have ``motion`` are
-    told the reference's velocity and acceleration, in streams. With ``response: direct`` a
-    Cartesian impedance also receives those of the path to a target that has jumped, at 0.35 of a
-    joint's speed limit at most. The tool then arrives with the reference instead of after it, and
-    presses on an obstacle with the torques of that motion until its error is half the clip. The
-    idea is that of reference governors:
-    Garone, Di Cairano and Kolmanovsky, Automatica 2017.
+    given the reference's velocity and acceleration in streams.
+
+    With ``response: direct`` a Cartesian impedance also receives those of the path to a target
+    that has jumped. Joints then use 0.35 of their speed limits at most. The tool arrives with the
+    reference instead of after it. On an obstacle it presses with the torques of that motion as
+    well. They fade out as the error grows from 50 % to 100 % of ``error_clip``.
+
+    Source of the idea of reference governors: Garone, Di Cairano and Kolmanovsky, Automatica 2017.
     """
 
     Params = GovernorParams
