@@ -110,7 +110,7 @@ def move(node: Node, options: argparse.Namespace) -> bool:
 
 
 def hear(node: Node) -> dict[tuple[str, str], DiagnosticStatus]:
-    """Return the newest status of every arm from now on, by the node's full name and the arm."""
+    """Return a dictionary of the newest status, by full name of the node and arm."""
     heard: dict[tuple[str, str], DiagnosticStatus] = {}
 
     def keep(message: DiagnosticArray) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make an environment with franka-sim, against which tests run the drivers of real arms.
+"""Make an environment with franka-sim, a simulated robot for tests of the drivers.
 
 Prints the path of its Python. The environment stays in ``~/.cache/multipanda``, and is made
 again when its requirements or the interpreter change.
@@ -33,7 +33,7 @@ def interpreter() -> Path | None:
 
 
 def make() -> str:
-    """Make the environment unless it is there; return why that failed, or an empty string."""
+    """Make the environment if it is missing; return why that failed, or an empty string."""
     folder = environment()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{folder}.lock", "w", encoding="utf-8") as lock:

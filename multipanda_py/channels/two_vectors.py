@@ -13,7 +13,7 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.state import Vector
 
 ROUNDING = 1.0 + 1e-9
-"""Factor on a bound: a vector of its size that was turned is longer by rounding."""
+"""Factor on a bound, as the rotation of a vector changes its length by rounding."""
 
 
 def two_vectors(what: str, first: str, second: str) -> Check:

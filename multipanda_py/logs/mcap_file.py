@@ -81,7 +81,7 @@ class McapFile:
         # For this user alone, as the log shows the work of people next to the robot.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._stream = os.fdopen(os.open(path, flags, 0o600), "wb")
-        with contextlib.suppress(PermissionError):  # the file of another user
+        with contextlib.suppress(PermissionError):  # another user owns the file
             os.fchmod(self._stream.fileno(), 0o600)  # a file that is replaced keeps its mode
         self._put(_MAGIC)
         self._write(records.Header("ros2", f"multipanda_py {__version__}"))

@@ -22,8 +22,8 @@ TILE = 2.0  # of the floor's pattern: two squares [m]
 # GPU took half of a small picture's time. For contacts every plane is endless.
 #
 # XML and not calls: the bindings of MuJoCo 3.2 cannot set nested options such as visual/global.
-# impratio above 1 makes friction stiffer, and what is left of the creep of a grasped object, 0.3
-# mm/s of 0.8 kg between two rods that press with 50 N, takes the pass against slip.
+# impratio above 1 makes friction stiffer. The noslip iterations remove the remaining creep of a
+# grasped object: 0.3 mm/s with 0.8 kg between two rods that press with 50 N.
 _WORLD = """
 <mujoco model="cell">
   <compiler angle="radian" autolimits="true"/>

@@ -11,7 +11,7 @@ import mujoco
 
 _ELLIPTIC = int(mujoco.mjtCone.mjCONE_ELLIPTIC)
 RESTING = 1e-10
-"""Sum of the squares of all joint velocities, up to which nothing slides."""
+"""Maximum sum of squared joint velocities of a scene without sliding."""
 
 
 def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:

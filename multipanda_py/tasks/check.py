@@ -69,8 +69,8 @@ def check_task(
 ) -> list[SubtaskCheck]:
     """Plan every subtask from where the one before ends; nothing moves.
 
-    Refused are goals that cannot be reached, bodies within each other, contact points within
-    another body, forces that the joints cannot exert, and goals that friction keeps a tool from.
+    Refused are unreachable goals, bodies within each other, contact points within another body,
+    forces that the joints cannot exert, and goals that a tool cannot reach because of friction.
     An object that is dragged without a plan ends at an unknown pose. Later subtasks that touch
     it are not checked.
 
@@ -129,7 +129,7 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
 
 
 def _pose_stiffness(config: CellConfig, law: str) -> Vector:
-    """Return the stiffness with which a law leads tools to positions, (3,) [N/m]."""
+    """Return the position stiffness of a law's tool pose, (3,) [N/m]."""
     declared = next(one for one in config.instances() if one.name == law).params
     value = declared.get("position_stiffness", AugmentedParams().position_stiffness)
     return np.array(value, float)[:3]

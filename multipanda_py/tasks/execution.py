@@ -28,8 +28,7 @@ OUT_OF_BAND = 0.3
 LOOK, NEARER = 0.1, 1e-3
 """What is led has arrived when in the one [s] it comes nearer by less than the other [m]."""
 RECOIL = 1.0
-"""How long arms may take to come to rest before a plan is made, once a force or a motion has
-ended [s]."""
+"""Maximum time for arms to come to rest after a force or a motion, before a plan is made [s]."""
 SHORT = 1.0
 """How long a motion that has ended may take to be at its goals; then a new one is planned [s]."""
 

@@ -28,9 +28,9 @@ TURNED = 0.01
 
 
 REST = 0.05
-"""Speed of a joint that a plan can begin with [rad/s]."""
+"""Maximum speed of a joint at the start of a plan [rad/s]."""
 FADED = 0.25
-"""Share of the torque of a contact below which a force has faded."""
+"""Fraction of the contact torque threshold, below which a force has faded."""
 
 
 class LawHandle:
@@ -95,11 +95,11 @@ class LawHandle:
             )
 
     def can_begin(self, presses: bool) -> bool:
-        """Return whether a plan can begin, which begins at rest.
+        """Return whether the arms are at rest, so that a plan can begin.
 
         Args:
-            presses: Whether hands go on pressing: a force that still fades ends a motion that is
-                to press on nothing, as a contact.
+            presses: Whether the arms keep pressing in the plan. Otherwise a force that still
+                fades would end the motion as an unexpected contact.
         """
         for arm in self.arms:
             state = self._cell.state(arm)
@@ -167,12 +167,12 @@ class LawHandle:
         return f"{report.value(FORCE):.1f} N, at most {report.value(FORCE_ERROR):.1f} N off"
 
     def words(self) -> str:
-        """Return what the law gave notice of last, and joints at limits, to add to a reason."""
+        """Return joints at limits and the last notice of the law, as a suffix for a reason."""
         notice = f" ({self._notice})" if self._notice else ""
         return "".join(f"; {words}" for words in self._at_limits()) + notice
 
     def _at_limits(self) -> Iterator[str]:
-        """Yield the joints that are so near to a limit that a barrier may hold them."""
+        """Yield a text for each joint inside the barrier of a position limit."""
         for arm in self.arms:
             limits, q = self._cell.descriptions[arm].limits, self._cell.state(arm).q
             room = np.minimum(q - limits.lower, limits.upper - q)

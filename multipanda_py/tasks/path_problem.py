@@ -32,8 +32,8 @@ from multipanda_py.tasks.subtask_plan import SubtaskPlan
 from multipanda_py.tasks.wanted import GoalPlace
 
 LIMIT_MARGIN = 0.1
-"""From the joints' position limits [rad]: their barriers begin there, and would drive a hand off
-that searches for its contact."""
+"""Distance of plans from the joints' position limits [rad]. The barriers of ``joint_limits`` begin
+there, and would push an arm away that searches for its contact."""
 UPRIGHT = 1.0
 """Weight of a tool's angle to the normal that it presses along, where it may turn."""
 UNTURNED = 3.0
@@ -146,10 +146,10 @@ def plan_by_path(
 def _check_force(
     force: float, points: Sequence[ContactPoint], scene: Scene, found: Solution
 ) -> None:
-    """Refuse a path on which joints cannot exert the force [N].
+    """Refuse a path on which a joint cannot exert the force [N].
 
     Raises:
-        PlanRejected: With the first joint and slice.
+        PlanRejected: With joint, torque and time of the first violation.
     """
     frames = Kinematics(scene, [point.arm + TOOL for point in points]).place(found.path).frames
     for point in points:

@@ -116,12 +116,12 @@ def refuse_friction(
     subtask: Subtask,
     stiffness: Vector,
 ) -> None:
-    r"""Refuse goals that friction keeps a tool from, which presses on what rests and is led there.
+    r"""Refuse goals that a tool cannot reach because of friction on a fixed object.
 
-    .. math:: \lVert K_t^{-1} \rVert \mu f \le e_{max}
+    .. math:: \lVert K_t^{-1} \rVert \mu f \le 0.95\, e_{max}
 
-    with the stiffness :math:`K_t` of the pose across the force f, friction :math:`\mu`, and the
-    tolerance :math:`e_{max}`.
+    with the pose stiffness :math:`K_t` across the force f, the friction coefficient :math:`\mu`,
+    and the tolerance :math:`e_{max}`. Only tools without a planned path are checked.
 
     Args:
         config: Configuration of the cell.
@@ -131,7 +131,8 @@ def refuse_friction(
         stiffness: Stiffness of the pose along the axes of the base, (3,) [N/m].
 
     Raises:
-        TaskFailed: With the distance, and what is allowed.
+        TaskFailed: With the distance to the goal, the tolerance, and a force or stiffness that
+            reaches the goal.
     """
     bases = {arm.name: arm.rotation_base_in_world for arm in describe_arms(config)}
     for point in points:
@@ -144,12 +145,12 @@ def refuse_friction(
         force = friction * subtask.force
         softest = float(np.linalg.eigvalsh((across * stiffness) @ across.T)[0])
         off = force / softest if softest > 0.0 else np.inf
-        if off > 0.95 * subtask.tolerance:  # the rest is of joints and sensors
+        if off > 0.95 * subtask.tolerance:  # joints and sensors cause the rest of the error
             raise TaskFailed(
-                f"{point.arm}: friction of {force:.1f} N on {point.thing} would keep its tool "
-                f"{off:.3f} m from its goal, allowed {subtask.tolerance:g} m (tolerance); press "
-                f"with {0.95 * subtask.tolerance * softest / friction:.1f} N at most, or have "
-                f"position_stiffness {force / subtask.tolerance / 0.95:.0f} N/m"
+                f"{point.arm}: friction of {force:.1f} N on {point.thing} keeps the tool "
+                f"{off:.3f} m from its goal, allowed {subtask.tolerance:g} m (tolerance); reduce "
+                f"the force to {0.95 * subtask.tolerance * softest / friction:.1f} N or raise "
+                f"position_stiffness to {force / subtask.tolerance / 0.95:.0f} N/m"
             )
 
 

@@ -55,9 +55,9 @@ class SubtaskPlan:
     def points(self, arm: str, posture: Vector) -> Matrix:
         r"""Return the trajectory of an arm, as :meth:`.Cell.follow` takes it.
 
-        What an arm is off the plan at the beginning, under a force by some hundredths of a
-        radian, fades over the whole path, :math:`q_k + (q - q_0) (1 - s(t_k / T))` with the
-        minimum-jerk s. In one slice of 0.1 s, 0.04 rad take 23 rad/s^2.
+        Under a force an arm starts some hundredths of a radian off the plan. This offset fades
+        over the whole path, :math:`q_k + (q - q_0) (1 - s(t_k / T))` with the minimum-jerk s.
+        Within one slice of 0.1 s, an offset of 0.04 rad would require 23 rad/s^2.
 
         Args:
             arm: Name of the arm.
