@@ -61,7 +61,8 @@ class GovernorParams:
     response: str = choice(
         "soft", options=("soft", "direct"),
         doc="motion of a cartesian_impedance whose target has jumped: drawn by the spring alone, "
-        "or with velocity and acceleration of the reference fed forward",
+        "or with velocity and acceleration of the reference fed forward; a change waits until the "
+        "reference is at rest",
     )  # fmt: skip
     share: float = number(
         0.7, low=0.05, high=1,
@@ -112,6 +113,7 @@ class GovernedChannel(ABC):
     Attributes:
         busy: Whether the law may not see the record as it was asked for.
         smoothing: Time over which velocity is averaged now [s].
+        response: Response to jumps now, as in :class:`GovernorParams`.
         pacers: What may slow the reference down, as an obstacle is in its way; a live list.
         contact: Contact estimate of the tool that follows the reference.
         held: Reporter of a reference that is held back.
@@ -129,6 +131,7 @@ class GovernedChannel(ABC):
         self._rate_left = 0
         self.busy = False
         self.smoothing = self._averaged = self._period = 0.0
+        self.response = ""
         self._trackers: tuple[Tracker, ...] = ()
         self.pacers: Sequence[Pacer] = ()
         self._caps: tuple[ReferenceCap, ...] = ()
@@ -211,10 +214,11 @@ class GovernedChannel(ABC):
     def take(self, params: GovernorParams, period: float) -> None:
         """Take parameters over while the law is at work.
 
-        A mean over another time would jump, or pass the goal: that waits until nothing moves.
+        A mean over another time would jump, or pass the goal, and a feed-forward that begins in
+        motion is a step of torque: both wait until nothing moves.
         """
         if not self.is_moving:
-            self.smoothing = params.smoothing
+            self.smoothing, self.response = params.smoothing, params.response
         self.set_bounds(params)
         if self.busy:  # or the posture would not count until the next look
             self.look()
@@ -222,6 +226,7 @@ class GovernedChannel(ABC):
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
         """Begin at what the record holds, at rest or measured speed; write where that ends."""
         self.smoothing = self._averaged = params.smoothing
+        self.response = params.response
         self._period, cycles = period, cycles_of(params, period)
         self.set_bounds(params)
         self._goal_rate, self._rate_left = None, 0

@@ -164,7 +164,7 @@ class GovernedPose(GovernedChannel):
 
         A slowed reference has an uneven acceleration. The rest of its motion is not fed forward.
         """
-        if self._params.response != "direct" or self._told is None or self._was_slowed:
+        if self.response != "direct" or self._told is None or self._was_slowed:
             return False
         return not self._streams
 

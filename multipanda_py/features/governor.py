@@ -187,7 +187,7 @@ class Governor(Feature[GovernorParams]):
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Move every reference on towards what the target holds, and write it there."""
         self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
-        smoothing = self.params.smoothing
+        smoothing, response = self.params.smoothing, self.params.response
         if self._is_idle:
             self._wake()
         if self._contacts:
@@ -213,7 +213,8 @@ class Governor(Feature[GovernorParams]):
             channel.advance(period)
             if presses or channel.is_limited or channel.held.cycles:
                 channel.watch()
-            if channel.smoothing != smoothing and not channel.is_moving:
+            is_old = channel.smoothing != smoothing or channel.response != response
+            if is_old and not channel.is_moving:
                 channel.take(self.params, self.context.period)
             if channel.busy:
                 is_busy = True

@@ -95,6 +95,28 @@ def test_the_response_set_live_counts_from_the_next_cycle(make_cell):
     assert found[2] > 5e-3
 
 
+def test_a_response_set_in_motion_swung_a_stiff_late_arm_into_velocity_limit(make_cell):
+    """The feed-forward began as a step of torque in mid-motion; it waits for rest."""
+    late = {"delay": 0.003, "command_delay": 0.002, "torque_lag": 0.002}
+    params = {"stiffness": [5000.0] * 3 + [250.0] * 3}
+    cell = make_cell(
+        arms={"arm": {"hand": False, "perturbation": late}}, active=["arm/law"],
+        controllets={"law": {"type": "cartesian_impedance", "params": params}},
+    )  # fmt: skip
+    cell.step(5)
+    here, (first, _) = cell.pose("arm"), cell.rows()
+    cell.set_target("arm", Pose(here.position + [0.0, 0.05, 0.0], here.rotation))
+    cell.step(100)
+    cell.set_parameters("arm/law", {"governor.response": "direct"})
+    cell.step(800)
+    assert cell.state("arm").fault == ""
+    _, rows = cell.rows(first)
+    used = np.abs(rows["arms"]["dq"][:, 0]) / FR3_LIMITS.velocity
+    assert used.max() < 0.5
+    steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
+    assert (steps > 0.95e-3 * FR3_LIMITS.torque_rate[0]).sum() < 40
+
+
 def test_a_reference_slowed_before_a_joint_limit_ends_without_feedforward(make_cell):
     """Its acceleration was 0 in every other cycle, and torques followed at their rate limit."""
     q = [0.149, -0.414, -0.092, -2.637, 0.293, 1.732, 1.064]
