@@ -10,7 +10,7 @@ from enum import IntEnum
 class Event(IntEnum):
     """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
 
-    FORCE_REACHED = -8
+    FORCE_NO_LONGER_MISSING = -8
     FORCE_MISSING = -7
     LOST = -6
     HOLDS = -5
@@ -43,7 +43,7 @@ class Event(IntEnum):
         """Whether a request was carried out, and nothing is wrong."""
         return self in (
             Event.SWITCHED, Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED,
-            Event.TARED, Event.FORCE_REACHED,
+            Event.TARED, Event.FORCE_NO_LONGER_MISSING,
         )  # fmt: skip
 
     @property

@@ -144,7 +144,8 @@ class RequestedForces:
             self._end(instance, "another controllet owns the arms", now_ns)
         for instance in active:
             arms = [self._arms[index] for index in instance.spec.arms]
-            if instance.asks or any(self._any[arm.index] for arm in arms):
+            is_asked = instance.asks or any(self._any[arm.index] for arm in arms)
+            if is_asked or instance in self._missing:
                 self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
 
     def _measure(self, arm: Arm) -> bool:
@@ -182,8 +183,10 @@ class RequestedForces:
                 self.forget(arm.index)
                 text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
+                if instance not in self._missing:  # the next look ends it: none is requested
+                    self._missing.append(instance)
 
     def _end(self, instance: Instance, text: str, now_ns: int) -> None:
         """Report that no force of an instance is missing any more."""
         self._missing.remove(instance)
-        self._report(Event.FORCE_REACHED, instance, text, now_ns)
+        self._report(Event.FORCE_NO_LONGER_MISSING, instance, text, now_ns)

@@ -79,7 +79,7 @@ class Diagnostics:
             self.faults[event.arm] = event
         if event.event is Event.FORCE_MISSING:
             self._missing_force[event.controllet] = event.text
-        elif event.event is Event.FORCE_REACHED:
+        elif event.event is Event.FORCE_NO_LONGER_MISSING:
             self._missing_force.pop(event.controllet, None)
         if event.event is Event.NOTICE:
             self._notices[event.controllet] += 1

@@ -95,7 +95,7 @@ def test_less_force_than_was_asked_for_was_held_without_a_word(make_cell):
     assert {e.controllet for e in reports(box.cell)} == {"left/hold", "right/hold"}
     switch(box, "pair")
     box.cell.step(1000)
-    assert reports(box.cell, Event.FORCE_REACHED)
+    assert reports(box.cell, Event.FORCE_NO_LONGER_MISSING)
     assert pressed(box) == pytest.approx(80.0, rel=0.1)
 
 
@@ -139,6 +139,8 @@ def test_the_force_on_an_object_that_is_gone_is_not_asked_for_again(make_cell, l
     sim = box.cell.simulation
     sim.set_pose("box", Pose([1.5, 1.5, 0.5], np.eye(3)))
     box.cell.step(1500)
+    newest = {e.controllet: e.event for e in box.cell.events() if "FORCE" in e.event.name}
+    assert set(newest.values()) == {Event.FORCE_NO_LONGER_MISSING}  # or /diagnostics warn for good
     before = {arm: box.cell.pose(arm) for arm in BOTH}
     answer = switch(box, then)
     assert "squeeze" not in answer.message
