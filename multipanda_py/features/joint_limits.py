@@ -157,6 +157,7 @@ class JointLimits(Feature[JointLimitsParams]):
     Joints faster than 0.8 of their speed limit are braked in both directions, with 60 1/s of the
     excess (:class:`.SpeedBrake`), up to the fault at 1.1 of the limit. This slows down a person
     who pushes or leads the arm. A push beyond the torque limits of the joints ends in that fault.
+    Without this feature nothing else brakes joints that torques outside the model drive.
 
     The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
     without a damper, are not: they store 0.25 J, so joint 1 of a stretched arm (2 kg m^2) goes

@@ -85,8 +85,9 @@ WATCH_PERIOD = 0.1
 BEAT_PERIOD = 0.02
 ANSWERING = 0.5
 """How long a node that ends a task goes on for answers to its client [s]."""
-MAX_RENEWALS = 3
-"""Maximum number of recreated participants in one session; then the node ends."""
+MAX_RENEWALS, RENEWAL_WINDOW = 3, 3600.0
+"""Maximum number of times that the participant is recreated within a time [s] before the node
+ends."""
 CLOSING = 90.0
 """More than a cell may take to close: what it waits for has bounds of its own, of which that of
 a recording is 40 [s]."""
@@ -333,11 +334,16 @@ def _serve(
             f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
         )
         controller.run(serving.executor, signals, life)
-        renewals = 0
+        renewals: list[float] = []
         while not controller.is_over(signals, life):
-            if renewals == MAX_RENEWALS:
-                return f"{node.guard.unresponsive}: for the {renewals + 1}th time; the node ends"
-            renewals += 1
+            now = time.monotonic()
+            renewals = [then for then in renewals if now - then < RENEWAL_WINDOW]
+            if len(renewals) == MAX_RENEWALS:
+                return (
+                    f"{node.guard.unresponsive}: {MAX_RENEWALS} new participants within "
+                    f"{RENEWAL_WINDOW / 60.0:.0f} min did not help; the node ends"
+                )
+            renewals.append(now)
             controller = _renewed(serving, cell, life, check)
             controller.cameras = cameras
             controller.run(serving.executor, signals, life)
