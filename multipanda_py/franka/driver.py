@@ -36,6 +36,7 @@ from multipanda_py.franka.torque_control import TorqueControl
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
 _START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0  # libfranka may take so long [s]
+_LOST_COMMANDS = fault_of_mode("Reflex", [COMMUNICATION])
 _IMPORT_TIME = 10.0  # from a disk that sleeps, on a machine that is busy; the robot is idle [s]
 
 
@@ -120,16 +121,8 @@ class Driver:
         self._loop.say(
             fault=kind,
             text=f"robot {self._settings.robot_ip}: {text}",
-            transient=self._is_transient(kind),
+            transient=kind == "loop_silent" or (kind, text) == _LOST_COMMANDS,
         )
-
-    def _is_transient(self, kind: str) -> bool:
-        """Return whether lost commands may be the only cause of a fault."""
-        if kind != "reflex":
-            return kind == "loop_silent"
-        state = self._robot.read_once()
-        names = names_of(state.current_errors) or names_of(state.last_motion_errors)
-        return set(names) == {COMMUNICATION}
 
     def _recover(self, state: Any) -> None:
         """Make the arm ready again; the loop's torques start the next motion."""

@@ -100,8 +100,8 @@ class Rig:
         return self.cell.state(arm).fault
 
     def recovers(self, arm):
-        self.until(lambda: recovers(self.cell, [arm]), "recovery")
-        self.until(lambda: not self.fault_of(arm) and self.moves(arm), "recovery")
+        # A driver that was stopped may report its robot's fault only after a first recovery.
+        self.until(lambda: recovers(self.cell, [arm]) and self.moves(arm), "recovery")
         assert self.cell.state(arm).owner == f"{arm}/hold"
 
 
