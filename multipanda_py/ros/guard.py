@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ except ImportError:  # before Iron
     from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.logging import get_logger
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 
@@ -33,6 +34,13 @@ FATAL = (LoopError, MemoryError)
 """What ends the node whoever raises it: the loop is gone, or nothing can be served any more."""
 PARAMETERS = "parameters"
 """Name under which refused parameters are counted."""
+BARE: Mapping[str, Any] = {
+    "use_global_arguments": False,
+    "enable_rosout": False,
+    "start_parameter_services": False,
+    "parameter_overrides": [Parameter("start_type_description_service", value=False)],
+}
+"""Arguments of a node without log topic, parameter services and remappings."""
 
 
 class Guard:

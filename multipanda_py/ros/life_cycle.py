@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 from lifecycle_msgs.msg import State, Transition, TransitionDescription, TransitionEvent
 from lifecycle_msgs.srv import ChangeState, GetAvailableStates, GetAvailableTransitions, GetState
-from rclpy.parameter import Parameter
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.exceptions import MultipandaError, shortened
 from multipanda_py.ros.deferred_responses import Work
-from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.guard import BARE, GuardedNode
 from multipanda_py.ros.qos import NUMBERS
 
 UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED = "unconfigured", "inactive", "active", "finalized"
@@ -84,10 +83,7 @@ class LifeCycle:
         self.node = GuardedNode(
             f"{main.get_name()}_life_cycle",
             namespace=main.get_namespace(),
-            use_global_arguments=False,
-            enable_rosout=False,
-            start_parameter_services=False,
-            parameter_overrides=[Parameter("start_type_description_service", value=False)],
+            **BARE,
         )
         whose = main.get_fully_qualified_name()
         self._events = self.node.create_publisher(

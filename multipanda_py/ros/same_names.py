@@ -15,9 +15,9 @@ import rclpy
 from controller_manager_msgs.srv import ListControllers
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.parameter import Parameter
 
 from multipanda_py.exceptions import CellBusy
+from multipanda_py.ros.guard import BARE
 from multipanda_py.ros.manager_node import NAME
 
 DISCOVERY = 3.5
@@ -78,11 +78,7 @@ def taken(node: Node, names: Iterable[str]) -> str:
 
 def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
     """Return the names that are listed once somebody answers, or is listed for too long."""
-    node = rclpy.create_node(
-        f"{main.get_name()}_start", context=main.context, use_global_arguments=False,
-        enable_rosout=False, start_parameter_services=False,
-        parameter_overrides=[Parameter("start_type_description_service", value=False)],
-    )  # fmt: skip
+    node = rclpy.create_node(f"{main.get_name()}_start", context=main.context, **BARE)
     executor = SingleThreadedExecutor(context=main.context)
     executor.add_node(node)
     try:

@@ -8,11 +8,10 @@ import threading
 from collections.abc import Callable, Sequence
 
 from rclpy.context import Context
-from rclpy.parameter import Parameter
 
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.machine.realtime import SENDS_AGAIN, before_ordinary_threads, make_ordinary
-from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.guard import BARE, GuardedNode
 from multipanda_py.ros.running import SPIN_TIMEOUT, make_executor, release
 
 SWITCH_INTERVAL = 5e-4
@@ -62,10 +61,7 @@ class SeparateParticipant:
                 guard=main.guard,
                 namespace=main.get_namespace(),
                 context=self._context,
-                use_global_arguments=False,
-                enable_rosout=False,
-                start_parameter_services=False,
-                parameter_overrides=[Parameter("start_type_description_service", value=False)],
+                **BARE,
             )
             fill(self.node)
             self._executor = make_executor(self._context)

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import rclpy
 from rclpy.executors import Executor
 from rclpy.node import Node
-from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_default_context
 
-from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.guard import BARE, GuardedNode
 from multipanda_py.ros.running import end_within, ended, make_executor, release
 
 RENEWAL = 30.0
@@ -56,10 +55,7 @@ class Serving:
             f"_{self._name}_abandoned_{len(_abandoned) + 1}",
             namespace=self.node.get_namespace(),
             context=context,
-            use_global_arguments=False,
-            enable_rosout=False,
-            start_parameter_services=False,
-            parameter_overrides=[Parameter("start_type_description_service", value=False)],
+            **BARE,
         )
         _abandoned.append((context, last, self.executor))
         guard = self.node.guard
