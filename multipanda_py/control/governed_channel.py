@@ -82,9 +82,9 @@ class GovernorParams:
     )
 
 
-def cycles_of(params: GovernorParams, period: float) -> int:
-    """Return over how many cycles of ``period`` [s] velocity is averaged."""
-    return max(1, round(params.smoothing / period))
+def cycles_of(smoothing: float, period: float) -> int:
+    """Return the number of cycles of ``period`` [s] in a smoothing time [s]."""
+    return max(1, round(smoothing / period))
 
 
 class Pacer(Protocol):
@@ -227,7 +227,7 @@ class GovernedChannel(ABC):
         """Begin at what the record holds, at rest or measured speed; write where that ends."""
         self.smoothing = self._averaged = params.smoothing
         self.response = params.response
-        self._period, cycles = period, cycles_of(params, period)
+        self._period, cycles = period, cycles_of(params.smoothing, period)
         self.set_bounds(params)
         self._goal_rate, self._rate_left = None, 0
         self._begin(cycles, period, math.inf if at_rest else AT_REST)
@@ -247,7 +247,7 @@ class GovernedChannel(ABC):
 
     def _smooth(self, time: float) -> None:
         """Set the averaging time of velocities [s]; call only while the reference is at rest."""
-        cycles = max(1, round(time / self._period))
+        cycles = cycles_of(time, self._period)
         self._averaged = cycles * self._period
         for tracker in self._trackers:
             is_awake = tracker.moving

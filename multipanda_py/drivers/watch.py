@@ -166,7 +166,7 @@ class DriverWatch:
             if "error" in message:
                 self.drop()  # it is about to end; a recovery must not take it for alive
                 kind = NOT_USABLE if message["final"] else "not_connected"
-                return [self._fail(kind, message["error"], message.get("transient", False))]
+                return [self._fail(kind, message["error"])]
             self._happens(DriverEvent.CONNECT)
             self.warnings = message["warnings"]
             reason = accept(message["model"])
