@@ -176,10 +176,12 @@ class Driver:
             self._loop.busy(_IMPORT_TIME)
             from multipanda_py.franka.joint_modes import joint_modes
             from multipanda_py.franka.position_control import PositionControl
+            from multipanda_py.franka.state_age import StateAge, state_socket
 
+            age = StateAge(state_socket())
             follower = self._settings.motion_controller
             for kind, mode in joint_modes().items():
-                control = PositionControl(self._loop, self._settings, kind, mode)
+                control = PositionControl(self._loop, self._settings, kind, mode, age)
                 self._controls[kind] = control, partial(mode.start, self._robot, follower)
         return self._controls[self._kind]
 

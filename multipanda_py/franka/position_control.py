@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,26 @@ CATCH_UP = 0.01
 NOT_FOLLOWED = 25
 """Number of consecutive cycles with a ``q_d`` that differs from the command, after which the
 motion ends. A robot that loses 20 consecutive commands ends it itself."""
-_SHARE = 0.95
-"""Fraction of the limits of acceleration and jerk that commands use. Robots also judge differences
-of positions across lost commands."""
-_SAME = 2e-6
-"""What positions may differ by that the robot says with seven digits [rad]."""
+TOO_LATE = 850_000
+"""Age of a state after which it is not answered any more [ns]. The robot has then bridged the
+command with constant acceleration, or is about to. A command that comes later must not count."""
+_ACCELERATION, _JERK = 0.95, 0.8
+"""Fractions of the limits of acceleration and jerk that commands use. Robots judge differences of
+positions across lost commands, too, and report ``q_d`` in single precision."""
+_ROUNDING = 2.5e-7
+"""Difference between ``q_d`` and the command that is rounding to single precision [rad]."""
+_FOLLOWED = 2e-6
+"""Maximum difference between ``q_d`` and the command of a robot that follows it [rad]."""
 
 
 class PositionControl:
     """Answer states with the loop's positions; brake where there are none.
 
     Each command continues from the robot's ``q_d``. The robot bridges a lost command with constant
-    acceleration, and this must not become a step. Velocities lead from ``q_d`` to the loop's
+    acceleration, and this must not become a step. A state older than :data:`TOO_LATE` is not
+    answered, so that no robot takes a late command after it has bridged it. If a command was
+    bridged that was sent in time, the next one is omitted, as the robot may still take the first.
+    Velocities lead from ``q_d`` to the loop's
     positions, so that robot and loop cannot drift apart. The correction is never faster than the
     commanded motion, or than :data:`CATCH_UP` at rest. A ``q_d`` that does not follow the
     commands ends the motion.
@@ -46,18 +55,29 @@ class PositionControl:
         settings: Of the driver.
         kind: What is executed, as the loop calls it.
         mode: How the robot takes it.
+        age: Age of the state that was read last [ns].
     """
 
     def __init__(
-        self, loop: LoopConnection, settings: DriverSettings, kind: int, mode: JointMode
+        self,
+        loop: LoopConnection,
+        settings: DriverSettings,
+        kind: int,
+        mode: JointMode,
+        age: Callable[[], int],
     ) -> None:
         self._loop, self._kind, self._mode = loop, kind, mode
         self._budget = int(settings.answer_budget * 1e9)
+        self._age = age
+        self._waits = self._budget >= PERIOD * 1e9  # the robot waits for every answer
         limits = _limits(settings)
         self._limiter = MotionLimiter(
             limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=CATCH_UP
         )
         self._strayed = 0  # consecutive cycles with a q_d that differs from the command
+        self._unsent = False  # the last command
+        self._bridge = self._limiter.q.copy()  # a lost command is bridged with these positions
+        self._bridged = False  # although it was sent in time
 
     def run(self, handle: Any) -> tuple[str, str] | None:
         """Run until the loop is silent, wants something else or sends what cannot be executed.
@@ -83,17 +103,21 @@ class PositionControl:
             until = time.monotonic_ns() + self._budget
             now = state.time.to_sec()
             number = publish(loop, state, self._kind, MOVE)
-            if answered_at < 0.0:
+            is_first = answered_at < 0.0
+            if is_first:
                 answered_at = now
                 limiter.start(np.array(state.q_d))
-                self._strayed = 0
+                self._strayed, self._unsent, self._bridged = 0, False, False
                 loop.busy(0.0)
             elif reason is None and (strayed := self._catch_up(state)):
                 stopping, reason = True, ("command_not_followed", strayed)
             wanted = None if stopping else loop.wait(number, until)
             if wanted is not None and not math.isfinite(sum(wanted)):
                 stopping, reason, wanted = True, ("position_invalid", _invalid(wanted)), None
+            if is_first:  # a robot takes the first command for a standstill
+                wanted = None
             before = limiter.q.copy()
+            self._bridge = limiter.continued()
             if wanted is not None:
                 limiter.follow(np.array(wanted))
                 answered_at = now
@@ -105,7 +129,9 @@ class PositionControl:
                 if limiter.at_rest and (stopping or silent):
                     finish(loop, handle, command(before, limiter.q))
                     return reason if stopping else ("loop_silent", _silent(now - answered_at))
-            handle.writeOnce(command(before, limiter.q))
+            self._unsent = not self._waits and (self._bridged or self._age() > TOO_LATE)
+            if not self._unsent:
+                handle.writeOnce(command(before, limiter.q))
             if words[DriverWord.ENABLED] != self._kind or loop.ended():
                 stopping = True
             if loop.has_lines():
@@ -119,10 +145,14 @@ class PositionControl:
         """
         executed = np.array(state.q_d)
         gap = executed - self._limiter.q
-        if not (np.abs(gap) > _SAME).any():
+        size = float(np.abs(gap).max())
+        self._bridged = not self._unsent and bool(
+            size > _ROUNDING and (np.abs(executed - self._bridge) <= _ROUNDING).all()
+        )
+        if size <= _ROUNDING and not self._unsent:
             self._strayed = 0
             return ""
-        self._strayed += 1
+        self._strayed = self._strayed + 1 if size > _FOLLOWED and not self._unsent else 0
         if self._strayed >= NOT_FOLLOWED:
             joint = int(np.abs(gap).argmax())
             return _not_followed(joint, float(executed[joint]), float(gap[joint]))
@@ -134,7 +164,9 @@ def _limits(settings: DriverSettings) -> ArmLimits:
     lower, upper, velocity, acceleration, jerk = map(np.array, settings.motion_limits)
     torque = np.array(settings.torque_limits)  # which positions have nothing to do with
     rate = np.full_like(torque, 1e3)
-    return ArmLimits(lower, upper, velocity, _SHARE * acceleration, _SHARE * jerk, torque, rate)
+    return ArmLimits(
+        lower, upper, velocity, _ACCELERATION * acceleration, _JERK * jerk, torque, rate
+    )
 
 
 def _silent(seconds: float) -> str:

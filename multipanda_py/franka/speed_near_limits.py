@@ -9,8 +9,8 @@ from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.fci_limits import DECELERATION, LOWER, UPPER, velocity_towards
 from multipanda_py.state import Vector
 
-_REACTION = 0.004
-"""In which full acceleration can turn into full braking, at the FCI's limit of jerk [s]."""
+_REACTION = 0.005
+"""Time in which full acceleration can turn into full braking, at the jerk of commands [s]."""
 _SHARE = 0.9
 """Of the limit of acceleration that the way to a position limit is braked with at most."""
 

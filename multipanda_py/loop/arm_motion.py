@@ -8,9 +8,9 @@ from dataclasses import replace
 from multipanda_py.planning.motion_limiter import MotionLimiter
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
-_SHARE = 0.93
-"""Fraction of the limits of acceleration and jerk that commands use. It is below the fraction of
-the drivers of real arms, so that these pass commands unchanged. Robots judge rounded positions."""
+_ACCELERATION, _JERK = 0.93, 0.77
+"""Fractions of the limits of acceleration and jerk that commands use. They are below those of the
+drivers of real arms, so that these pass commands unchanged. Robots judge rounded positions."""
 
 
 class ArmMotion:
@@ -27,7 +27,7 @@ class ArmMotion:
         self._state, self._period = state, period
         limits = state.limits
         kept = replace(
-            limits, acceleration=_SHARE * limits.acceleration, jerk=_SHARE * limits.jerk
+            limits, acceleration=_ACCELERATION * limits.acceleration, jerk=_JERK * limits.jerk
         )
         self._limiter = MotionLimiter(kept, period, state.joint_command)
         self._follow = self._limiter.follow

@@ -63,10 +63,7 @@ def rig(new_address, tmp_path):
 def is_sound(sim, cell):
     state = cell.state("left")
     assert state.fault == "", cell.events()[-2:]
-    if (found := sim.violations()) and (lost := sim.lost()):
-        # franka-sim continues a late command and then takes it back, so the next one differs.
-        pytest.skip(f"{lost} commands were late, a quiet machine runs it: {found}")
-    assert found == []
+    assert sim.violations() == [], f"{sim.lost()} commands were late"
     return state
 
 
@@ -100,7 +97,11 @@ def test_every_torque_law_stands_where_it_began(rig):
 
 
 def test_commanded_motions_were_above_the_limits_of_another_check(rig):
-    """Jerk of 5 611 rad/s^3 and acceleration of 10.8 rad/s^2; the check only reports here."""
+    """Jerk of 9 932 rad/s^3 and acceleration of 11.3 rad/s^2; the check only reports here.
+
+    The first command of a motion counts as a standstill, whatever it commands. franka-sim
+    bridges a late command and then takes it all the same.
+    """
     sim, cell = rig(POSITION_LAWS)
     give(cell, "rate")
     speed = np.full(7, 0.3)
