@@ -43,6 +43,9 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             target has it: arrays that stay the same. Rows then have it as the reference.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
         pacers: Its features that bound how fast a reference may move.
+        is_free: Whether the tool of an arm has a direction that no spring holds, per arm. Terms
+            that are kept from the tool must not drive such a direction, as nothing brakes it.
+            Written at the activation and in :meth:`update`.
         softest: Number of the arm that the report :data:`.KEPT` is of; -1 for all together.
     """
 
@@ -82,6 +85,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         self.report: Vector = np.zeros(REPORT)
         self.pacers: list[Feature[Any]] = []
         self.softest = 0
+        self.is_free = [False] * context.n_arms
         self.on_parameters()
 
     @classmethod
@@ -181,22 +185,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         Thread: control, every cycle. Allocate little, never block.
         """
 
-    def is_free(self, arm: int) -> bool:
-        """Return whether the tool of an arm has a direction that no spring holds.
-
-        Terms that are kept from the tool must not drive such a direction: nothing brakes it.
-
-        Args:
-            arm: Index of the arm in this controllet.
-
-        Thread: control, every cycle, after the update.
-        """
-        return False
-
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity that belongs to the free motion of a tool, (n,) [rad/s].
 
-        By default all motion of the tool is free. It is called while :meth:`is_free`.
+        By default all motion of the tool is free. It is called while ``is_free`` is set.
 
         Args:
             arm: Index of the arm in this controllet.

@@ -87,7 +87,7 @@ class Feature(Generic[ParamsT]):
 
     def is_free(self, arm: int) -> bool:
         """Return whether the tool of an arm has a direction that no spring of the law holds."""
-        return self.law is not None and self.law.is_free(arm)
+        return self.law is not None and self.law.is_free[arm]
 
     @property
     def settled(self) -> bool:

@@ -136,7 +136,9 @@ class CartesianSpring:
 
     def spring_in_base(self) -> Vector:
         """Return the wrench of the spring alone along the axes of the base, (6,) [N, Nm]."""
-        pull = self._pull()
+        pull: Vector = self.stiffness.dot(self.error, self.spring)
+        if self._freedom:
+            self._conservative.correct(pull, self._freedom, self._in_tool)
         return self._turn.dot(pull) if self._in_tool else pull
 
     def damping_along(self, direction: Vector) -> float:
@@ -157,15 +159,10 @@ class CartesianSpring:
         self._pull_and_brake()
 
     def _pull_and_brake(self) -> None:
-        self._pull()
-        self._modal.apply(self._rate, self.damper)
-
-    def _pull(self) -> Vector:
-        """Return the wrench of the spring along the axes of the gains, (6,) [N, Nm]."""
-        pull: Vector = self.stiffness.dot(self.error, self.spring)
+        self.stiffness.dot(self.error, self.spring)
         if self._freedom:
-            self._conservative.correct(pull, self._freedom, self._in_tool)
-        return pull
+            self._conservative.correct(self.spring, self._freedom, self._in_tool)
+        self._modal.apply(self._rate, self.damper)
 
     def _sense(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None

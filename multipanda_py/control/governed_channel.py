@@ -126,7 +126,7 @@ class GovernedChannel(ABC):
 
     def __init__(self, record: Vector) -> None:
         self._record = record
-        self._seen, self._renewed, self._came = b"", False, False
+        self._seen, self._came = b"", False
         self._goal_rate: Vector | None = None
         self._rate_left = 0
         self.busy = False
@@ -174,14 +174,14 @@ class GovernedChannel(ABC):
     def has_news(self) -> bool:
         """Return whether something else is asked for than in the last cycle."""
         self._cycle += 1
-        seen, expired = self._record.tobytes(), False
+        seen = self._record.tobytes()
+        has_news = self._came = seen != self._seen
+        self._seen = seen
         if self._rate_left > 0:
             self._rate_left -= 1
             if self._rate_left == 0:  # a velocity that was not renewed
-                self._goal_rate, expired = None, True
-        self._came = self._renewed or seen != self._seen
-        self._seen, self._renewed = seen, False
-        return self._came or expired
+                self._goal_rate, has_news = None, True
+        return has_news
 
     @property
     def is_watching(self) -> bool:
@@ -192,7 +192,7 @@ class GovernedChannel(ABC):
 
     def renew(self, goal_rate: Vector, cycles: int) -> None:
         """Take the velocity of the goal, a live view, which counts for some cycles."""
-        self._renewed = True
+        self._seen = b""
         if goal_rate.any():
             self._goal_rate, self._rate_left = goal_rate, cycles
         else:
@@ -238,7 +238,7 @@ class GovernedChannel(ABC):
         for cap in self._caps:
             cap.reset()
         for tracker in self._trackers:
-            tracker.cap = math.inf
+            tracker.set_cap(math.inf)
         self.held.reset()
 
     @abstractmethod

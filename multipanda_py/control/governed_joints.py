@@ -205,7 +205,7 @@ class GovernedJoints(GovernedChannel):
             p = self._params
             most = min(p.contact_speed / max(speed, 1e-9), p.contact_turn_speed / max(turn, 1e-9))
         given = 0.0 if rate is None else math.hypot(*rate)
-        self._tracker.cap = own.speed(size, self._cycle, most, given)
+        self._tracker.set_cap(own.speed(size, self._cycle, most, given))
 
     def _gap(self) -> float:
         """Return the largest distance of a joint from its goal [rad or m]."""

@@ -259,7 +259,8 @@ class GovernedPose(GovernedChannel):
         if angular.moving:
             _exp3(np.array(scaled(angular.lag, -1.0))).dot(self._frame, self._rotation)
         if self._told is not None:
-            self._told.tell(linear, angular, self._goal_rate, self._is_direct)
+            is_direct = self.response == "direct" and self._is_direct
+            self._told.tell(linear, angular, self._goal_rate, is_direct)
         self.busy = linear.moving or angular.moving
         if not self.busy:
             self._was_slowed = False
@@ -273,8 +274,8 @@ class GovernedPose(GovernedChannel):
         speed, turn = (0.0, 0.0) if rate is None else _sizes(rate.tolist())
         gap, angle = self._gap()
         most = (p.contact_speed, p.contact_turn_speed) if is_on else (math.inf, math.inf)
-        self._linear.cap = of_linear.speed(gap, self._cycle, most[0], speed)
-        self._angular.cap = of_angular.speed(angle, self._cycle, most[1], turn)
+        self._linear.set_cap(of_linear.speed(gap, self._cycle, most[0], speed))
+        self._angular.set_cap(of_angular.speed(angle, self._cycle, most[1], turn))
 
     def _gap(self) -> tuple[float, float]:
         """Return the distance from the reference to its goal [m], [rad]."""

@@ -42,7 +42,7 @@ class Tracker:
 
     Attributes:
         hardest: a, the present bound [unit/s^2].
-        cap: Additional bound of the speed [unit/s].
+        cap: Additional bound of the speed [unit/s]; see :meth:`set_cap`.
         speed: v, before the mean [unit/s].
         rate: :math:`\dot r`, the velocity given out [unit/s].
         acceleration: :math:`\ddot r` [unit/s^2].
@@ -56,6 +56,7 @@ class Tracker:
         "_distance",
         "_fastest",
         "_left",
+        "_most",
         "_past",
         "_period",
         "_place",
@@ -73,7 +74,7 @@ class Tracker:
         self._still = [0.0] * size
         self.moving = False
         self._distance = self._period = 0.0
-        self.hardest = self._fastest = 1.0
+        self.hardest = self._fastest = self._most = 1.0
         self.cap = math.inf
         self._past: list[list[float]] = [self._still]
         self.start(self._still, 1, 1e-3)
@@ -86,10 +87,16 @@ class Tracker:
             needed = 0.5 * now * now / room if room > 0.0 else self.hardest
             acceleration = min(self.hardest, max(acceleration, needed))
         self.hardest, self._fastest = acceleration, speed
+        self._most = min(speed, self.cap)
 
     def bound(self, acceleration: float, speed: float) -> None:
         """Set a [unit/s^2] and v_max [unit/s], even if it cannot stop on the goal with them."""
         self.hardest, self._fastest = acceleration, speed
+        self._most = min(speed, self.cap)
+
+    def set_cap(self, cap: float) -> None:
+        """Set an additional bound of the speed [unit/s]."""
+        self.cap, self._most = cap, min(self._fastest, cap)
 
     @property
     def is_still(self) -> bool:
@@ -147,7 +154,7 @@ class Tracker:
             speed, arrived = self._still, True
         else:
             fastest = a * (math.sqrt(period * period + 2.0 * distance / a) - period)
-            most = min(self._fastest, self.cap)
+            most = self._most
             scale = min(fastest, most) / max(distance, 1e-300)
             if goal_rate is None:
                 change = weighed(gap, scale, old_speed, -1.0)

@@ -116,6 +116,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         """Hold the measured pose, and prefer the measured posture."""
         target.seed(states)
         self.start_gains()  # not those that were streamed
+        self.is_free[:] = [spring.is_free for spring in self._springs]
         self._twist_left = [0] * len(states)
         for guard in self._guards:
             guard.reset()
@@ -143,10 +144,6 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     def compliance(self, arm: int, state: ArmState) -> Matrix:
         """Return the inverse of an arm's stiffness at a posture, (6, 6)."""
         return self._springs[arm].compliance(state)
-
-    def is_free(self, arm: int) -> bool:
-        """Return whether an arm's stiffness leaves a direction free."""
-        return self._springs[arm].is_free
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
@@ -177,6 +174,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
+            self.is_free[arm] = spring.is_free
             is_lost = state.operational_space().damping > 0.0  # a direction
             if is_lost or used > FAST or spring.most_pull > SURE:
                 pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))

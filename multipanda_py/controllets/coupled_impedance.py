@@ -123,11 +123,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self.held = HeldObject(context)
         sharing = self.held.sharing
         self._error = PoseError(sharing.error)
-        self._conservative, self._object_is_free, self._is_free = (
-            ConservativeSpring(),
-            False,
-            False,
-        )
+        self._conservative, self._object_is_free = ConservativeSpring(), False
         # Of the hands, then the object.
         self._dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._turn, self._all_are_due = 0, True
@@ -160,7 +156,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._stiffness[-6:] = p.stiffness
         of_object.set_root(np.diag(np.sqrt(p.stiffness)), p.damping_ratio)
         self._object_is_free = is_soft(np.diag(p.stiffness))
-        self._is_free = self._object_is_free or is_soft(np.diag(p.relative_stiffness))
+        is_free = self._object_is_free or is_soft(np.diag(p.relative_stiffness))
+        self.is_free[:] = [is_free] * len(self.is_free)
         self._all_are_due, self._judged = True, 0.0
         both = np.minimum(p.stiffness, p.relative_stiffness)
         self._softest = np.repeat((both[:3].min(), both[3:].min()), 3)
@@ -232,10 +229,6 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             of = f" of {requested:.1f}" if less else ""
             words = "; ".join(filter(None, (f"squeeze goes on with {squeeze:.1f}{of} N", words)))
         return words
-
-    def is_free(self, arm: int) -> bool:
-        """Return whether the object, or its grasp, has a direction that no spring holds."""
-        return self._is_free
 
     def _requested(self, handovers: Sequence[Handover]) -> float:
         """Return the internal force that was requested of all arms [N]; zero if not of all."""

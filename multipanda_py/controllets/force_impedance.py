@@ -102,6 +102,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         self._states = states
         for arm, state in zip(self._arms, states):
             arm.start(state, self.params.tank_start)
+        self.is_free[:] = [arm.spring.is_free for arm in self._arms]
 
     def on_handover(
         self, states: Sequence[ArmState], target: ForceTarget, handovers: Sequence[Handover]
@@ -132,10 +133,6 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
             words.append(handover.words(state.name, share))
         return "; ".join(filter(None, words))
 
-    def is_free(self, arm: int) -> bool:
-        """Return whether an arm's stiffness leaves a direction free."""
-        return self._arms[arm].spring.is_free
-
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
         return self._arms[arm].spring.free_velocity(state)
@@ -162,6 +159,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
                 states[place], target.position_ee_in_base[place],
                 target.rotation_ee_in_base[place], speed, self.tau[place],
             )  # fmt: skip
+            self.is_free[place] = arm.spring.is_free
         self._report()
 
     def _report(self) -> None:

@@ -138,7 +138,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         for bound in self._bounds:
             bound.set_damping(max(self._damping.tolist()))
         self._free = 1.0 - self._stiffness * fade(self._stiffness, SLOW_MODE)
-        self._is_free = bool(self._free.any())
+        self.is_free[:] = [bool(self._free.any())] * len(self.is_free)
         self._slow2 = StoppableSpeed.negligible(max(self._drift.tolist())) ** 2
         self._posture_rate2 = _SLOWER**2 * min(self._stiffness.tolist())
         self._posture_damping = _SLOWER * min(self._damping.tolist())
@@ -166,10 +166,6 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             target.displace(arm, np.dot(turn, error))
             words.append(handover.words(state.name, share_of(reached, handover.wrench_in_base)))
         return "; ".join(filter(None, words))
-
-    def is_free(self, arm: int) -> bool:
-        """Return whether there is an axis without stiffness."""
-        return self._is_free
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the motion along axes without stiffness, (n,) [rad/s]."""

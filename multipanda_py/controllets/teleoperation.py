@@ -240,6 +240,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Couple the arms where they are."""
         self.start_gains()
+        self.is_free[1] = self._spring.is_free
         self._reference.start(states[1])
         self._close(states[0])
         self._reflection.reset()
@@ -278,6 +279,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             if slower < 1.0:
                 _multiply(twist, slower, twist)
         wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
+        self.is_free[1] = self._spring.is_free
         pull = self._spring.spring_in_base()
         pulled = slower * self._bearable.of(pull, follower)
         if pulled < 1.0:
@@ -295,10 +297,6 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         report[0], report[1] = share * self._reflection.force, share * self._reflection.torque
         report[2], report[3], report[4] = reference.distance, reference.angle, engaged
         report[5], report[6], report[7] = self._spring.kept, share, pulled
-
-    def is_free(self, arm: int) -> bool:
-        """Return whether the follower's stiffness leaves a direction free."""
-        return arm != LEADER and self._spring.is_free
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""

@@ -34,33 +34,33 @@ class Coriolis(Feature[NoParams]):
     """
 
     def __init__(self, context: Context, params: NoParams) -> None:
-        self._shares = [0.0] * context.n_arms
+        self._shares, self._free = [0.0] * context.n_arms, [False] * context.n_arms
         self._momenta, self._torques = context.joint_zeros(), context.joint_zeros()
         self._step = context.period / FADE_TIME
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Take the power back from the first cycle on, if a direction is free."""
+        if self.law is not None:
+            self._free = self.law.is_free
         self._shares = [1.0 if self.is_free(arm) else 0.0 for arm in range(len(states))]
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the Coriolis torques of every arm."""
-        law, shares = self.law, self._shares
-        for arm, (torque, state) in enumerate(zip(tau, states)):
+        for arm, torque in enumerate(tau):
+            state = states[arm]
             _add(torque, state.coriolis, torque)
-            if law is not None and law.is_free(arm):
-                shares[arm] = min(1.0, shares[arm] + self._step)
-            elif shares[arm]:
-                shares[arm] = max(0.0, shares[arm] - self._step)
-            if shares[arm]:
+            if self._free[arm] or self._shares[arm]:
                 self._take_back(arm, state, torque)
 
     def _take_back(self, arm: int, state: ArmState, torque: Vector) -> None:
         """Subtract the power of the compensation along the motion of an arm."""
+        step = self._step if self._free[arm] else -self._step
+        self._shares[arm] = share = min(1.0, max(0.0, self._shares[arm] + step))
         momentum = _dot(state.mass, state.dq, self._momenta[arm])
         power, twice_energy = float(state.dq.dot(state.coriolis)), float(state.dq.dot(momentum))
         if twice_energy > 2.0 * RESTING_ENERGY:
-            share = self._shares[arm] * power / twice_energy
+            share *= power / twice_energy
             _subtract(torque, _multiply(momentum, share, self._torques[arm]), torque)

@@ -78,6 +78,7 @@ class Governor(Feature[GovernorParams]):
     def __init__(self, context: Context, params: GovernorParams) -> None:
         self._channels: dict[tuple[str, int], GovernedChannel] = {}
         self._all: list[GovernedChannel] = []
+        self._waiting: list[GovernedChannel] = []  # for their rest, to take new parameters over
         self._contacts: list[ToolContact] = []
         self._is_idle = True
         self._turns, self._moves_object = context.rotations_base_in_world, False
@@ -92,8 +93,17 @@ class Governor(Feature[GovernorParams]):
 
     def on_parameters(self) -> None:
         """Hand the bounds over; a motion under way goes on with them."""
+        self._rate_cycles = max(1, round(self.params.rate_timeout / self.context.period))
         for channel in self._all:
             channel.take(self.params, self.context.period)
+        self._waiting = [channel for channel in self._all if channel.is_moving]
+
+    def _take_waiting(self) -> None:
+        """Let references that have come to rest take over what they could not in motion."""
+        for channel in self._waiting:
+            if not channel.is_moving:
+                channel.take(self.params, self.context.period)
+        self._waiting = [channel for channel in self._waiting if channel.is_moving]
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
         """Begin where the law begins, with the measured velocity."""
@@ -106,7 +116,7 @@ class Governor(Feature[GovernorParams]):
     def _start(self, states: Sequence[ArmState], target: Any, at_rest: bool) -> None:
         if not self._all:
             self._find_channels(states, target)
-        self._clock = 0
+        self._clock, self._waiting = 0, []
         for contact in self._contacts:
             contact.reset()
         for channel in self._all:
@@ -177,17 +187,15 @@ class Governor(Feature[GovernorParams]):
             self._wake()
         if (given := self._channels.get((channel, place))) is not None:
             given.give()
-        cycles = max(1, round(self.params.rate_timeout / self.context.period))
         if channel == "joint":
             rate = target.data["joint"][place][target.joints[place] :]
-            self._channels["joint", place].renew(rate.copy(), cycles)
+            self._channels["joint", place].renew(rate.copy(), self._rate_cycles)
         elif channel == "twist":
-            self._channels["pose", place].renew(target.data["twist"][place], cycles)
+            self._channels["pose", place].renew(target.data["twist"][place], self._rate_cycles)
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Move every reference on towards what the target holds, and write it there."""
         self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
-        smoothing, response = self.params.smoothing, self.params.response
         if self._is_idle:
             self._wake()
         if self._contacts:
@@ -213,11 +221,10 @@ class Governor(Feature[GovernorParams]):
             channel.advance(period)
             if presses or channel.is_limited or channel.held.cycles:
                 channel.watch()
-            is_old = channel.smoothing != smoothing or channel.response != response
-            if is_old and not channel.is_moving:
-                channel.take(self.params, self.context.period)
             if channel.busy:
                 is_busy = True
+        if self._waiting:
+            self._take_waiting()
         self._is_idle = not (is_busy or any(channel.is_watching for channel in self._all))
 
     @property

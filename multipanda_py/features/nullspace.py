@@ -63,7 +63,7 @@ class Nullspace(Feature[NullspaceParams]):
 
     (:class:`.PostureSpring`) with :math:`N` one of :class:`.NullspaceProjector`, the dynamically
     consistent one by default. While the law leaves a direction of the tool free
-    (:meth:`.Controllet.is_free`), the posture goes along with the free motion
+    (``Controllet.is_free``), the posture goes along with the free motion
     (:class:`.GuidedPosture`), so that the projected spring stays passive. A posture may come with
     its velocity :math:`\dot q_n`, which must be renewed. Sources: Khatib 1987;
     CRISP section III, equation 7, and its default clamp.
@@ -77,7 +77,7 @@ class Nullspace(Feature[NullspaceParams]):
         self._springs = [PostureSpring(arm.robot) for arm in context.arms]
         self._guided = [GuidedPosture(n, context.period) for n in context.joints]
         self._velocities = context.joint_zeros()
-        self._left = [0] * context.n_arms
+        self._left, self._free = [0] * context.n_arms, [False] * context.n_arms
         self._unsaid: list[str] = []
         self._idle_arms = tuple(nothing_left(context, "nullspace"))
         super().__init__(context, params)
@@ -95,6 +95,8 @@ class Nullspace(Feature[NullspaceParams]):
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Forget velocities of an earlier activation; say anew which arms have no nullspace."""
         self._left = [0] * len(states)
+        if self.law is not None:
+            self._free = self.law.is_free
         for guided in self._guided:
             guided.reset()
         self._unsaid = list(self._idle_arms)
@@ -157,14 +159,19 @@ class Nullspace(Feature[NullspaceParams]):
     def _pull(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
         """Return the posture torques of an arm before the projection, (n,) [Nm]."""
         velocity = self._velocity(arm) if self._left[arm] else None
-        posture, guided, spring = target.posture[arm], self._guided[arm], self._springs[arm]
-        law = self.law
-        if law is not None and spring.project is not None and law.is_free(arm):
-            free = spring.matched(state, law.free_velocity(arm, state))
-            posture, velocity = guided.step(state, free, posture, velocity)
-        elif guided.is_shifted:
-            posture, velocity = guided.step(state, None, posture, velocity)
+        posture, spring = target.posture[arm], self._springs[arm]
+        if self._free[arm] or self._guided[arm].is_shifted:
+            posture, velocity = self._guide(arm, state, posture, velocity)
         return spring.pull(state, posture, velocity)
+
+    def _guide(
+        self, arm: int, state: ArmState, posture: Vector, velocity: Vector | None
+    ) -> tuple[Vector, Vector | None]:
+        """Return the posture that goes along with a free tool, and its velocity."""
+        free, spring = None, self._springs[arm]
+        if self.law is not None and self._free[arm] and spring.project is not None:
+            free = spring.matched(state, self.law.free_velocity(arm, state))
+        return self._guided[arm].step(state, free, posture, velocity)
 
     def _velocity(self, arm: int) -> Vector:
         """Return the velocity of a posture, which counts for one cycle less from now on."""
