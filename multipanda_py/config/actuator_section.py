@@ -22,7 +22,9 @@ from multipanda_py.robots import Robot
 from multipanda_py.robots.actuator_file import read_actuator
 
 _SOMETHING = 1e-3
-_TORQUES = ("barrier_torque", "contact_torque", "tare_torque", "unmeasured_torque")
+_TORQUES = (
+    "barrier_torque", "contact_torque", "lacking_torque", "tare_torque", "unmeasured_torque",
+)  # fmt: skip
 """Figures of a robot that are shares of its torques."""
 _EACH = Field(min_length=1, max_length=64)
 _Number = Annotated[float, Field(ge=-1e6, le=1e6)]

@@ -30,7 +30,7 @@ class NullspaceParams:
     """Gains of :class:`Nullspace`."""
 
     stiffness: JointVector = joint_vector(
-        10.0, unit="Nm/rad", low=0, high=100, doc="posture stiffness"
+        "posture_stiffness", unit="Nm/rad", low=0, high=100, doc="posture stiffness"
     )
     damping_ratio: JointVector = joint_vector(
         1.0,
@@ -46,7 +46,7 @@ class NullspaceParams:
         "static wrenches (kinematic), nothing (none)",
     )
     max_torque: JointVector = joint_vector(
-        5.0, unit="Nm", low=0, high=100, doc="clamp before the projection"
+        "lacking_torque", unit="Nm", low=0, high=100, doc="clamp before the projection"
     )
     velocity_timeout: float = number(
         0.1, unit="s", low=0.001, high=10,

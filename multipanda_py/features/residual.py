@@ -30,7 +30,7 @@ class ResidualParams:
         doc="of what was learned that is compensated; drives grow by up to 1 / (1 - share)",
     )  # fmt: skip
     bound: JointVector = joint_vector(
-        5.0, unit="Nm", low=0, high=50, doc="most that is added to a joint"
+        "lacking_torque", unit="Nm", low=0, high=50, doc="most that is added to a joint"
     )
     smoothing: float = number(
         0.03, unit="s", low=0, high=1, doc="time constant of what is added, which comes in steps"

@@ -21,6 +21,8 @@ _FIGURES = {
     "lag": "rad; what the arm may lag behind with a load that nobody told of",
     "contact_torque": "Nm; external torque at which a motion gives way",
     "barrier_torque": "Nm; of the barrier at a position limit",
+    "lacking_torque": "Nm; what a model may lack: most of a posture spring, or of a residual",
+    "posture_stiffness": "Nm/rad; posture springs begin with it",
     "leader_damping": "Nm s/rad; of a leading arm in teleoperation",
     "most_leader_damping": "Nm s/rad",
     "tare_torque": "Nm; what sensors and half a kilogram explain in a tare",

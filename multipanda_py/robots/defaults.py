@@ -22,6 +22,10 @@ TORQUE_RATE, FULL_TORQUE_RATE = 1000.0, 12.0
 ROTOR = 2.5e-3
 """Rotor inertia over torque limit: a Franka arm under torque control has 2.8e-3 in its large
 joints and 5e-3 in its wrist [kg m^2/Nm]."""
+LACKING = 5.0 / 87.0
+"""Fraction of the torque limits that a posture spring exerts: 5 of 87 Nm of an FR3."""
+LACKING_IN_WRIST = 5.0 / 12.0
+"""Largest such fraction of any joint: 5 of 12 Nm of its wrist."""
 STRONG = 1.0 / 3.0
 """A joint carries the arm if it has this share of the largest torque; the others are its wrist."""
 ROD = 0.04
@@ -60,6 +64,9 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
       :math:`0.4 \tau`.
     - leader_damping 2 Nm s/rad, a wrist 0.5, at most 10 m; most_leader_damping 40 m, or that.
     - tare_torque 4 Nm, a wrist 1.5; unmeasured_torque 8 and 4; at most 0.15 and 0.3 of the torque.
+    - lacking_torque :math:`\max(0.0575 \tau, 5 Nm)`, at most :math:`0.42 \tau` and 50 Nm, which is
+      5 Nm for all joints of an FR3; posture_stiffness :math:`0.115 \tau / rad`, from 10 to
+      100 Nm/rad.
     - lag, slow, growth and settling as those of a Franka's arm and wrist; no friction.
 
     A joint that slides has what such an arm has at its end, some 0.2 to 0.4 m away: its whole
@@ -79,9 +86,12 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
     within = np.minimum(each(7.0, 7.0, 20.0) * torque, 0.6 * limits.torque_rate)
     stiffness = np.minimum(within, 900.0 * mass)
     damping = np.minimum(each(2.0, 0.5, 20.0), 10.0 * mass)
+    most_lacking = np.minimum(LACKING_IN_WRIST * torque, 50.0)
     figures = {
         "stiffness": stiffness,
         "most_stiffness": 1.5 * stiffness,
+        "lacking_torque": np.minimum(np.maximum(LACKING * torque, 5.0), most_lacking),
+        "posture_stiffness": np.clip(2.0 * LACKING * torque, 10.0, 100.0),
         "lag": each(0.0065, 0.01, 0.003),
         "contact_torque": np.minimum(torque, np.maximum(torque / 6.0, each(10.0, 10.0, 40.0))),
         "barrier_torque": 0.4 * torque,

@@ -55,6 +55,11 @@ FIGURES: dict[str, tuple[float, ...]] = {
     "contact_torque": (16.0, 16.0, 14.0, 14.0, 12.0, 11.0, 9.0),
     # Torque of the barrier at a position limit [Nm].
     "barrier_torque": (40.0, 40.0, 40.0, 40.0, 10.0, 10.0, 10.0),
+    # Maximum torque of a posture spring, and of a residual: what a model may lack, and the default
+    # clamp of CRISP [Nm].
+    "lacking_torque": (5.0,) * 7,
+    # Stiffness of that spring: it exerts the maximum at half a radian [Nm/rad].
+    "posture_stiffness": (10.0,) * 7,
     # Dampers of a leading arm, so that it does not run away from a hand [Nm s/rad].
     "leader_damping": (2.0, 2.0, 2.0, 2.0, 0.5, 0.5, 0.5),
     "most_leader_damping": (20.0, 20.0, 20.0, 20.0, 4.0, 4.0, 1.5),

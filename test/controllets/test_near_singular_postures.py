@@ -109,6 +109,35 @@ def test_an_arm_with_an_aligned_wrist_comes_to_rest(make_cell, signs):
     assert np.abs(state.dq).max() < 0.02
 
 
+@pytest.mark.parametrize(
+    ("q", "signs"),
+    [
+        ([0.69092, -1.94487, -1.31659, -0.14604, 0.32815, -0.0161, 0.74614],
+         [1, 1, -1, -1, 1, 1, 1]),
+        ([1.66972, -0.2809, -2.08682, -1.72531, -1.33906, -1.08865, 2.09455],
+         [-1, 1, -1, 1, -1, -1, -1]),
+    ],
+)  # fmt: skip
+def test_an_elbow_ran_away_from_a_posture_spring_of_another_robot(make_cell, q, signs):
+    """An FR3's 5 Nm cannot bear the 9.6 Nm that an iiwa14 may lack."""
+    _, (state,) = run(make_cell, "iiwa14", "cartesian_impedance", q, signs)
+    assert str(state.fault) == ""
+    assert np.abs(state.dq).max() < 0.02
+
+
+@pytest.mark.parametrize("model", ["ur5e", "kinova_gen3", "iiwa14", "fr3", "fer"])
+def test_default_posture_springs_bear_what_a_model_may_lack(model):
+    """Half a radian of deflection exerts the maximum, which no joint takes for large."""
+    robot = StateMaker(1, model).context.arms[0].robot
+    most, stiffness = np.array([robot.figure("lacking_torque"), robot.figure("posture_stiffness")])
+    torque = robot.limits.torque
+    assert (most > 1.5 * SHARE * torque).all()
+    assert (most <= 0.42 * torque).all()
+    assert (stiffness * 0.5 >= most - 1e-9).all()
+    if model in ("fr3", "fer"):
+        assert (most.tolist(), stiffness.tolist()) == ([5.0] * 7, [10.0] * 7)
+
+
 SWITCHED = [("cartesian_impedance", 0.02), ("force_impedance", 0.02), ("coupled_impedance", 0.4),
             ("gravity_compensation", 0.2), ("optimization_augmented", 0.02)]  # fmt: skip
 
