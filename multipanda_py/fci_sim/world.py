@@ -18,7 +18,7 @@ from multipanda_py.robots.fci_limits import LOWER, UPPER
 from multipanda_py.simulation.drive import Drive
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.simulation.sliding_contact import uncouple_slip
+from multipanda_py.simulation.sliding_contact import correct_friction
 
 with extras_named():
     import mujoco
@@ -186,7 +186,7 @@ class RobotWorld:
         model, data = self.model, self.data
         before = data.time
         if data.ncon:
-            uncouple_slip(model, data)
+            correct_friction(model, data)
         mujoco.mj_step2(model, data)
         if was_reset(data, before):
             raise BackendError(diverged("the simulated arm diverged"))

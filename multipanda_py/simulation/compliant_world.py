@@ -15,7 +15,7 @@ from multipanda_py.compliance.joints import Saved
 from multipanda_py.exceptions import BackendError
 from multipanda_py.simulation.compliant_arm import CompliantArm
 from multipanda_py.simulation.link_torque import LinkTorque
-from multipanda_py.simulation.sliding_contact import uncouple_slip
+from multipanda_py.simulation.sliding_contact import correct_friction
 from multipanda_py.state import Matrix, Vector
 
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
@@ -197,7 +197,7 @@ class CompliantWorld:
         for _ in range(steps):
             mujoco.mj_step1(model, data)
             if data.ncon:
-                uncouple_slip(model, data)
+                correct_friction(model, data)
             self._ctrl[self._motors] = 0.0
             mujoco.mj_fwdActuation(model, data)
             mujoco.mj_fwdAcceleration(model, data)
