@@ -95,8 +95,11 @@ class PastCycles:
 
     def of(self, arm: Arm) -> Handover:
         """Return what an arm was pressing with until now."""
-        if arm.released or arm.fault in UNFIT:
+        if arm.released or arm.fault in TORQUE_AWAY:
             return Handover(np.zeros(arm.state.n_joints))
+        if arm.fault in UNFIT:  # a later law may return to the request, if there is a contact
+            request = self._forces.of(arm).copy()
+            return Handover(np.zeros(arm.state.n_joints), requested_in_base=request)
         return self._with_request(arm, self._pressed(arm, self._mailbox.words[Word.ROWS]))
 
     def _with_request(self, arm: Arm, past: Handover) -> Handover:

@@ -214,13 +214,14 @@ class Ownership:
                 self._arms[index].prepare(instance.spec.law.command_interface)
         handovers = [self._past.of(self._arms[i]) for i in instance.spec.arms]
         words = instance.activate(handovers)
+        ended = "" if instance.spec.is_hold else self.forces.ended(instance.spec.arms)
         if words is not None and not isinstance(words, str):
             raise TypeError(
                 f"on_handover of {instance.spec.config.type}: got {type(words).__name__}, "
                 "allowed str"
             )
         self._handed[instance.spec.index] = [h.requested_in_base for h in handovers]
-        if words:
+        if words := "; ".join(filter(None, (words, ended))):
             self._said.append((instance, words))
 
     def _keep_forces(self) -> None:
@@ -236,8 +237,6 @@ class Ownership:
 
     def recover(self, arm: Arm) -> Event:
         """Clear an arm's fault; it holds where it is, and what it carries."""
-        if arm.interrupted:
-            self.forces.forget(arm.index)
         past = self._past.carried(arm) if arm.interrupted else self._past.of(arm)
         return arm.recover(past)
 
@@ -459,10 +458,12 @@ class Ownership:
         for arm in failed:
             if event.takes_torque and not arm.interrupted:
                 arm.before_loss = self._past.before_loss(arm)
+                self.forces.end(arm)
             arm.fault = event
             self._mailbox.report(event, now_ns, arm.index, instance.spec.index, text)
         if is_hold:
             if not event.permits_hold:
+                self.forces.end(self._arms[instance.spec.arms[0]])
                 self._arms[instance.spec.arms[0]].release()
             return
         names = ", ".join(arm.state.name for arm in failed)

@@ -66,7 +66,8 @@ class Recoveries:
             if backend.is_ready(index):
                 self.pending.discard(index)
                 was = self._owners.recover(self._arms[index])
-                text = f"{was.name.lower()} cleared; holding"
+                ended = self._owners.forces.ended([index])
+                text = "; ".join(filter(None, (f"{was.name.lower()} cleared; holding", ended)))
                 if backend.warnings:  # of a robot that has been connected only now
                     text = f"{text}; but {'; '.join(backend.warnings)}"
                     backend.warnings.clear()

@@ -94,8 +94,9 @@ class RequestedForces:
 
     A controllet with a force target defines the request itself. Under any other controllet, hold
     included, an arm keeps its previous request. The request ends when a user moves the arm's
-    target, the contact is lost, or a fault interrupts the torque. A stored request is never
-    exerted without a contact.
+    target, the contact is lost, or a fault interrupts the torque. The last is reported until
+    another controllet starts. Other faults keep the request. A stored request is never exerted
+    without a contact.
 
     Args:
         arms: The arms, in the order of the cell.
@@ -113,6 +114,7 @@ class RequestedForces:
         self._kept = [np.zeros(6) for _ in arms]
         self._any = [False] * len(arms)
         self._watches = [_Watch() for _ in arms]
+        self._ended: dict[int, Vector] = {}
         self._missing: list[Instance] = []
         self._time = CYCLES * period
 
@@ -123,9 +125,32 @@ class RequestedForces:
             self._any[index] = bool(force.any())
             was = self._watches[index]
             self._watches[index] = _Watch(touched=was.touched, reached=was.reached)
+            if not instance.spec.is_hold:
+                self._ended.pop(index, None)
+
+    def end(self, arm: Arm) -> None:
+        """Clear the request of an arm whose torque a fault interrupts; store it for reports."""
+        request = self.of(arm).copy()
+        if self._watches[arm.index].touched and request.dot(request) > SMALL_FORCE**2:
+            self._ended.setdefault(arm.index, request)
+        self._clear(arm.index)
+
+    def ended(self, indices: Sequence[int]) -> str:
+        """Return a text about requests that faults have ended; empty for none."""
+        texts = []
+        for arm in (self._arms[index] for index in indices if index in self._ended):
+            size, measured = _along(self._ended[arm.index], arm)
+            texts.append(
+                f"{arm.state.name}: {measured:.1f} of {size:.1f} N; a fault ended the request"
+            )
+        return "; ".join(texts)
 
     def forget(self, index: int) -> None:
-        """Clear the request of an arm whose torque was interrupted, or which was reset."""
+        """Clear the request of an arm that was reset."""
+        self._ended.pop(index, None)
+        self._clear(index)
+
+    def _clear(self, index: int) -> None:
         self._kept[index][:] = 0.0
         self._any[index], self._watches[index] = False, _Watch()
 
@@ -145,18 +170,27 @@ class RequestedForces:
         for instance in active:
             arms = [self._arms[index] for index in instance.spec.arms]
             is_asked = instance.asks or any(self._any[arm.index] for arm in arms)
+            if self._ended and self._report_ended(instance, now_ns):
+                continue
             if is_asked or instance in self._missing:
                 self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
+
+    def _report_ended(self, instance: Instance, now_ns: int) -> bool:
+        """Report once that faults ended requests; return whether there are such requests."""
+        text = self.ended(instance.spec.arms)
+        if text and instance not in self._missing:
+            self._missing.append(instance)
+            self._report(Event.FORCE_MISSING, instance, text, now_ns)
+        return bool(text)
 
     def _measure(self, arm: Arm) -> bool:
         """Update the monitor of one arm; return whether a force is requested of it."""
         request, watch = self.of(arm), self._watches[arm.index]
-        size = math.sqrt(float(request.dot(request)))
+        size, measured = _along(request, arm)
         if size <= SMALL_FORCE:
             if watch.size:
                 self._watches[arm.index] = _Watch()
             return False
-        measured = -float(request.dot(arm.state.wrench_ext_in_base)) / size
         watch.look(size, measured, self._time)
         return True
 
@@ -180,7 +214,7 @@ class RequestedForces:
             self._report(Event.FORCE_MISSING, instance, text, now_ns)
         for arm, watch in zip(arms, watches):
             if self._any[arm.index] and watch.is_lost and self.of(arm) is self._kept[arm.index]:
-                self.forget(arm.index)
+                self._clear(arm.index)
                 text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
                 if instance not in self._missing:  # the next look ends it: none is requested
@@ -190,3 +224,10 @@ class RequestedForces:
         """Report that no force of an instance is missing any more."""
         self._missing.remove(instance)
         self._report(Event.FORCE_NO_LONGER_MISSING, instance, text, now_ns)
+
+
+def _along(request: Vector, arm: Arm) -> tuple[float, float]:
+    """Return the size of a requested force and the measured force along it [N]."""
+    size = math.sqrt(float(request.dot(request)))
+    along = -float(request.dot(arm.state.wrench_ext_in_base))
+    return size, max(0.0, along / max(size, SMALL_FORCE))

@@ -147,3 +147,52 @@ def test_the_force_on_an_object_that_is_gone_is_not_asked_for_again(make_cell, l
     box.cell.step(500)
     for arm in BOTH:
         assert box.cell.pose(arm).distance(before[arm])[0] < 3e-3
+
+
+def fault(cell, event, arms):
+    """Latch a fault on arms, and report what the loop reports in 0.3 s."""
+    for arm in (arm for arm in cell.loop._arms if arm.state.name in arms):
+        cell.loop._owners.fail(arm.owner, event, "for this test", 0, (arm,))
+    cell.step(300)
+    return " ".join(e.text for e in reports(cell))
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("failed", [["left"], BOTH])
+def test_each_fault_halved_the_internal_force(make_cell, failed):
+    """Of 50 N, three speed faults with recoveries left 25, 11 and 5 N."""
+    box = lifted(make_cell)
+    box.cell.events()
+    for law in ("pair", "force_pair", "two_joint", "pair"):
+        assert fault(box.cell, Event.VELOCITY_LIMIT, failed)
+        box.cell.recover()
+        box.cell.step(300)
+        assert pressed(box) < 1.02 * FORCE
+        between = pressed(box)
+        assert " of " in switch(box, law).message
+        rise = []
+        for _ in range(150):
+            box.cell.step(10)
+            rise.append(pressed(box))
+        assert max(rise) < 1.1 * FORCE
+        assert rise[4] < between + 0.5 * (FORCE - between)  # by a ramp
+        if "pair" in law:
+            assert rise[-1] == pytest.approx(FORCE, rel=0.1), law
+
+
+@pytest.mark.sim
+def test_a_fault_that_interrupts_the_torque_ended_a_request_in_silence(make_cell):
+    """What the arm has met may be a person: nothing is pressed, but users learn of it."""
+    box = lifted(make_cell)
+    box.cell.events()
+    assert " of 50.0 N" in fault(box.cell, Event.ARM_STOPPED, ["left"])
+    box.cell.recover()
+    box.cell.step(300)
+    (recovered,) = reports(box.cell, Event.RECOVERED)
+    assert " of 50.0 N" in recovered.text
+    before = pressed(box)
+    answer = switch(box, "pair")
+    assert " of 50.0 N" in answer.message
+    box.cell.step(1000)
+    assert pressed(box) < before + 2.0
+    assert " of 50.0 N" not in switch(box, "force_pair").message
