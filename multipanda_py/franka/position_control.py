@@ -18,6 +18,7 @@ from multipanda_py.franka.motion import MOVE, finish, publish, refuse_settings
 from multipanda_py.franka.speed_near_limits import SpeedNearLimits
 from multipanda_py.limits import ArmLimits
 from multipanda_py.planning.motion_limiter import MotionLimiter
+from multipanda_py.state import Vector
 
 SILENCE = 0.02
 """Time without an answer after which the motion ends, once the arm rests [s]."""
@@ -76,7 +77,7 @@ class PositionControl:
         )
         self._strayed = 0  # consecutive cycles with a q_d that differs from the command
         self._unsent = False  # the last command
-        self._bridge = self._limiter.q.copy()  # a lost command is bridged with these positions
+        self._bridge = self._limiter.q.copy()  # q_d of a robot that has lost the last command
         self._bridged = False  # although it was sent in time
 
     def run(self, handle: Any) -> tuple[str, str] | None:
@@ -117,7 +118,7 @@ class PositionControl:
             if is_first:  # a robot takes the first command for a standstill
                 wanted = None
             before = limiter.q.copy()
-            self._bridge = limiter.continued()
+            self._bridge = _bridged(state)
             if wanted is not None:
                 limiter.follow(np.array(wanted))
                 answered_at = now
@@ -158,6 +159,12 @@ class PositionControl:
             return _not_followed(joint, float(executed[joint]), float(gap[joint]))
         self._limiter.correct(executed, np.array(state.dq_d), np.array(state.ddq_d))
         return ""
+
+
+def _bridged(state: Any) -> Vector:
+    """Return ``q_d`` of a robot that has lost the answer to a state, (n,) [rad]."""
+    rate = np.array(state.dq_d) + PERIOD * np.array(state.ddq_d)
+    return np.asarray(np.array(state.q_d) + PERIOD * rate)
 
 
 def _limits(settings: DriverSettings) -> ArmLimits:

@@ -147,10 +147,6 @@ class MotionLimiter:
         """Whether the command neither moves nor is about to."""
         return not (self.dq.any() or self.ddq.any())
 
-    def continued(self) -> Vector:
-        """Return the positions one period on at constant acceleration, (n,) [rad]."""
-        return np.asarray(self.q + self._period * (self._rate + self._period * self._change))
-
     def follow(self, wanted: Vector) -> None:
         """Move on towards positions, (n,) [rad]; they are finite."""
         T, rate = self._period, self._rate
