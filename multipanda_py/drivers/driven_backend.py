@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from abc import abstractmethod
@@ -107,6 +108,8 @@ class DrivenBackend(Backend[SettingsT]):
         self._start = StartUp(self.arms)
         cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
         shares_core = not set(cpus).isdisjoint(pinned_loops(running_tasks()))
+        if shares_core:  # the kernel moves a driver whose core is full; it runs before loops
+            cpus = sorted(os.sched_getaffinity(0))
         for index, state, description in zip(self.arms, self.states, self.descriptions):
             state.q[:] = self.config.arms[description.name].q_start
             real = self.real_arms[index] = self.make_arm(index, state, description, cpus)

@@ -9,8 +9,12 @@ from multipanda_py.drivers.watch import Fault
 
 ATTEMPTS = 4
 """Maximum number of attempts to start an arm."""
-SETTLED = 100
-"""Consecutive states with executed commands, after which the start of an arm is over."""
+SETTLED = 1000
+"""Consecutive states with executed commands, after which the start of an arm is over.
+
+Where loops and drivers fill the cores, the kernel gives ordinary programs 50 ms of each second.
+The first second includes one of these gaps.
+"""
 
 
 class StartUp:
