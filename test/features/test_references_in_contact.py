@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pinocchio as pin
 import pytest
+from held_box import BOTH, HeldBox
 
 from multipanda_py.pose import Pose
 
@@ -16,6 +17,8 @@ ROD = {"mass": 0.2, "com": [0, 0, 0.05], "inertia": [1e-3] * 3 + [0] * 3, "posit
 FORCE = 10.0
 STIFF = [800.0, 800.0, 50.0, 20.0, 20.0, 20.0]
 LATE = {"delay": 0.005, "torque_lag": 0.002}
+FORCED_BY = {law: {"features": ["wrench"]} for law in ("operational_space", "admittance")}
+"""Features of controllets that take a requested force by a feature alone."""
 
 pytestmark = pytest.mark.sim
 
@@ -29,7 +32,7 @@ def table(size=0.3, x=0.62, friction=0.3, contact_time=0.004):
 def over_table(make_cell, law, params=None, objects=None, perturbation=None, **settings):
     """Return a cell with a rod above a table."""
     arm = {"q_start": OVER_TABLE, "hand": False, "tool": ROD, "perturbation": perturbation or {}}
-    laws = {"law": {"type": law, "params": params or {}}}
+    laws = {"law": {"type": law, "params": params or {}, **FORCED_BY.get(law, {})}}
     cell = make_cell({"arm": arm}, laws, ["arm/law"], objects=objects or table(), **settings)
     cell.step(5)
     return cell
@@ -64,6 +67,9 @@ def notices(cell, word):
         ("force_impedance", {}, {}),
         ("force_impedance", {"stiffness": STIFF}, LATE),
         ("cartesian_impedance", {"stiffness": [800.0] * 3 + [30.0] * 3}, {}),
+        ("cartesian_impedance", {"stiffness": [800.0] * 3 + [30.0] * 3}, LATE),
+        ("operational_space", {}, {}),
+        ("operational_space", {}, LATE),
     ],
 )
 def test_a_pose_jump_while_pressing_threw_the_tool_off_the_table(
@@ -78,6 +84,43 @@ def test_a_pose_jump_while_pressing_threw_the_tool_off_the_table(
     assert (forces > 0.0).all()
     assert np.linalg.norm(twists[:, :2], axis=1).max() < 0.15
     assert cell.pose("arm").position[1] - here.position[1] > 0.03
+
+
+def test_a_jump_of_an_admittance_that_presses_stays_below_the_request(make_cell):
+    """It yields to the contact, and presses with less than it is asked for."""
+    cell = pressing(make_cell, "admittance", perturbation=LATE)
+    here = cell.pose("arm")
+    cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
+    forces, _ = run(cell, 1200)
+    assert forces.max() < FORCE
+    assert (forces <= 0.0).sum() < 100
+    assert cell.pose("arm").position[1] - here.position[1] > 0.03
+
+
+@pytest.mark.parametrize("jump", [[0.0, 0.1, 0.0], [0.1, 0.0, 0.0], [0.05, 0.1, -0.03]])
+def test_a_jump_of_an_object_on_a_hard_table_keeps_the_internal_force(make_cell, jump):
+    laws = {"pair": {"type": "coupled_force_impedance", "arms": BOTH}}
+    box, force = HeldBox(make_cell, 0.8, "pair", laws=laws, perturbation=LATE), 30.0
+    for name in ("table_geom", "box_geom"):
+        geom = box.model.geom(name)
+        geom.solref[0], geom.friction[0] = 0.004, 0.3
+    report = box.cell.report("pair")
+    start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
+    box.cell.set_object_target("pair", squeeze=force)
+    for _ in range(60):
+        box.cell.step(100)
+        if min(box.force(arm) for arm in BOTH) > 0.95 * force:
+            break
+    box.cell.step(300)
+    before, forces = box.cell.objects()["box"].position, []
+    box.cell.set_object_target("pair", Pose(start + jump, np.eye(3)))
+    for _ in range(1200):
+        box.cell.step()
+        forces.append([box.force(arm) for arm in BOTH])
+    assert np.max(forces) < 2.0 * force
+    assert np.min(forces) > 0.0
+    if jump[2] == 0.0:
+        assert np.linalg.norm(box.cell.objects()["box"].position - before) > 0.03
 
 
 def test_a_rotation_jump_while_pressing_is_slow(make_cell):
