@@ -11,6 +11,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.bearable_share import BORNE, BearableShare
 from multipanda_py.control.cartesian_gains import CartesianGains
+from multipanda_py.control.conservative_spring import ConservativeSpring
 from multipanda_py.control.free_motion import SLOW_MODE, projected_inertia
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
@@ -26,6 +27,8 @@ _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _minimum, _maximum = np.minimum, np.maximum
 SOFT = 1.0
 """Stiffness too small to press with [1/s^2]."""
+_TINY = 1e-6
+"""Inertia that free axes have beside their own, which may vanish [kg, kg m^2]."""
 _SLOWER = 0.25
 """Bandwidth of the posture along what is lost, as a share of the task's."""
 
@@ -70,6 +73,10 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     velocity product :math:`\dot J \dot q` is not compensated, and Coriolis torques by the
     feature of that name.
 
+    An axis without stiffness is free: the law exerts no wrench along it, except the torques that
+    make the spring's wrench a gradient (:class:`.ConservativeSpring`). The other axes are
+    decoupled as before.
+
     A target that stays ahead is followed at :math:`\dot x = D^{-1} K\,\mathrm{clip}(e)`, which
     could be more than joints stand, or stop from. The whole spring is scaled by :math:`\nu \le 1`
     of :class:`~multipanda_py.control.stoppable_speed.StoppableSpeed` in every cycle, so that the
@@ -105,7 +112,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._pulls, self._slows = context.joint_zeros(), context.joint_zeros()
         self._braking = np.zeros(6)
         self._bounds = [StoppableSpeed(arm, _SLOWER) for arm in context.arms]
-        self._said_damping = 0.0
+        self._said_damping, self._conservative = 0.0, ConservativeSpring()
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -138,6 +145,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         for bound in self._bounds:
             bound.set_damping(max(self._damping.tolist()))
         self._free = 1.0 - self._stiffness * fade(self._stiffness, SLOW_MODE)
+        self._freedom: float = max(self._free.tolist())
         self.is_free[:] = [bool(self._free.any())] * len(self.is_free)
         self._slow2 = StoppableSpeed.negligible(max(self._drift.tolist())) ** 2
         self._posture_rate2 = _SLOWER**2 * min(self._stiffness.tolist())
@@ -195,6 +203,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
                 twist[:] = state.twist_ee_in_base
                 self._turn(error, state.rotation_ee_in_base)
                 self._turn(twist, state.rotation_ee_in_base)
+            if self.is_free[arm]:
+                self._conservative.project(error, 0.0)
             self._error.clip()
             _multiply(self._stiffness, error, acceleration)
             wanted = _multiply(self._drift, error, self._wanted)
@@ -205,7 +215,16 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
                 self._turn(acceleration, state.rotation_ee_in_base.T)
                 self._turn(brake, state.rotation_ee_in_base.T)
             space = state.operational_space()
+            if self.is_free[arm]:
+                for asked in (acceleration, brake):
+                    self._release(space.inertia, state.rotation_ee_in_base, asked)
             pull = space.apply_inertia(acceleration, self._pull)
+            if self.is_free[arm]:
+                if self._in_tool:
+                    self._turn(pull, state.rotation_ee_in_base)
+                self._conservative.correct(pull, self._freedom, self._in_tool)
+                if self._in_tool:
+                    self._turn(pull, state.rotation_ee_in_base.T)
             share = self._bearable[arm].of(pull, state)
             if share < 1.0:
                 _multiply(pull, share, pull)
@@ -215,6 +234,23 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
                 _add(wrench, self._rest_of(space, arm, state, target.posture[arm]), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
         self.report[0] = kept
+
+    def _release(self, inertia: Matrix, rotation: Matrix, acceleration: Vector) -> None:
+        r"""Remove in place the accelerations that would take a wrench along free axes.
+
+        .. math::
+            a \leftarrow a - G (G \Lambda G + I - G^2)^{-1} G \Lambda a
+
+        with the share G by which each axis is free. A wrench along a free axis would do work while
+        the tool moves there.
+        """
+        free = np.diag(self._free)
+        if self._in_tool:
+            turn = np.kron(np.eye(2), rotation)
+            free = turn @ free @ turn.T
+        held = (1.0 + _TINY) * np.eye(6) - free @ free
+        rest = np.linalg.solve(free @ inertia @ free + held, free @ (inertia @ acceleration))
+        acceleration -= free @ rest
 
     def _share_of(self, arm: int, state: ArmState, twist: Vector) -> float:
         r"""Return :math:`\nu` for a twist, (6,), along the axes of the gains; turns it."""

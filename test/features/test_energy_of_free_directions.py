@@ -97,6 +97,33 @@ def test_a_nullspace_feeds_no_energy_along_free_directions_of_a_full_stiffness(
         assert most < start + 0.02 * start + 1e-3, (seed, law, params, start, most)
 
 
+def test_operational_space_drove_an_arm_along_its_free_axes(make_cell, episodes):
+    """Its inertia put forces there, which made 1.2 J of 0.14 J and 3.3 J of 0.22 J."""
+    for seed in [9, 11, *range(600, 600 + episodes(1, 60))]:
+        rng = np.random.default_rng(seed)
+        stiffness = np.where(stiffness_with_free_axes(rng) > 0.0, 400.0, 0.0)
+        q = BENT + rng.uniform(-0.3, 0.3, 7)
+        arm = {"position": [0.0, 0.0, 2.0], "q_start": q.tolist(),
+               "joint_friction": FREE_JOINTS["fr3"]}  # fmt: skip
+        frame = "tool" if seed % 2 == 0 else "base"
+        params = {"stiffness": stiffness.tolist(), "gain_frame": frame}
+        law = {"type": "operational_space", "params": params}
+        cell = make_cell({"arm": arm}, {"law": law}, ["arm/law"])
+        cell.step(200)
+        book = EnergyBook(cell, "arm", "arm_fr3_hand_tcp", np.zeros((6, 6)))
+        direction = rng.normal(size=3)
+        cell.simulation.apply_wrench(book.body, force=10.0 * direction / np.linalg.norm(direction))
+        cell.step(100)
+        cell.simulation.apply_wrench(book.body)
+        start, most = book.kinetic(), 0.0
+        for _ in range(round(episodes(4, 7) / 0.02)):
+            cell.step(20)
+            most = max(most, book.kinetic())
+        assert cell.state("arm").fault == ""
+        assert most < 1.5 * start + 1e-3, (seed, params, start, most)
+        cell.close()
+
+
 def test_six_joints_gain_no_energy_along_free_axes(make_cell, episodes):
     for seed in range(300, 300 + episodes(1, 20)):
         rng = np.random.default_rng(seed)
