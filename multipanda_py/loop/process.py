@@ -28,7 +28,12 @@ from multipanda_py.loop.pacing import run
 from multipanda_py.machine.child import LOOP, name_process
 from multipanda_py.machine.outputs import never_wait_for_output, say
 from multipanda_py.machine.owners_pipe import read_data
-from multipanda_py.machine.realtime import enter_realtime, has_priority, keep_cores_awake
+from multipanda_py.machine.realtime import (
+    end_fast_start,
+    enter_realtime,
+    has_priority,
+    keep_cores_awake,
+)
 
 REST_TIMEOUT = 3.0
 """How long arms may take to come to rest after their owner is gone [s]."""
@@ -93,6 +98,7 @@ def main() -> int:
         return 1
     watch = Watch(loop, mailbox)
     come_up(loop, 1.0 / config.cell.rate, watch.keep_going)
+    end_fast_start()
     _answer({"warnings": [*loop.take_warnings(), *warnings]})
     run(loop, 1.0 / config.cell.rate, watch.keep_going)
     speed = "at rest" if loop.at_rest() else "still moving"

@@ -16,18 +16,24 @@ class ThreadRunner(Runner):
     """The paced loop in a thread: for tests and laptops; other threads make it late."""
 
     def start(self) -> list[str]:
-        """Start the thread."""
+        """Start the thread and wait until real arms execute commands or have a fault."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config)
         found = self._loop.take_warnings()
         self._stopping = False
+        self._is_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self._thread.start()
+        self._is_up.wait()
+        found += self._loop.take_warnings()
         return [*found, "the loop runs in a thread: other threads of this process make it late"]
 
     def _run(self) -> None:
         period = 1.0 / self._config.cell.rate
-        come_up(self._loop, period, lambda: not self._stopping)
+        try:
+            come_up(self._loop, period, lambda: not self._stopping)
+        finally:
+            self._is_up.set()
         run(self._loop, period, lambda: not self._stopping)
 
     def check(self) -> None:

@@ -92,6 +92,15 @@ def before_others(config: RealtimeConfig) -> Iterator[None]:
         os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
+def end_fast_start() -> None:
+    """Take the niceness of the parent process, which children of this thread inherit.
+
+    Thread: control, of a process started within :func:`before_others`.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, os.getppid()))
+
+
 @contextlib.contextmanager
 def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
     """Let threads that are started within run before all without a real-time priority.

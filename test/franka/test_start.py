@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 
 import pytest
@@ -24,7 +25,7 @@ def start():
     """Start a cell on two robots; faults of ``left`` are pairs of a cycle and an error."""
     made = []
 
-    def start(**faults):
+    def start(placement="process", priority=0, **faults):
         ips = [unused_address(), unused_address()]
         sim = FciSim(ips, lockstep=True)
         made.append(sim)
@@ -37,8 +38,8 @@ def start():
             for name, ip, y in zip(("left", "right"), ips, (0.3, -0.3))
         }  # fmt: skip
         cell = simple_cell(
-            arms, LAWS, ["left/law", "right/law"], placement="process",
-            name=f"start_{uuid.uuid4().hex[:10]}", realtime={"priority": 0, "cpu": -2},
+            arms, LAWS, ["left/law", "right/law"], placement=placement,
+            name=f"start_{uuid.uuid4().hex[:10]}", realtime={"priority": priority, "cpu": -2},
             heartbeat_timeout=5.0,
         )  # fmt: skip
         made.append(cell)
@@ -58,6 +59,25 @@ def test_a_command_lost_in_the_start_kept_an_arm_from_its_law(start):
     tried = [event.text for event in cell.events() if LOST in event.text]
     assert [f"left: start, attempt {k} of {ATTEMPTS} failed" in tried[k - 1] for k in (1, 2)]
     wait_until(lambda: abs(cell.state("left").tau).max() > 0.0, 5.0, cell.events)
+
+
+def test_a_command_lost_in_the_first_second_of_a_start_was_a_fault(start):
+    _, _, cell = start(left=[(600, LOST)])
+    assert [cell.state(arm).fault for arm in cell.arms] == ["", ""]
+    assert [cell.state(arm).owner for arm in cell.arms] == ["left/law", "right/law"]
+    assert any("left: start, attempt 1 of" in event.text for event in cell.events())
+
+
+def test_a_loop_in_a_thread_was_started_before_its_arms(start):
+    _, _, cell = start(placement="thread", left=[(40, LOST)])
+    assert any("left: start, attempt 1 of" in event.text for event in cell.events())
+    assert [cell.state(arm).owner for arm in cell.arms] == ["left/law", "right/law"]
+
+
+def test_restarted_drivers_inherited_the_niceness_of_a_fast_start(start):
+    _, _, cell = start(priority=1)
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, cell.loop_pid) == niceness
 
 
 def test_a_start_that_fails_again_and_again_is_given_up(start):
