@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
 from multipanda_py.channels.stream import Stream
-from multipanda_py.exceptions import TargetRejected
+from multipanda_py.exceptions import TargetRejected, in_decimals
 from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmSnapshot, Vector
 
@@ -54,16 +54,18 @@ def check_joint(
         low, high, unit = limits.lower[joint], limits.upper[joint], limits.unit(joint)
         if not low <= target[joint] <= high:
             raise TargetRejected(
-                f"{where}: target {target[joint]:.4f} {unit} is outside [{low:g}, {high:g}]"
+                f"{where}: target {in_decimals(target[joint], 4)} {unit} is outside "
+                f"[{low:g}, {high:g}]"
             )
         if abs(step[joint]) > gate.joint and clipped is None and not far:
             raise TargetRejected(
-                f"{where}: target is {abs(step[joint]):.3f} {unit} from the measured position, "
+                f"{where}: target is {in_decimals(abs(step[joint]), 3)} {unit} from the measured "
+                f"position, "
                 f"allowed {gate.joint:g} {unit} (gate.joint)"
             )
         if abs(rate[joint]) > limits.velocity[joint]:
             raise TargetRejected(
-                f"{where}: target velocity {rate[joint]:.3f} {unit}/s is outside "
+                f"{where}: target velocity {in_decimals(rate[joint], 3)} {unit}/s is outside "
                 f"+-{limits.velocity[joint]:g}"
             )
     if stream:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.channel import Asked, Channel
-from multipanda_py.exceptions import ReportMissing, TargetRejected
+from multipanda_py.exceptions import ReportMissing, TargetRejected, in_decimals
 from multipanda_py.pose import Pose
 from multipanda_py.report import Report
 from multipanda_py.state import Vector
@@ -33,7 +33,7 @@ def check_object(pose_in_world: Pose, asked: Asked) -> Vector:
     distance = float(np.linalg.norm(here - pose_in_world.position))
     if distance > asked.gate.position:
         raise TargetRejected(
-            f"{asked.who}: target is {distance:.3f} m from the object, allowed "
+            f"{asked.who}: target is {in_decimals(distance, 3)} m from the object, allowed "
             f"{asked.gate.position:g} m (gate.position)"
         )
     return np.concatenate([pose_in_world.position, pose_in_world.rotation.reshape(-1)])

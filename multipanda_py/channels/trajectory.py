@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.channel import AskedOfArm, Channel
 from multipanda_py.channels.joint import check_joint
-from multipanda_py.exceptions import TargetRejected
+from multipanda_py.exceptions import TargetRejected, in_decimals
 from multipanda_py.limits import ArmLimits
 from multipanda_py.planning.trajectory import BLEND_TIME, check_between
 from multipanda_py.state import ArmSnapshot, Vector
@@ -104,8 +104,9 @@ def check_trajectory(
         for joint in np.flatnonzero(outside):
             unit = limits.unit(joint)
             raise TargetRejected(
-                f"joint {joint + 1} of {state.name}: point {number} has {q[joint]:.4f} {unit} and "
-                f"{dq[joint]:.3f} {unit}/s, allowed [{limits.lower[joint]:g}, "
+                f"joint {joint + 1} of {state.name}: point {number} has "
+                f"{in_decimals(q[joint], 4)} {unit} and "
+                f"{in_decimals(dq[joint], 3)} {unit}/s, allowed [{limits.lower[joint]:g}, "
                 f"{limits.upper[joint]:g}] and +-{limits.velocity[joint]:g}"
             )
     last = rows[-1, 1 + n : 1 + 2 * n]
@@ -139,11 +140,12 @@ def check_start(start: float | None, state: ArmSnapshot) -> float:
     if not ahead <= MAX_DELAY or np.isinf(ahead):
         raise TargetRejected(
             f"{state.name}: start: got {start!r:.60}, allowed a time up to "
-            f"{state.time + MAX_DELAY:.3f} s, {MAX_DELAY:g} s from now"
+            f"{in_decimals(state.time + MAX_DELAY, 3)} s, {MAX_DELAY:g} s from now"
         )
     if ahead > 0.0 and np.abs(state.dq).max() > STILL:
         raise TargetRejected(
-            f"{state.name}: start: got one in {ahead:.3f} s, and the arm moves; allowed at rest, "
+            f"{state.name}: start: got one in {in_decimals(ahead, 3)} s, and the arm moves; "
+            f"allowed at rest, "
             "or a start at once"
         )
     return float(start)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.channel import AskedOfArm, Check, finite_numbers
-from multipanda_py.exceptions import TargetRejected
+from multipanda_py.exceptions import TargetRejected, in_decimals
 from multipanda_py.state import Vector
 
 ROUNDING = 1.0 + 1e-9
@@ -34,7 +34,9 @@ def two_vectors(what: str, first: str, second: str) -> Check:
         for part, key in ((array[:3], first), (array[3:], second)):
             size, bound = math.sqrt(part.dot(part)), getattr(asked.gate, key)
             if size > bound * ROUNDING:
-                raise TargetRejected(f"{where}: got {size:.3f}, allowed {bound:g} (gate.{key})")
+                raise TargetRejected(
+                    f"{where}: got {in_decimals(size, 3)}, allowed {bound:g} (gate.{key})"
+                )
         return np.concatenate([turn @ array[:3], turn @ array[3:]])
 
     return check

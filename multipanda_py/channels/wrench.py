@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from multipanda_py.channel import AskedOfArm, Channel
 from multipanda_py.channels.two_vectors import two_vectors
 from multipanda_py.control.bearable_share import BearableShare
-from multipanda_py.exceptions import TargetRejected
+from multipanda_py.exceptions import TargetRejected, in_decimals
 from multipanda_py.limits import ArmLimits
 from multipanda_py.state import Matrix, Vector
 
@@ -41,8 +41,9 @@ def check_exertable(
     allowed = EXERTABLE * limits.torque[joint]
     if torque[joint] > allowed:
         raise TargetRejected(
-            f"joint {joint + 1} of {name}: wrench takes {torque[joint]:.2f} Nm in this posture, "
-            f"allowed {allowed:.2f} Nm ({EXERTABLE:g} of its limit); got "
+            f"joint {joint + 1} of {name}: wrench takes {in_decimals(torque[joint], 2)} Nm in "
+            f"this posture, "
+            f"allowed {in_decimals(allowed, 2)} Nm ({EXERTABLE:g} of its limit); got "
             f"{np.round(wrench_in_base, 2).tolist()} N, Nm in the base"
         )
 

@@ -22,7 +22,7 @@ from multipanda_py.files.regular_file import MAX_TEXT
 _KINDS = {bool: "true or false", int: "integer", float: "number with a point", str: "text"}
 
 
-class RosLoader(yaml_text.SafeLoader):  # type: ignore[misc]
+class RosLoader(yaml_text.PlainLoader):
     """Loader that reads plain words as ROS 2 does, and refuses keys that appear twice."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - add_implicit_resolver fills this class's own
@@ -37,23 +37,6 @@ class RosLoader(yaml_text.SafeLoader):  # type: ignore[misc]
                 raise yaml.constructor.ConstructorError(None, None, what, key_node.start_mark)
             mapping[key] = self.construct_object(value_node, deep=True)
         return mapping
-
-
-def _construct_int(_: RosLoader, node: yaml.ScalarNode) -> int | float:
-    """Read decimal, 0x and 0 numbers as C does; one of more than 64 bits becomes a float."""
-    text = node.value.lower().lstrip("+-")
-    base = 16 if text.startswith("0x") else 8 if len(text) > 1 and text[0] == "0" else 10
-    try:
-        number = int(node.value, base)
-        return number if -(2**63) <= number < 2**63 else float(number)
-    except (OverflowError, ValueError):  # more digits than any number here has
-        raise yaml.constructor.ConstructorError(
-            None, None, f"{len(text)} digits are no number", node.start_mark
-        ) from None
-
-
-def _construct_float(_: RosLoader, node: yaml.ScalarNode) -> float:
-    return float(node.value.lower().replace(".inf", "inf").replace(".nan", "nan"))
 
 
 def _construct_bool(_: RosLoader, node: yaml.ScalarNode) -> bool:
@@ -71,8 +54,6 @@ _resolve("int", r"^[-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)$")
 _resolve("float", r"^[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
                   r"|\.?(?:inf|Inf|INF|nan|NaN|NAN)|infinity)$")  # fmt: skip
 RosLoader.add_constructor("tag:yaml.org,2002:bool", _construct_bool)
-RosLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
-RosLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 
 def read(path: str | Path, max_size: int = MAX_TEXT) -> Any:

@@ -8,6 +8,7 @@ Depth and number of nodes are counted before anything is composed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,53 @@ SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Parser and constructors of plain values."""
 _WITHOUT_QUOTES = re.compile(r"(?:[^'\"]|'<[a-z ]+>'|'[-:?,\]}]')*")
 """Beginning of a reason, up to the first quotation that may be content of the file."""
+_NAME = re.compile(r"[A-Za-z_/*][A-Za-z0-9_/*.-]{0,40}")
 _OPENS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _CLOSES = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
 
-def load(text: str, loader: Any = SafeLoader) -> Any:
+class PlainLoader(SafeLoader):  # type: ignore[misc]
+    """Loader whose numbers are decimal, 0x or 0 as in C.
+
+    The numbers of base 60 of YAML 1.1 (1:30:00) take the square of their length to read.
+    """
+
+
+def _construct_int(_: Any, node: yaml.ScalarNode) -> int | float:
+    """Read an integer; one of more than 64 bits becomes a float."""
+    text = node.value.lower().lstrip("+-")
+    base = 16 if text.startswith("0x") else 8 if len(text) > 1 and text[0] == "0" else 10
+    try:
+        number = int(node.value, base)
+        return number if -(2**63) <= number < 2**63 else float(number)
+    except (OverflowError, ValueError):  # more digits than any number here has
+        raise yaml.constructor.ConstructorError(
+            None, None, f"{len(text)} digits are no number", node.start_mark
+        ) from None
+
+
+def _construct_float(_: Any, node: yaml.ScalarNode) -> float:
+    return float(node.value.lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+PlainLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+PlainLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+
+
+def key_names(keys: Iterable[Any]) -> list[str]:
+    """Return keys by name, or by their length where they may be content of another file."""
+    return [
+        str(key) if _NAME.fullmatch(str(key)) else f"a key of {len(str(key))} characters"
+        for key in keys
+    ]
+
+
+def load(text: str, loader: Any = PlainLoader) -> Any:
     """Return the data of a YAML text.
 
     Args:
         text: YAML of one document.
-        loader: Class of the loader, a subclass of :data:`SafeLoader`.
+        loader: Class of the loader.
 
     Raises:
         yaml.YAMLError: If the text is not valid, has aliases, or is too deep or too long.
@@ -41,11 +79,8 @@ def load(text: str, loader: Any = SafeLoader) -> Any:
     try:
         _check(text, loader)
         return yaml.load(text, loader)
-    except (
-        ValueError,
-        TypeError,
-        AttributeError,
-    ) as error:  # a wrong !!tag
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        # a wrong !!tag
         raise yaml.YAMLError("a value does not fit its tag") from error
     except RecursionError as error:
         raise yaml.YAMLError("nested too deeply") from error
@@ -61,7 +96,7 @@ def read_plain(path: str | Path, max_size: int = MAX_TEXT) -> Any:
     Raises:
         ConfigurationError: If it cannot be read, or is not valid.
     """
-    return read(path, SafeLoader, max_size)
+    return read(path, PlainLoader, max_size)
 
 
 def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.files.yaml_text import read_plain
+from multipanda_py.files.yaml_text import key_names, read_plain
 from multipanda_py.robots.defaults import ROD
 from multipanda_py.robots.look import COLORS
 from multipanda_py.robots.shapes import Capsule, Turned, point_of
@@ -29,6 +29,9 @@ KEYS = (
     "compensates_gravity",
 )  # fmt: skip
 
+MANY = 20
+"""Maximum number of unknown keys in a refusal."""
+
 
 def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
     """Return what a YAML file says of some keys.
@@ -38,10 +41,10 @@ def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
     """
     data = read_plain(path)
     if not isinstance(data, dict):
-        raise ConfigurationError(f"{path}: got {data!r:.60}, allowed a map of keys")
-    if unknown := [str(key) for key in data if key not in keys]:
+        raise ConfigurationError(f"{path}: got no map, allowed a map of keys")
+    if unknown := key_names(key for key in data if key not in keys):
         raise ConfigurationError(
-            *(f"{path}: {key}: unknown key; known: {', '.join(keys)}" for key in unknown)
+            *(f"{path}: {key}: unknown key; known: {', '.join(keys)}" for key in unknown[:MANY])
         )
     return data
 
