@@ -38,47 +38,6 @@ LOOPBACK = {
     "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
 }
 os.environ.update(LOOPBACK)
-INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
-          "controllets", "dynamics", "features", "grippers", "identification", "loop", "logs",
-          "datasets", "files", "machine", "pairs", "panel",
-          "planning", "residual", "residual_training", "robots",
-          "shadow",
-          "simulation",
-          "tasks", "teleoperation/test_clutch", "teleoperation/test_teleoperator",
-          "chaos/test_chaos",
-          "commands/test_robot_import", "drivers/test_state", "fci_sim/test_lost_commands",
-          "fci_sim/test_robot", "fci_sim/test_unusable_values", "fci_sim/test_wire",
-          "fci_sim/test_world", "franka/test_late_commands", "franka/test_parts",
-          "gym/test_control", "gym/test_env",
-          "gym/test_gym_page", "refinement/test_rounds", "ros/test_clock",
-          "ros/test_conversions", "ros/test_crisp_names", "ros/test_diagnostics",
-          "ros/test_bounded_messages", "ros/test_end_within", "ros/test_graph_watch",
-          "ros/test_held_off",
-          "ros/test_life_cycle_requests", "ros/test_outside_launch",
-          "ros/test_responsiveness", "ros/test_task_start",
-          "ros2_control/test_joint_states", "ros2_control/test_parts", "test/test_actuator_guide",
-          "test/test_arm_guide", "test/test_backend_guide", "test/test_cli",
-          "test/test_cpp_reference", "test/test_examples", "test/test_extras", "test/test_guide",
-          "test/test_instruction_counts", "test/test_launch", "test/test_make_env",
-          "test/test_packaging", "test/test_paper_tasks", "test/test_parameter_reference",
-          "test/test_parameters", "test/test_pose", "test/test_pose_quaternion",
-          "test/test_registry", "test/test_robustness_map", "test/test_rooms", "test/test_site",
-          "test/test_start", "validation/test_sweep", "view/test_rendering",
-          "view/test_scene_view"}  # fmt: skip
-"""Folders and files whose tests only compute, in this process or one that they wait for, but for
-those marked ``clock``: they may run beside one another."""
-WORKSPACE = {"config/test_shipped_configs", "config/test_model_files", "robots/test_data_robots",
-             "robots/test_plug_ins", "cell/test_cell", "ros/test_publishers", "ros/test_services",
-             "ros/test_targets", "test/test_backend_guide", "test/test_guide", "test/test_launch",
-             "test/test_packaging",
-             "test/test_parameter_reference", "test/test_registry"}  # fmt: skip
-"""Those that show that an installed package is whole: files, programs, plug-ins, a cell in
-processes, and a node with its topics and services."""
-FOLDERS = {"franka", "fci_sim", "ros"}
-ON_THE_CLOCK = {"clocked", "lockstep", "make", "sim", "make_sim", "rig", "client", "start",
-                "shared_node", "node_process"}  # fmt: skip
-"""Fixtures with processes that watch one another by the machine's time: as libfranka does, which
-gives a robot up after a second, also one in lockstep."""
 TRIES = 2
 """How often a test has to fail, always beside a loop in C that is late, before it is skipped."""
 FAILED_ON_TIME = pytest.StashKey[bool]()
@@ -92,20 +51,11 @@ everything is then its connection to the middleware, or a node that all share.""
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part", choices=("all", "inline", "rest"), default="all",
-        help="run all tests, those that may run beside one another, or the others",
+        help="run all tests, those marked inline, or the others; goes together with any -m",
     )  # fmt: skip
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        folder = item.path.parent.name
-        names = {folder, f"{folder}/{item.path.stem}"}
-        if folder in FOLDERS and ON_THE_CLOCK & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.clock)
-        if INLINE & names and item.get_closest_marker("clock") is None:
-            item.add_marker(pytest.mark.inline)
-        if WORKSPACE & names:
-            item.add_marker(pytest.mark.workspace)
     part = config.getoption("--part")
     if part == "all":
         return

@@ -18,6 +18,8 @@ from multipanda_py.cli import main
 from multipanda_py.robots.actuator_file import actuator_from
 from multipanda_py.testing import ContractBroken, check_actuator
 
+pytestmark = pytest.mark.inline
+
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "writing_an_actuator.md").read_text()
 MODULES = ("maccepa", "test_maccepa", "move")

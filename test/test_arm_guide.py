@@ -16,7 +16,7 @@ from multipanda_py.cli import main
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "adding_an_arm.md").read_text()
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def blocks(language: str) -> list[str]:

@@ -17,6 +17,8 @@ from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, LoopError, SettingsRejected
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "writing_a_backend.md").read_text()
 

@@ -26,6 +26,8 @@ from multipanda_py.testing import StateMaker
 from multipanda_py.view.rendering import Renderer
 from multipanda_py.view.scene_view import SceneView
 
+pytestmark = pytest.mark.inline
+
 ROOT = Path(__file__).parent.parent
 DUAL = str(ROOT / "config" / "dual_sim.yaml")
 BAD = """/**:

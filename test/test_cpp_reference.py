@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.inline
+
 RUN = Path(__file__).parent.parent / "benchmarks" / "cpp" / "run.py"
 
 

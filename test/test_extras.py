@@ -25,6 +25,8 @@ from multipanda_py.extras import (
     require,
 )
 
+pytestmark = pytest.mark.inline
+
 DUAL = ROOT / "config" / "dual_sim.yaml"
 NOTEBOOK = f"""
 from multipanda_py import Cell

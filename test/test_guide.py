@@ -20,6 +20,8 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ParameterRejected, TargetRejected
 from multipanda_py.testing import simple_cell
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "writing_a_controllet.md").read_text()
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.inline
+
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(FOLDER))
 instructions, callgrind = map(import_module, ("instructions", "parts.callgrind"))

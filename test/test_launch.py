@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 LAUNCH_FILES = sorted((Path(__file__).resolve().parent.parent / "launch").glob("*.launch.py"))
 
 

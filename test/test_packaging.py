@@ -16,6 +16,8 @@ import setuptools
 import multipanda_py
 from multipanda_py.extras import APART, BRINGS
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
 SOURCES = sorted(PACKAGE.rglob("*.py"))

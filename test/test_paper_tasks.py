@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 PATH = Path(__file__).parent.parent / "examples" / "04_paper_tasks.py"
 spec = importlib.util.spec_from_file_location("paper_tasks", PATH)

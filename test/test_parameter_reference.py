@@ -20,6 +20,8 @@ from multipanda_py.commands.reference import markdown
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.parameters import specs_of
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "doc" / "parameters.md"
 

@@ -20,6 +20,8 @@ from multipanda_py.parameter_set import ParameterSet, check_values
 from multipanda_py.parameter_spec import Spec
 from multipanda_py.parameters import NoParams, choice, flag, joint_vector, number, specs_of, vector
 
+pytestmark = pytest.mark.inline
+
 
 @dataclass(frozen=True, eq=False)
 class Params:

@@ -15,6 +15,8 @@ from scipy.spatial.transform import Rotation
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import QUATERNION_TOLERANCE, Pose
 
+pytestmark = pytest.mark.inline
+
 _positions = arrays(np.float64, 3, elements=st.floats(-3, 3))
 _quaternions = arrays(np.float64, 4, elements=st.floats(-1, 1)).filter(
     lambda q: np.linalg.norm(q) > 0.1

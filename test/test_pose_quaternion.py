@@ -12,6 +12,8 @@ import pytest
 
 from multipanda_py.pose import Pose, quaternion_from_rotation
 
+pytestmark = pytest.mark.inline
+
 HALF_TURNS = [np.diag(signs) for signs in ([1.0, -1, -1], [-1.0, 1, -1], [-1.0, -1, 1])]
 
 MEASURE = """

@@ -20,6 +20,8 @@ from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import specs_of
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 BASES = {
     "controllets": Controllet,
     "features": Feature,

@@ -20,7 +20,7 @@ robustness_map = import_module("map")
 STABLE, LIMITS, FAULTS, UNSTABLE = verdict.ORDER
 WINDOW, Verdict = verdict.WINDOW, verdict.Verdict
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 IDEAL, SURFACE = cases.Condition("ideal"), cases.Condition("surface", surface=1e3)
 TIME = np.arange(4 * WINDOW) * 1e-3
 

@@ -8,7 +8,11 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from multipanda_py.extras import APART, BRINGS, DEVICES, ELSEWHERE, LARGE, SELDOM
+
+pytestmark = pytest.mark.inline
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"

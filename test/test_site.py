@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.inline
+
 ROOT = Path(__file__).resolve().parent.parent
 DOC = ROOT / "doc"
 PAGES = sorted(DOC.rglob("*.md"))

@@ -17,6 +17,8 @@ from processes import is_running, wait_until
 
 from multipanda_py.machine.child import module_command
 
+pytestmark = pytest.mark.inline
+
 ROOT = Path(__file__).resolve().parents[1]
 SPAN = 2.0
 """Within which signals come [s]."""

@@ -16,6 +16,8 @@ from multipanda_py.actuators.sea import Sea
 from multipanda_py.cli import main
 from multipanda_py.testing import ContractBroken, check_actuator
 
+pytestmark = pytest.mark.inline
+
 ODD = {
     "sea": {"stiffness": [1.0, 1e2, 1e4, 3.0], "max_deflection": [0.1, 0.2, 0.8, 3.0]},
     "qbmove": {"a_1": [6.257, 3.383, 9.0, 2.0], "k_1": 0.01, "k_2": [0.1, 0.05, 0.01, 1.0]},

@@ -14,6 +14,8 @@ from multipanda_py.actuators.qbmove import Qbmove
 from multipanda_py.actuators.sea import Sea
 from multipanda_py.exceptions import ActuatorRefused
 
+pytestmark = pytest.mark.inline
+
 PAPER = {"k_1": 6.257, "a_1": 0.01038, "k_2": 3.9, "a_2": 0.08918}
 """Springs of a joint as they are printed in the paper, where k and a are exchanged."""
 

@@ -17,6 +17,8 @@ from multipanda_py.actuators.bavs import Bavs
 from multipanda_py.actuators.qbmove import Qbmove
 from multipanda_py.actuators.sea import Sea
 
+pytestmark = pytest.mark.inline
+
 NAMES = registry.built_in("actuators")
 CASES = {
     "sea soft": (Sea, {"stiffness": 200.0}, 0.0, 200.0, 0.7997),

@@ -9,7 +9,7 @@ import pytest
 
 from multipanda_py.robots.limits import FR3_LIMITS
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def world(cell):

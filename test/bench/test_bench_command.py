@@ -18,9 +18,9 @@ from processes import PATIENCE, descendants, is_running
 from multipanda_py.bench.conditions import ARMS, CONDITIONS
 
 pytestmark = [
-    pytest.mark.ros,
     pytest.mark.slow,
     pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy"),
+    pytest.mark.node,
 ]
 
 

@@ -19,8 +19,6 @@ from multipanda_py.exceptions import BenchError
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.testing import simple_cell
 
-pytestmark = pytest.mark.inline
-
 
 def timing(late, control, x=None):
     """Return cycles at 1 kHz that began late [us] and had their torques after ``control`` [us]."""
@@ -35,6 +33,7 @@ def timing(late, control, x=None):
     )  # fmt: skip
 
 
+@pytest.mark.inline
 def test_a_cycle_is_late_for_a_robot_by_wake_up_and_control_together():
     found = counts(timing([10, 250, 10, 10], [60, 60, 291, 290]))
     assert found["over_300_us"] == 2
@@ -42,6 +41,7 @@ def test_a_cycle_is_late_for_a_robot_by_wake_up_and_control_together():
     assert found["cycles"] == 4
 
 
+@pytest.mark.inline
 def test_times_are_those_of_the_rows():
     times = cycle_times(timing([10, 250], [60, 70]))
     np.testing.assert_allclose(times["lateness"], [10, 250])
@@ -49,6 +49,7 @@ def test_times_are_those_of_the_rows():
     np.testing.assert_allclose(times["cycle"], [80, 90])
 
 
+@pytest.mark.inline
 def test_summary_is_that_of_numpy():
     values = np.random.default_rng(0).exponential(50.0, 1000)
     found = summary(values)
@@ -57,6 +58,7 @@ def test_summary_is_that_of_numpy():
     assert summary(np.zeros(0)) == {}
 
 
+@pytest.mark.inline
 def test_the_way_of_a_target_is_from_its_publication_to_its_first_cycle():
     """Targets 0.3 ms before a cycle; the one that no cycle used does not count."""
     cycles = timing([20] * 5, [60] * 5, x=[0.0, 0.1, 0.2, 0.2, 0.4])
@@ -64,6 +66,7 @@ def test_the_way_of_a_target_is_from_its_publication_to_its_first_cycle():
     np.testing.assert_allclose(topic_to_use(cycles, sent), [320.0, 320.0, 320.0])
 
 
+@pytest.mark.inline
 def test_a_loop_that_did_no_cycle_ended_everything_in_a_trace():
     with simple_cell() as cell:
         rows = [RowFollower(cell.config, cell.rows_path)]

@@ -7,6 +7,8 @@ import pytest
 
 from multipanda_py.exceptions import LoopTimeout, SettingsRejected, TareRejected
 
+pytestmark = pytest.mark.inline
+
 
 def test_a_request_that_a_newer_one_replaced_is_refused_and_counted(make_cell):
     cell = make_cell()

@@ -19,7 +19,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.testing import simple_cell
 
-pytestmark = [pytest.mark.sim, pytest.mark.clock]
+pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.workspace]
 
 OWNER = """
 import os, sys, time

@@ -12,6 +12,8 @@ from multipanda_py.loop.turns import Turns
 from multipanda_py.robots.models import MODELS
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 GEN3 = MODELS["kinova_gen3"]
 START = [*GEN3.ready[:2], np.pi - 0.1, *GEN3.ready[3:]]
 

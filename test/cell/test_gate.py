@@ -28,6 +28,8 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import LIMITS
 
+pytestmark = pytest.mark.inline
+
 GATE = GateConfig()
 LIMIT = LIMITS["fr3"]
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])

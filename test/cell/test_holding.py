@@ -9,6 +9,8 @@ import pytest
 from multipanda_py.exceptions import HoldingRejected, UnknownName
 from multipanda_py.pose import Pose
 
+pytestmark = pytest.mark.inline
+
 ROD = {"shape": "capsule", "size": [0.01, 0.09], "position": [0.35, 0.3, 0.42], "mass": 0.1,
        "rpy": [0.1, 0.2, 0.3]}  # fmt: skip
 BALL = {"shape": "sphere", "size": [0.03], "position": [0.6, -0.6, 0.03], "mass": 0.1}

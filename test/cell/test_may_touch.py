@@ -8,6 +8,8 @@ import pytest
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.config.cell_file import CellConfig
 
+pytestmark = pytest.mark.inline
+
 LAW = {"type": "cartesian_impedance"}
 
 

@@ -14,6 +14,8 @@ from multipanda_py.exceptions import ConfigurationError, ParameterRejected, Targ
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 ARMS = {"left": {"position": [0, 0.5, 0]}, "right": {"model": "ur5e", "position": [0, -0.5, 0]}}
 LAWS = [
     law for law in registry.built_in("controllets") if law not in ("hold", "actuator_commands")

@@ -7,7 +7,7 @@ import pytest
 from multipanda_py.cell.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 
-pytestmark = [pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def test_a_moment_is_the_cycle_of_its_instant():

@@ -15,6 +15,8 @@ from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.loop.events import Event
 
+pytestmark = pytest.mark.inline
+
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 SHIPPED = sorted(path for path in CONFIG.glob("*_sim.yaml"))
 IN_BOX = {"shape": "box", "size": [0.1, 0.1, 0.3], "position": [0.35, 0.0, 0.3]}

@@ -11,6 +11,8 @@ import pytest
 from multipanda_py.cell.patience import seconds
 from multipanda_py.exceptions import SwitchRejected, TareRejected
 
+pytestmark = pytest.mark.inline
+
 NO_TIMES = ["x", None, True, math.nan, -1.0, [1.0]]
 
 

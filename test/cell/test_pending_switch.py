@@ -7,7 +7,7 @@ import pytest
 
 from multipanda_py.exceptions import SwitchRejected
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 LAWS = {"odd": {"type": "misbehaving"}, "joint": {"type": "joint_impedance"}}
 ARMS = {"left": {}, "right": {"position": [0, -1, 0]}, "third": {"position": [0, -2, 0]}}
 

@@ -12,6 +12,8 @@ from multipanda_py.cell.places import Places, goals_by_arm
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import PlanRejected, UnknownName
 
+pytestmark = pytest.mark.inline
+
 HERE = Pose.identity()
 
 

@@ -8,6 +8,8 @@ import pytest
 from multipanda_py.exceptions import BackendError, LoopTimeout, RecoveryFailed, UnknownName
 from multipanda_py.loop.events import Event
 
+pytestmark = pytest.mark.inline
+
 LAWS = {"joint_impedance_controller": {"type": "joint_impedance"}}
 JOINT = "left/joint_impedance_controller"
 PRESSED = "the user stop is pressed; release it"

@@ -10,6 +10,8 @@ import pytest
 
 from multipanda_py.exceptions import SwitchRejected
 
+pytestmark = pytest.mark.inline
+
 ARMS = {name: {"position": [0.0, y, 0.0], "hand": False}
         for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
 LAWS = {

@@ -11,6 +11,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import LoopError, SimulationRefused, TargetRejected, UnknownName
 from multipanda_py.pose import Pose
 
+pytestmark = pytest.mark.inline
+
 BALL = {"shape": "sphere", "size": [0.03], "position": [0.0, 1.0, 1.0], "mass": 0.1}
 SPARE = {**BALL, "position": [0.0, 1.0, 0.5], "present": False}
 WALL = {"shape": "box", "size": [0.1, 0.1, 0.1], "position": [0.0, -1.0, 0.1]}

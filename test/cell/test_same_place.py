@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from multipanda_py.cell.same_place import same_place
 from multipanda_py.config.cell_file import CellConfig
+
+pytestmark = pytest.mark.inline
 
 
 def cell(**right):

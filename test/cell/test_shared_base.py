@@ -9,7 +9,7 @@ import pytest
 from multipanda_py.cell.same_place import same_place
 from multipanda_py.cell.starts_inside import starts_inside
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 BODY = """<inertial><origin xyz="0 0 0.2"/><mass value="3"/><inertia ixx="0.05" iyy="0.05"
  izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial><collision><origin xyz="0 0 0.2"/><geometry>

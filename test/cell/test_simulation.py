@@ -14,6 +14,8 @@ from multipanda_py import Pose
 from multipanda_py.exceptions import LoopError, SimulationRefused, UnknownName
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.inline
+
 G = 9.81
 BOX = {
     "shape": "box", "size": [0.05, 0.05, 0.05], "position": [0.6, 0.0, 0.05], "mass": 2.0,

@@ -6,8 +6,11 @@ from __future__ import annotations
 from dataclasses import fields
 
 import numpy as np
+import pytest
 
 from multipanda_py.state import INTERFACES, ArmSnapshot
+
+pytestmark = pytest.mark.inline
 
 ARMS = {"left": {"position": [0, 0.5, 0]}, "right": {"model": "ur5e", "position": [0, -0.5, 0]}}
 

@@ -10,6 +10,8 @@ import pytest
 from multipanda_py.cell.starts_inside import starts_inside
 from multipanda_py.config.cell_file import CellConfig
 
+pytestmark = pytest.mark.inline
+
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 
 

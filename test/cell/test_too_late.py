@@ -8,6 +8,8 @@ import pytest
 from multipanda_py.cell.too_late import too_late
 from multipanda_py.config.cell_file import CellConfig
 
+pytestmark = pytest.mark.inline
+
 
 def sentences(**perturbation):
     return too_late(CellConfig.from_dict({"arms": {"left": {"perturbation": perturbation}}}))

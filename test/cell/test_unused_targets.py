@@ -8,6 +8,8 @@ import pytest
 
 from multipanda_py.exceptions import TargetRejected
 
+pytestmark = pytest.mark.inline
+
 RATES, ZERO = np.full(7, 0.1), np.zeros(7)
 
 

@@ -14,6 +14,8 @@ from multipanda_py.control.torque_room import TorqueRoom
 from multipanda_py.exceptions import BackendError, ConfigurationError
 from multipanda_py.loop.events import Event
 
+pytestmark = pytest.mark.inline
+
 STRENGTH = 2.0 * 1.4 * np.sinh(5.0 * 0.8)
 """Of the shoulder with the springs of the wrist [Nm]."""
 

@@ -8,6 +8,8 @@ import pytest
 
 from multipanda_py.exceptions import LoopTimeout, SwitchRejected
 
+pytestmark = pytest.mark.inline
+
 CONTROLLETS = {
     "joint_impedance_controller": {"type": "joint_impedance"},
     "odd": {"type": "misbehaving"},

@@ -15,6 +15,8 @@ from multipanda_py.exceptions import ConfigurationError, ReportMissing, TargetRe
 from multipanda_py.report import Report, Reports, report_titles
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.inline
+
 OWN = {"tugged": {"type": "tugged"}}
 
 

@@ -13,6 +13,8 @@ from multipanda_py.dynamics.tool_jacobian import ToolJacobian
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.robots.limits import FR3_LIMITS
 
+pytestmark = pytest.mark.inline
+
 READY = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
 
 

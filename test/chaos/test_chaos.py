@@ -20,7 +20,7 @@ if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
 
 CHAOS = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos"
 DOMAIN = {"ROS_DOMAIN_ID": str(1 + os.getpid() % 100)}
-pytestmark = [pytest.mark.ros, pytest.mark.sim, pytest.mark.slow]
+pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.inline]
 
 PUBLISHER = """
 import time

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from processes import PATIENCE
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
     pytest.skip("needs rclpy", allow_module_level=True)
 
@@ -21,10 +23,8 @@ RUN = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos" / "run.py"
 CLIENTS, SECONDS = (50, 60.0) if os.environ.get("MULTIPANDA_LONG") else (8, 3.0)
 
 
-@pytest.mark.ros
 @pytest.mark.sim
 @pytest.mark.slow
-@pytest.mark.clock
 @pytest.mark.timeout(400)
 def test_a_crowd_of_clients_is_answered_soon_and_rightly():
     """Lists are what the loop's rows say, every answer comes, and no arm is led astray."""

@@ -83,7 +83,7 @@ def test_only_cycles_after_which_periods_were_skipped_are_judged_and_none_twice(
     assert judge.causes == {overruns.SWITCH: 1}
 
 
-@pytest.mark.ros
+@pytest.mark.node
 @pytest.mark.sim
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("controller_manager_msgs") is None, reason="needs rclpy")

@@ -15,6 +15,8 @@ from multipanda_py.importing import fit
 from multipanda_py.robots.extra import PER_JOINT
 from multipanda_py.robots.read import read_robot
 
+pytestmark = pytest.mark.inline
+
 BENCH = Path(__file__).parents[2] / "examples" / "bench_arm" / "bench_arm.urdf"
 
 
@@ -30,7 +32,6 @@ def bench(tmp_path_factory):
     return folder
 
 
-@pytest.mark.inline
 def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
     path = bench / "bench_arm.yaml"
     data = yaml.safe_load(path.read_text())
@@ -44,7 +45,6 @@ def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
             assert "#" in line or before.startswith("#"), line
 
 
-@pytest.mark.inline
 @pytest.mark.parametrize(
     ("old", "new", "base", "told"),
     [
@@ -65,13 +65,11 @@ def test_joints_before_the_arm_are_not_dropped_in_silence(tmp_path, capsys, old,
     assert warning in capsys.readouterr().err
 
 
-@pytest.mark.inline
 def test_nothing_is_told_of_joints_before_an_arm_that_has_none(tmp_path, capsys):
     assert draft(BENCH, tmp_path) == 0
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.inline
 def test_the_yaml_reads_as_an_arm_that_contains_its_links(bench):
     robot = read_robot(bench / "bench_arm.yaml")
     assert [joint.name for joint in robot.joints] == [f"joint_{i}" for i in range(1, 7)]
@@ -85,7 +83,6 @@ def test_the_yaml_reads_as_an_arm_that_contains_its_links(bench):
     assert (robot.ready < robot.limits.upper - 0.29).all()
 
 
-@pytest.mark.inline
 def test_a_yaml_that_is_there_is_not_written_over(bench, capsys):
     before = (bench / "bench_arm.yaml").read_text()
     assert draft(BENCH, bench) == 1
@@ -94,7 +91,6 @@ def test_a_yaml_that_is_there_is_not_written_over(bench, capsys):
     assert (bench / "bench_arm.yaml").read_text() == before  # the same file, the same draft
 
 
-@pytest.mark.inline
 def test_what_is_known_already_stays(tmp_path):
     known = tmp_path / "known.yaml"
     known.write_text("velocity: 1.5\narmature: {joint_2: 0.7}\nready: [0, 0.5, 1, 0, 1, 0]\n")
@@ -105,7 +101,6 @@ def test_what_is_known_already_stays(tmp_path):
     np.testing.assert_array_equal(robot.ready, [0, 0.5, 1, 0, 1, 0])
 
 
-@pytest.mark.inline
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -135,19 +130,16 @@ def test_what_is_no_arm_is_refused_and_nothing_written(tmp_path, capsys, old, ne
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.inline
 def test_a_name_that_no_cell_file_takes_is_refused(tmp_path, capsys):
     assert draft(BENCH, tmp_path, "--name", "my arm") == 1
     assert "--name: got 'my arm', allowed a letter" in capsys.readouterr().err
 
 
-@pytest.mark.inline
 def test_a_file_that_is_not_there_is_refused(tmp_path, capsys):
     assert draft(tmp_path / "no.urdf", tmp_path) == 1
     assert "no.urdf: got no file of this name, allowed a URDF" in capsys.readouterr().err
 
 
-@pytest.mark.inline
 def test_an_inertia_outside_of_its_geometry_is_doubted(tmp_path, capsys):
     urdf = tmp_path / "robot.urdf"
     urdf.write_text(
@@ -185,7 +177,6 @@ def tree_of_links(count, arm):
     return f'<robot name="tree">{text}{"".join(joints)}</robot>'
 
 
-@pytest.mark.inline
 def test_of_a_tree_of_100_links_only_those_of_the_arm_are_fitted(tmp_path, monkeypatch, capsys):
     urdf = tmp_path / "tree.urdf"
     urdf.write_text(tree_of_links(100, 7))
@@ -225,7 +216,6 @@ TOOL = """<link name="tool"/><joint name="end" type="fixed"><parent link="lever"
 <child link="tool"/><origin xyz="0 0 0.4"/></joint>"""
 
 
-@pytest.mark.inline
 @pytest.mark.parametrize("tool", ["", TOOL])
 def test_an_arm_of_one_joint_ended_in_a_trace(tmp_path, tool):
     """pinocchio returns its Jacobian as a vector; without a tool it has no length, either."""

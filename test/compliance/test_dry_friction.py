@@ -15,6 +15,8 @@ from multipanda_py.actuators.sea import Sea
 from multipanda_py.compliance import CompliantJoints, CompliantRobot, Motors
 from multipanda_py.compliance.dry_friction import let_friction_stick
 
+pytestmark = pytest.mark.inline
+
 STEP = 1e-3
 STICKS = 1e-4
 """Speed that is 1 mrad in 10 s [rad/s]."""

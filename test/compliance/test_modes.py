@@ -21,7 +21,7 @@ from multipanda_py.compliance import (
 )  # fmt: skip
 from multipanda_py.exceptions import ActuatorRefused
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 KINDS = {"sea": (Sea, {"stiffness": 4.0}), "qbmove": (Qbmove, {}), "bavs": (Bavs, {}),
          "awas2": (Awas2, {})}  # fmt: skip
 

@@ -14,7 +14,7 @@ from multipanda_py.actuators.qbmove import Qbmove
 from multipanda_py.actuators.sea import Sea
 from multipanda_py.compliance import CompliantJoints, Motors
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 @pytest.mark.parametrize("name", MOTIONS)

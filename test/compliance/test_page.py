@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 PAGE = Path(__file__).parents[2] / "doc" / "compliant_arms.md"
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def code_of_page(number, count=2):

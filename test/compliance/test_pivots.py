@@ -15,7 +15,7 @@ from multipanda_py.actuators.sea import Sea
 from multipanda_py.compliance import Motors
 from multipanda_py.compliance.substeps import SHARE, choose_substeps
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 J, MASS, LOAD, PINION = 0.0233, 0.5, 150.0, 0.015
 P, D, P_PIVOT, D_PIVOT = 2e4, 40.0, 4e6, 1e3
 START = 0.035

@@ -31,7 +31,7 @@ from multipanda_py.compliance.dry_friction import let_friction_stick
 from multipanda_py.compliance.robot import suggested_step
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def fine(model, torques, seconds, step=2e-5):

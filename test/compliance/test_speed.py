@@ -12,7 +12,7 @@ from spring_motors import motors
 
 from multipanda_py.actuators.qbmove import Qbmove
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def robot_in_mode_6(step):

@@ -22,7 +22,7 @@ from spring_links import (
 
 from multipanda_py.actuators.sea import Sea
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def told(name, equilibrium=0.8, **model):

@@ -21,6 +21,8 @@ from multipanda_py.registry import find
 from multipanda_py.robots import MODELS
 from multipanda_py.simulation.compliant_build import CompliantGroups, elastic_of
 
+pytestmark = pytest.mark.inline
+
 FOLDER = Path(__file__).parents[2] / "config" / "compliant"
 GROUP = {"type": "qbmove", "joints": ["joint1", "joint3"]}
 

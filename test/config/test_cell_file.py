@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 
+pytestmark = pytest.mark.inline
+
 GOOD: dict[str, Any] = {
     "cell": {"name": "lab", "rate": 500.0},
     "gate": {"position": 0.1},

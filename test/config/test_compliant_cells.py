@@ -12,6 +12,8 @@ from multipanda_py import registry
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 
+pytestmark = pytest.mark.inline
+
 FOLDER = Path(__file__).parents[2] / "config" / "compliant"
 CELLS = {"one_joint": "link_1", "two_joints": "link_2", "five_joints": "link_4"}
 

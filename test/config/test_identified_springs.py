@@ -10,6 +10,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.actuator_file import actuator_text
 
+pytestmark = pytest.mark.inline
+
 FOUND = {"a_1": [5.0, 6.0], "k_1": 0.5, "a_2": 5.5, "k_2": [0.4, 0.3]}
 GROUP = {"type": "qbmove", "joints": ["joint1", "joint3"], "identified": "springs.yaml"}
 

@@ -17,6 +17,8 @@ from multipanda_py.config.files import relative_to
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.models import DATA, MODELS
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 
 @pytest.fixture
 def write(tmp_path):

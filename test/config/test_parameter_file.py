@@ -10,6 +10,8 @@ from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.config.parameter_file import ParameterFile
 from multipanda_py.exceptions import ConfigurationError
 
+pytestmark = pytest.mark.inline
+
 CELL = """
 /**:
   ros__parameters:

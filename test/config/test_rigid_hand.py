@@ -12,6 +12,8 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.rigid_hand import with_rigid_hand
 from multipanda_py.dynamics.arm_model import build_pinocchio
 
+pytestmark = pytest.mark.inline
+
 TOOL = {
     "mass": 0.4, "com": [0.01, 0.0, 0.15], "inertia": [2e-3, 2e-3, 1e-3, 0.0, 0.0, 0.0],
     "position": [0.0, 0.02, 0.3], "rpy": [0.3, 0.0, 0.1],

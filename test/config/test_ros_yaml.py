@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from multipanda_py.config.ros_yaml import load, ros_faults
 
+pytestmark = pytest.mark.inline
+
 READ = [
     ("1", 1), ("-2", -2), ("0x10", 16), ("010", 8), ("1.", 1.0), (".5", 0.5), ("1e3", 1000.0),
     ("-1E-2", -0.01), ("08", 8.0), ("99999999999999999999", 1e20), ("true", True), ("y", True),
@@ -94,7 +96,6 @@ def test_any_text_is_data_or_a_yaml_error(text: str) -> None:
         return
 
 
-@pytest.mark.ros
 def test_rcl_agrees(tmp_path: Path) -> None:
     """One process tries all refused files, so that rclpy's start is paid for once."""
     pytest.importorskip("rclpy")

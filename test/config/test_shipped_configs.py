@@ -12,6 +12,8 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.loop.events import Event
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 FILES = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 SIMULATED = [file for file in FILES if file.stem.endswith("_sim")]
 SECONDS = 2.0

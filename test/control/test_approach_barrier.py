@@ -11,6 +11,8 @@ import pytest
 from multipanda_py.control.approach_barrier import MAX_FORCE, ApproachBarrier, settle
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 def barrier(stop=0.015, deceleration=8.0, bandwidth=20.0):
     found = ApproachBarrier()

@@ -11,6 +11,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 def test_the_weakest_joint_ends_at_nine_tenths_of_its_limit():
     maker, rng = StateMaker(), np.random.default_rng(2)

@@ -11,6 +11,8 @@ import pytest
 
 from multipanda_py.control.bounded_pose import BoundedPose
 
+pytestmark = pytest.mark.inline
+
 T = 1e-3
 
 

@@ -9,6 +9,8 @@ import pytest
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from multipanda_py.control.energy_tank import EnergyTank, SpringTank
 
+pytestmark = pytest.mark.inline
+
 DT = 1e-3
 
 

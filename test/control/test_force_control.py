@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from multipanda_py.control.force_control import ForceController
 from multipanda_py.control.force_params import ForceParams
 
+pytestmark = pytest.mark.inline
+
 DT, MASS = 1e-3, 4.0
 
 
@@ -171,7 +173,6 @@ def pushed_about(force, goal, floor, cycles, late=5):
         yield x, v
 
 
-@pytest.mark.inline
 @pytest.mark.parametrize("release", [0.001, 0.05])
 def test_a_tool_whose_floor_was_gone_went_on_until_a_slow_filter_noticed(release):
     """60 N, 5 ms late: contact counted until 0.1 N were left, and the tool went 178 mm far."""
@@ -184,7 +185,6 @@ def test_a_tool_whose_floor_was_gone_went_on_until_a_slow_filter_noticed(release
     assert after[:, 1].max() < 0.35
 
 
-@pytest.mark.inline
 def test_an_empty_tank_was_a_relay_in_the_sign_of_the_speed():
     """It gave all of the force where a tool gave way, nothing where it went on: it chattered."""
     force = ForceController(ForceParams(tank_max=0.0, tank_power=0.0).gains(), DT)

@@ -9,6 +9,8 @@ import pytest
 
 from multipanda_py.control.force_reflection import ForceReflection
 
+pytestmark = pytest.mark.inline
+
 OPEN = (0.0, np.inf, 1.0)
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from multipanda_py.control.goal_predictor import GoalPredictor
 
+pytestmark = pytest.mark.inline
+
 DT = 1e-3
 HARDEST, HOLD = 5.0, 0.1
 

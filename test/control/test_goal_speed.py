@@ -8,6 +8,8 @@ import pytest
 
 from multipanda_py.control.goal_speed import GoalSpeed
 
+pytestmark = pytest.mark.inline
+
 DT = 1e-3
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from multipanda_py.control.grasp_map import GraspMap
 
+pytestmark = pytest.mark.inline
+
 
 def spd(rng):
     """Inertia of a hand: kilograms, and hundredths of kg m^2."""

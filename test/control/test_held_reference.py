@@ -12,6 +12,8 @@ from multipanda_py.control.reference_cap import LEAD, ReferenceCap
 from multipanda_py.control.tool_contact import ToolContact
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 PERIOD = 1e-3
 
 

@@ -10,6 +10,8 @@ from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes, curvature
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 THRESHOLD = 0.02  # [1/kg], as the documentation says
 
 

@@ -11,6 +11,8 @@ from multipanda_py.control.approach_barrier import settle
 from multipanda_py.control.margin import STEADY, Probe, linearise
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 Q = np.array([0.4, 0.3, -0.5, -1.9, 0.6, 2.3, 0.2])
 RATE, STOP = 60.0, 40.0
 

@@ -9,6 +9,8 @@ import pytest
 from multipanda_py.control.modal_damping import ModalDamping
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 def designed(half, inverse, ratio=1.0, bandwidth=np.inf):
     """The damping alone; without a bound on its bandwidth unless one is given."""

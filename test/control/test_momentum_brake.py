@@ -10,6 +10,8 @@ from multipanda_py.control.momentum_brake import MomentumBrake
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 def test_it_never_drives_whatever_the_mass_matrix():
     rng = np.random.default_rng(1)

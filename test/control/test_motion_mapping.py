@@ -9,6 +9,8 @@ import pytest
 
 from multipanda_py.control.motion_mapping import MotionMapping
 
+pytestmark = pytest.mark.inline
+
 
 def random_rotation(rng):
     return pin.exp3(rng.normal(size=3))

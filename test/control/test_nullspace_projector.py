@@ -11,6 +11,8 @@ from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 KINDS = ["kinematic", "dynamic"]
 LEAST = 0.01  # smallest singular value of J above which the projectors are exact
 

@@ -8,6 +8,8 @@ import pytest
 
 from multipanda_py.control.pair_springs import DAMPER_RATE, SPRING_RATE, push_apart
 
+pytestmark = pytest.mark.inline
+
 AT_REST = np.zeros(1)
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from multipanda_py.control.pose_error import PoseError
 
+pytestmark = pytest.mark.inline
+
 
 def turn(axis: np.ndarray, angle: float) -> np.ndarray:
     """Rodrigues' formula."""

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from multipanda_py.control.ramp import Ramp
+
+pytestmark = pytest.mark.inline
 
 
 def test_goes_straight_and_arrives():

@@ -13,6 +13,8 @@ from multipanda_py.controllets.force_impedance import ForceImpedance
 from multipanda_py.controllets.operational_space import OperationalSpace
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 SOFT = np.repeat((100.0, 5.0), 3)
 LAWS = (CartesianImpedance, ForceImpedance, OperationalSpace)

@@ -8,6 +8,8 @@ import pytest
 
 from multipanda_py.control.reflection_account import ReflectionAccount
 
+pytestmark = pytest.mark.inline
+
 PERIOD, STIFF, MASS, DAMPING = 1e-3, 400.0, 3.0, 4.0
 
 

@@ -10,6 +10,8 @@ from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.singularity_guard import SingularityGuard
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 LEVER, THRESHOLD, STIFFNESS = np.sqrt(0.05), 0.01, 16.0  # as the documentation says
 SCALE = np.diag([1.0] * 3 + [LEVER] * 3)
 

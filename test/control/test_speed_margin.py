@@ -12,6 +12,8 @@ from multipanda_py.control.speed_margin import SpeedMargin
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 def test_no_fast_joint_is_among_what_counts_as_slow():
     maker, rng, found = StateMaker(), np.random.default_rng(1), 0

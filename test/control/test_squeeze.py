@@ -11,6 +11,8 @@ from multipanda_py.control.modal_damping import ModalDamping
 from multipanda_py.control.squeeze import SqueezeMeasurement, buckling
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 WIDTH = 0.6  # of the bases, and so of the hands
 

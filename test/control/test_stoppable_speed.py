@@ -11,6 +11,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 WAY = np.array([1.0, 0.5, -0.3, 0.2, 0.0, 0.4])
 

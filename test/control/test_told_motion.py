@@ -10,6 +10,8 @@ from multipanda_py.control.told_motion import ToldMotion
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.targets import ReferenceMotion
 
+pytestmark = pytest.mark.inline
+
 DT = 1e-3
 
 

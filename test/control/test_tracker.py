@@ -8,6 +8,8 @@ import pytest
 
 from multipanda_py.control.tracker import Tracker
 
+pytestmark = pytest.mark.inline
+
 T = 1e-3
 
 

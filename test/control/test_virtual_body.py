@@ -10,6 +10,8 @@ import pytest
 
 from multipanda_py.control.virtual_body import VirtualBody, remaining
 
+pytestmark = pytest.mark.inline
+
 M, D, K = 4.0, 20.0, 200.0
 J, B, C = 0.2, 1.0, 10.0
 

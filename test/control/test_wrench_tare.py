@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from multipanda_py.control.wrench_tare import WrenchTare
 from multipanda_py.testing import PERIOD, StateMaker
+
+pytestmark = pytest.mark.inline
 
 
 def test_mean_at_rest_is_taken_off_as_far_as_it_may_be_an_error():

@@ -19,6 +19,8 @@ from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import MovingCartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 
 

@@ -10,6 +10,8 @@ from multipanda_py.control.position_ik import PositionIK
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker, simple_cell
 
+pytestmark = pytest.mark.inline
+
 T = 1e-3
 LAWS = {"pose": {"type": "cartesian_pose", "features": [""]}}
 

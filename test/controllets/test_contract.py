@@ -12,6 +12,8 @@ from multipanda_py import registry, testing
 from multipanda_py.control.margin import STEADY, linearise
 from multipanda_py.testing import ContractBroken, StateMaker, check_bandwidth, check_contract
 
+pytestmark = pytest.mark.inline
+
 BUILT_IN = [
     name for name in registry.names("controllets")
     if name != "misbehaving" and not name.startswith("unsteady")

@@ -23,6 +23,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.targets import ObjectTarget
 from multipanda_py.testing import PERIOD, StateMaker, simple_cell
 
+pytestmark = pytest.mark.inline
+
 SHARED = 84.0
 GAINS = np.array([1000.0, 1000, 1000, 40, 40, 40])
 PAIR = {"pair": {"type": "coupled_impedance", "arms": ["left", "right"]}}

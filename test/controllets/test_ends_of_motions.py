@@ -8,7 +8,7 @@ import pytest
 
 from multipanda_py.loop.events import Event
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 TABLE = {"table": {"shape": "box", "size": [0.3, 0.3, 0.02], "position": [0.4, 0.0, 0.4]}}
 DOWN = np.array([0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])

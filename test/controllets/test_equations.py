@@ -17,6 +17,8 @@ from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.targets import JointTarget, MovingCartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 SOFT = CartesianImpedanceParams(np.full(6, 2.0), error_clip=np.full(6, 10.0))
 """So soft that half a turn takes less than the wrist bears, 0.9 of 12 Nm."""
 CONTEXT = {n: StateMaker(n).context for n in (1, 2)}

@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.mark.sim
 @pytest.mark.parametrize("arm", [{"payload": 1.0}, {"payload": 1.0, "delay": 0.005}])

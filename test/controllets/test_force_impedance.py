@@ -16,6 +16,8 @@ from multipanda_py.pose import Pose
 from multipanda_py.targets import ForceTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 
 

@@ -11,7 +11,7 @@ from contact_rig import LATE, ROD, ContactRig
 from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import FR3_LIMITS
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 BLOCKED = (
     [-1.9912, -0.7555, 2.423, -2.0047, 1.6188, 2.7639, 0.2789],

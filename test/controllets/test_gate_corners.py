@@ -26,7 +26,7 @@ LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
 SLOWEST = 0.05
 """What counts as rest [rad/s]."""
 
-pytestmark = [pytest.mark.sim, pytest.mark.robustness]
+pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.inline]
 
 
 def rest(cell, seconds=4.0, names=("arm",)):

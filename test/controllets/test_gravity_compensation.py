@@ -14,6 +14,8 @@ from multipanda_py.controllets.gravity_compensation import (
 from multipanda_py.targets import HeldPose
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 HOLDS = ("none", "position", "orientation", "plane")
 

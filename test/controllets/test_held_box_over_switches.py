@@ -13,6 +13,8 @@ from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.mark.sim
 @pytest.mark.robustness

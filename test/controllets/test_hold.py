@@ -11,7 +11,7 @@ from stopping import Rigs, StopRig, Throw
 from multipanda_py.loop.events import Event
 from multipanda_py.robots.limits import FR3_LIMITS
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 REST = 0.05  # no joint is faster [rad/s]
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
@@ -197,7 +197,6 @@ def test_what_hold_commands_comes_late_where_commands_do():
 
 
 @pytest.mark.robustness
-@pytest.mark.inline
 @pytest.mark.parametrize("late", range(1, 8))
 def test_hold_stops_an_arm_whose_commands_are_late(late, episodes):
     """By 1 to 7 ms, every one of them; of some, states or torques lag for the rest of 7 ms."""

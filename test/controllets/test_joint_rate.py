@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.inline
 
 LAWS = {"rate": {"type": "joint_rate", "features": [""]}}
 

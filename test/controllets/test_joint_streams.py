@@ -11,7 +11,7 @@ from hand_motion import arrivals, jerk, lag, strokes
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.robots.limits import FR3_LIMITS
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 ARMS = {
     "ideal": {},
     "late": {"perturbation": {"delay": 0.005, "torque_lag": 0.002}},

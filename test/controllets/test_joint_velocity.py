@@ -12,6 +12,8 @@ from multipanda_py.robots.limits import LIMITS
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 LIMIT = LIMITS["fr3"]
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 LAWS = {"jv": {"type": "joint_velocity"}}

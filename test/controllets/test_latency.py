@@ -12,7 +12,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import simple_cell
 
-pytestmark = [pytest.mark.sim, pytest.mark.robustness]
+pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.inline]
 
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 BENT = np.array([0.4, 0.3, -0.5, -1.9, 0.6, 2.3, 0.2])
@@ -83,7 +83,6 @@ def test_free_hands_of_a_coupled_law_do_not_swing_with_5_ms_of_delay(make_cell, 
             assert found < 0.05, scale
 
 
-@pytest.mark.inline
 def test_a_posture_without_a_projector_swung_the_wrists_of_a_coupled_law(make_cell):
     """Its damper and that of the law braked joint 7 together: a limit cycle of 2.6 rad/s."""
     law = {"stiffness": STIFF, "relative_stiffness": STIFF, "damping_ratio": 5.0}

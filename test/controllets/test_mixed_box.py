@@ -10,7 +10,7 @@ from models import over_others
 
 from multipanda_py.pose import Pose
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 WEIGHT = 1.5 * 9.81

@@ -11,7 +11,7 @@ from reach import live_arm
 
 from multipanda_py.robots import MODELS
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def running(make_cell, pair, objects=None, **params):

@@ -10,6 +10,8 @@ import pytest
 
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 SHARE = 0.03
 """Share of the torque limits that no model contains."""
 REST = 0.1

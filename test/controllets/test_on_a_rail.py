@@ -14,7 +14,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, SwitchRejected, TareRejected
 from multipanda_py.testing import StateMaker, check_contract
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 K = np.diag([400.0] * 3 + [20.0] * 3)
 

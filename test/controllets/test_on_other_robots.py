@@ -13,7 +13,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots.models import MODELS
 from multipanda_py.testing import check_contract
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 ROBOTS = ["ur5e", "kinova_gen3", "iiwa14"]
 LAW = "arm/cartesian_impedance"

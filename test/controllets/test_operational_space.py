@@ -13,6 +13,8 @@ from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 SIDEWAYS = np.array([0.5, -0.3, 0.4, -1.9, 0.2, 1.9, 0.3])
 W_0, LAMBDA_MAX = 0.02, 0.01  # [1/kg], as the documentation says

@@ -16,6 +16,8 @@ from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.pose import Pose
 from multipanda_py.testing import PERIOD, StateMaker, check_contract
 
+pytestmark = pytest.mark.inline
+
 LAW = "optimization_augmented"
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 AUGMENTED = {"augmented": {"type": LAW, "arms": BOTH}}
@@ -85,12 +87,10 @@ def expected_modes(n):
     return np.eye(n) - np.outer(signs, signs) / n
 
 
-@pytest.mark.inline
 def test_contract_with_four_arms():
     check_contract(LAW, n_arms=4, seed=4)
 
 
-@pytest.mark.inline
 def test_a_plan_alone_is_followed_as_joint_trajectory_follows_it():
     ours, theirs = Rig(2, integral_rate=0.0), Rig(2, "joint_trajectory")
     rng = np.random.default_rng(3)
@@ -106,7 +106,6 @@ def test_a_plan_alone_is_followed_as_joint_trajectory_follows_it():
             assert np.array_equal(mine, other)
 
 
-@pytest.mark.inline
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
     rig = Rig(n, mode="hybrid", integral_rate=0.0)
@@ -133,7 +132,6 @@ def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
         assert tau == pytest.approx(rest + state.jacobian.T @ wanted, abs=1e-8)
 
 
-@pytest.mark.inline
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_force_is_the_spring_of_the_pose_and_the_posture_of_the_plan(n):
     rig = Rig(n, mode="force", integral_rate=0.0)
@@ -161,7 +159,6 @@ def test_force_is_the_spring_of_the_pose_and_the_posture_of_the_plan(n):
         assert tau == pytest.approx(rest + state.jacobian.T @ pull, abs=1e-6)
 
 
-@pytest.mark.inline
 def test_nobody_presses_until_all_touch():
     rig = Rig(2, mode="hybrid")
     wrenches = outward(2, 30.0)
@@ -177,7 +174,6 @@ def test_nobody_presses_until_all_touch():
     assert min(hand.exerted for hand in rig.law._team.hands) > 20.0
 
 
-@pytest.mark.inline
 def test_a_wrench_waits_for_its_mode():
     rig = Rig(1)
     rig.press(outward(1, 30.0))
@@ -188,7 +184,6 @@ def test_a_wrench_waits_for_its_mode():
     assert rig.law.report[11] == 1.0
 
 
-@pytest.mark.inline
 @pytest.mark.parametrize("way", [("optimization", "force"), ("force", "hybrid", "optimization")])
 def test_torques_have_no_step_where_the_mode_changes(way):
     """Held off the plan and pressing: nothing jumps, and the force across goes on."""
@@ -207,7 +202,6 @@ def test_torques_have_no_step_where_the_mode_changes(way):
             last = taus
 
 
-@pytest.mark.inline
 def test_a_lost_contact_ends_the_forces_of_all_and_says_so():
     rig = Rig(2, mode="hybrid")
     wrenches = outward(2, 30.0)
@@ -372,7 +366,6 @@ def test_a_hand_whose_wall_is_gone_stops_though_its_plan_goes_on_into_it(mode):
         rig.close()
 
 
-@pytest.mark.inline
 def test_a_force_that_ends_leaves_the_hands_where_they_are():
     """Hands stood off their plan for it: this went on to press with what the plan asks for."""
     rig = Rig(2, mode="hybrid", integral_rate=0.0)
@@ -394,7 +387,6 @@ def test_a_force_that_ends_leaves_the_hands_where_they_are():
     assert signs @ found == pytest.approx(0.0, abs=0.01)  # of what was controlled
 
 
-@pytest.mark.inline
 def test_hands_press_with_what_the_joints_of_all_can_exert_and_not_beyond():
     """With 200 N asked for; what comes back is what is exerted, and nothing winds up."""
     rig = Rig(2, mode="hybrid", integral_rate=0.0)
@@ -420,7 +412,6 @@ def test_hands_press_with_what_the_joints_of_all_can_exert_and_not_beyond():
     assert most == pytest.approx(20.0, abs=0.5)
 
 
-@pytest.mark.inline
 def test_soft_joints_do_not_swing_up_by_the_integral():
     """With 10 Nm/rad, a damping ratio of 0.3 and the fastest integral they did; dense model."""
     soft, ratios = np.full(7, 10.0), np.full(7, 0.3)
@@ -482,7 +473,6 @@ def test_a_posture_pulled_with_all_it_had_gone_where_a_direction_of_the_tool_was
     assert np.abs(cell.state("arm").dq).max() < 0.05
 
 
-@pytest.mark.inline
 def test_a_motion_began_at_the_reference_that_a_force_of_before_had_displaced():
     """It turned round in its first slice: 10 Nm more pressed a tool back that was to leave."""
     rig = Rig(1)

@@ -6,7 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.robustness,
+    pytest.mark.timeout(3600),
+    pytest.mark.inline,
+]
 
 READY = {
     "fr3": [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785],

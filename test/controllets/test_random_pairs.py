@@ -14,6 +14,8 @@ from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.robots import MODELS
 
+pytestmark = pytest.mark.inline
+
 ARMS = ("left", "right")
 BY_POSE = ("cartesian_impedance", "force_impedance", "admittance", "operational_space")
 SINGLE = (*BY_POSE, "joint_impedance", "joint_velocity", "joint_trajectory")

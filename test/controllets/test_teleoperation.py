@@ -17,6 +17,8 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.targets import Target
 from multipanda_py.testing import PERIOD, StateMaker, simple_cell
 
+pytestmark = pytest.mark.inline
+
 ARMS = {
     "left": {"position": [0.0, 0.3, 0.0], "rpy": [0.0, 0.0, 0.4]},
     "right": {"position": [0.0, -0.3, 0.0], "rpy": [0.2, 0.0, -1.0]},

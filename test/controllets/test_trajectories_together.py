@@ -14,7 +14,7 @@ from multipanda_py.planning.trajectory import complete
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.testing import PERIOD
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 ARMS = {"left": {"position": [0.0, 0.5, 0.0]}, "right": {"position": [0.0, -0.5, 0.0]}}
 STEP = np.array([0.12, -0.1, 0.1, 0.08, -0.12, 0.15, 0.2])

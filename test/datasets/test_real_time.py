@@ -10,7 +10,7 @@ from multipanda_py.datasets.check import check
 from multipanda_py.exceptions import ActionRejected
 from multipanda_py.gym import CellEnv
 
-pytestmark = [pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 RATE = 10.0
 CELL = {
     "cell": {"name": "recorded_real_time", "placement": "thread"},

@@ -19,7 +19,7 @@ from multipanda_py.datasets.layout import data_file, episode_file, film_file
 from multipanda_py.exceptions import ConfigurationError, DatasetRefused
 from multipanda_py.gym import CellEnv
 
-pytestmark = [pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 @pytest.fixture(scope="module")

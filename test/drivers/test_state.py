@@ -7,6 +7,8 @@ import pytest
 
 from multipanda_py.drivers.state import DriverEvent, DriverState, next_state
 
+pytestmark = pytest.mark.inline
+
 State, Event = DriverState, DriverEvent
 
 

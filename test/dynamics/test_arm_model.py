@@ -17,6 +17,8 @@ from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.state import ArmState
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.mark.parametrize("model", ["fr3", "fer"])
 def test_quantities_match_mujoco(model):

@@ -17,6 +17,8 @@ from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import ArmState
 
+pytestmark = pytest.mark.inline
+
 TOOL = Tool(1.2, np.array([0.01, -0.02, 0.06]), np.diag([2e-3, 3e-3, 1e-3]), np.eye(4))
 LOAD = Load(2.0, np.array([0.03, 0.02, 0.12]), np.diag([4e-3, 5e-3, 6e-3]))
 

@@ -13,6 +13,8 @@ from multipanda_py.dynamics.momentum_observer import BANDWIDTH, MomentumObserver
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.mjcf import build_scene
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.mark.parametrize("rate", [500, 1000])
 def test_a_constant_torque_is_found_as_by_a_lag_while_the_arm_moves(rate):

@@ -16,6 +16,8 @@ from multipanda_py.dynamics.proximity import Proximity
 from multipanda_py.robots import SceneObject
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 KINDS = ("arms", "self", "floor", "floor_hand")
 

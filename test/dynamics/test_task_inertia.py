@@ -9,6 +9,8 @@ import pytest
 from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 def test_terms_match_the_textbook_away_from_singularities():
     rng = np.random.default_rng(1)

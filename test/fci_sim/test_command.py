@@ -42,6 +42,7 @@ def start():
         process.communicate()
 
 
+@pytest.mark.clock
 def test_it_says_what_it_does_and_ends_quietly(start, new_address):
     addresses = [new_address(), new_address()]
     server = start(*addresses, "--object-width", "0.04")
@@ -62,6 +63,7 @@ def test_it_says_what_it_does_and_ends_quietly(start, new_address):
     assert complaint == ""
 
 
+@pytest.mark.clock
 def test_a_foreign_address_is_refused_in_words(start):
     process = start("192.0.2.1")
     _, complaint = process.communicate(timeout=60)
@@ -69,6 +71,7 @@ def test_a_foreign_address_is_refused_in_words(start):
     assert "192.0.2.1 port 1337 is not an address of this machine" in complaint
 
 
+@pytest.mark.clock
 def test_an_object_too_wide_is_refused_in_words(start, new_address):
     process = start(new_address(), "--object-width", "1")
     _, complaint = process.communicate(timeout=60)

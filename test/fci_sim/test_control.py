@@ -27,6 +27,7 @@ POSTURES = [
 ]
 
 
+@pytest.mark.clock
 def test_states_arrive(sim, client, address):
     found = client("connect_and_read", address=address)
     assert found["mode"] == "Idle"
@@ -36,6 +37,7 @@ def test_states_arrive(sim, client, address):
     assert found["m_ee"] == pytest.approx(HAND.load.mass)
 
 
+@pytest.mark.clock
 def test_settings_reach_the_state(sim, client, address):
     found = client("settings", address=address)
     assert found["m_load"] == pytest.approx(0.5)
@@ -50,6 +52,7 @@ def test_settings_reach_the_state(sim, client, address):
         assert found[refusal]["type"] == "CommandException", refusal
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("load", [None, LOAD], ids=["hand", "hand-and-load"])
 def test_dynamics_of_the_client_are_ours(sim, client, address, load):
     """libfranka's model, made of URDF and states, is the package's own without rotors."""
@@ -97,6 +100,7 @@ def test_dynamics_with_open_hand_are_those_of_the_cells_arm():
     np.testing.assert_allclose(pin.crba(lumped, lumped.createData(), q), expected, atol=1e-9)
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("robots", [1, 2])
 def test_lockstep_loses_nothing(make_sim, client, new_address, robots):
     addresses = [new_address() for _ in range(robots)]
@@ -113,6 +117,7 @@ def test_lockstep_loses_nothing(make_sim, client, new_address, robots):
         assert len(sim.admin(address, "log")["commands"]) == 100
 
 
+@pytest.mark.clock
 def test_the_log_keeps_every_command_with_its_times(make_sim, client, new_address):
     """In parts, as in one piece; what it was sent and answered at gives the times that count."""
     address = new_address()
@@ -131,6 +136,7 @@ def test_the_log_keeps_every_command_with_its_times(make_sim, client, new_addres
     assert took[1] <= sim.admin(address, "stats")["latency_us"]["100"] + 0.1
 
 
+@pytest.mark.clock
 def test_lockstep_is_deterministic(make_sim, client, new_address):
     """Two runs, two motions each, give the same states to the last bit."""
     digests = []
@@ -143,6 +149,7 @@ def test_lockstep_is_deterministic(make_sim, client, new_address):
     assert digests[0] == digests[1]
 
 
+@pytest.mark.clock
 def test_clock_serves_two_robots(make_sim, client, new_address):
     """On a clock, what this machine loses is counted; robot time is 1 ms per state."""
     addresses = [new_address(), new_address()]
@@ -155,6 +162,7 @@ def test_clock_serves_two_robots(make_sim, client, new_address):
         assert counted["lateness_us"]["50"] < 2000.0
 
 
+@pytest.mark.clock
 def test_joint_and_cartesian_motions(sim, client, address):
     found = client("joint_motion", address=address)
     assert found["mode"] == "Idle"
@@ -166,6 +174,7 @@ def test_joint_and_cartesian_motions(sim, client, address):
     np.testing.assert_allclose(found["moved"], moved, atol=2e-3)
 
 
+@pytest.mark.clock
 def test_asynchronous_motion(sim, client, address):
     found = client("asynchronous_motion", address=address)
     assert not any(found["errors"])
@@ -173,6 +182,7 @@ def test_asynchronous_motion(sim, client, address):
     assert found["missing"] == pytest.approx(0.0, abs=2e-3)
 
 
+@pytest.mark.clock
 def test_robots_together_wait_for_each_other(make_sim, client, new_address):
     addresses = [new_address(), new_address()]
     make_sim(*addresses, together=True)
@@ -183,6 +193,7 @@ def test_robots_together_wait_for_each_other(make_sim, client, new_address):
     assert any(first == second for first, second in grown), grown
 
 
+@pytest.mark.clock
 def test_a_taken_address_is_said(sim, address):
     with pytest.raises(BackendError, match=rf"{address} port 1337 is in use"):
         FciSim([address]).start()

@@ -11,6 +11,8 @@ from multipanda_py.exceptions import BackendError
 from multipanda_py.fci_sim.wire import ERRORS
 from multipanda_py.robots import READY_POSTURE
 
+pytestmark = pytest.mark.clock
+
 REFLEXES = [
     ("joint_reflex", {"command": "push", "tau": [0, 0, 0, 25, 0, 0, 0]}, 0.0),
     ("cartesian_reflex", {"command": "push", "wrench": [0, 0, 25, 0, 0, 0]}, 0.0),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.clock
+
 CLIENT = Path(__file__).with_name("client_franky.py")
 LOSS = 0.04  # of states, and of commands
 TIMEOUT = 60.0

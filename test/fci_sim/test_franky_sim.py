@@ -14,6 +14,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.clock
+
 START_TIMEOUT = 20.0
 
 

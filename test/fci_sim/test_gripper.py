@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.clock
+
 
 def test_homing_moving_grasping(sim, client, address):
     found = client("gripper", address=address)

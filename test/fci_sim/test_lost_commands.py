@@ -10,6 +10,8 @@ from fci_peer import Peer
 from multipanda_py.fci_sim.wire import Controller, Generator, Mode
 from multipanda_py.robots import READY_POSTURE
 
+pytestmark = pytest.mark.inline
+
 PERIOD = 1e-3
 DISTANCE, CYCLES = 0.1, 1000
 

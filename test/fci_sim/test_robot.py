@@ -24,6 +24,8 @@ from multipanda_py.fci_sim.wire import (
 from multipanda_py.robots import READY_POSTURE
 from multipanda_py.robots.fci_limits import UPPER, VELOCITY, velocity_towards
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.fixture
 def peer():

@@ -48,6 +48,7 @@ def ask(link, line):
     return json.loads(link.makefile().readline())
 
 
+@pytest.mark.clock
 def test_unusable_values_ended_every_simulated_robot(sim, address):
     before = sim.admin(address, "stats")
     with socket.create_connection((address, ADMIN_PORT), timeout=5.0) as link:
@@ -61,6 +62,7 @@ def test_unusable_values_ended_every_simulated_robot(sim, address):
     assert (after["mode"], after["q"]) == ("idle", before["q"])
 
 
+@pytest.mark.clock
 def test_an_endless_request_is_hung_up_on(sim, address):
     with socket.create_connection((address, ADMIN_PORT), timeout=5.0) as link:
         try:
@@ -71,6 +73,7 @@ def test_an_endless_request_is_hung_up_on(sim, address):
     assert sim.admin(address, "stats")["running"]
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -87,6 +90,7 @@ def test_the_command_line_refuses_them_in_one_line(line, words, capsys):
     assert words in said.err
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize(
     ("argument", "words"),
     [

@@ -10,6 +10,8 @@ import pytest
 from multipanda_py.fci_sim import wire
 from multipanda_py.franka.errors import ERRORS, bits_of, names_in
 
+pytestmark = pytest.mark.inline
+
 
 def test_sizes():
     assert wire.STATE.itemsize == wire.STATE_SIZE == 1377

@@ -18,6 +18,8 @@ from multipanda_py.fci_sim.scene import left_out, robots_of, world_of
 from multipanda_py.fci_sim.wire import MOVE, Controller, Generator, Mode, RobotRequest
 from multipanda_py.fci_sim.world import PERIOD, RobotWorld, lone_arm
 
+pytestmark = pytest.mark.inline
+
 STILL = (np.zeros(7), np.zeros(7), np.zeros(6), np.zeros(3))
 """No torque, and nobody who pushes."""
 TWO = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}

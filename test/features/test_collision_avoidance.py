@@ -21,6 +21,8 @@ from multipanda_py.robots import SceneObject
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 MODELS: dict = {}
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 TABLE = SceneObject(

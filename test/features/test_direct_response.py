@@ -17,7 +17,7 @@ from multipanda_py.robots.limits import FR3_LIMITS
 sys.path.append(str(Path(__file__).parent.parent.parent / "benchmarks"))
 response = import_module("response")
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 ARMS = {
     "ideal": {},
     "late and light": {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8},

@@ -9,7 +9,12 @@ from energy_book import EnergyBook
 
 from multipanda_py.control.guided_posture import RETURN_SPEED
 
-pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.robustness,
+    pytest.mark.timeout(3600),
+    pytest.mark.inline,
+]
 
 BENT = np.array([0.1, -0.985, 0.2, -2.256, -0.3, 1.771, 1.085])
 BENT_UR = np.array([0.3, -1.4, 1.8, -1.9, -1.4, 0.4])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.features.coriolis import Coriolis
@@ -11,6 +12,8 @@ from multipanda_py.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.parameters import NoParams
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
+
+pytestmark = pytest.mark.inline
 
 CONTEXT = {n: StateMaker(n).context for n in (1, 2)}
 

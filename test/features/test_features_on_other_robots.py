@@ -19,7 +19,7 @@ from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
-pytestmark = pytest.mark.parametrize("model", OTHERS)
+pytestmark = [pytest.mark.parametrize("model", OTHERS), pytest.mark.inline]
 SIX = [name for name in OTHERS if StateMaker(1, name).joints == (6,)]
 
 

@@ -16,6 +16,8 @@ from multipanda_py.teleoperation import Touch
 from multipanda_py.teleoperation.wrench_feedback import WrenchFeedback
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 RATE = 30.0
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))

@@ -15,6 +15,8 @@ from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 PANDA = (  # of Gaz et al., RA-L 2019
     (0.54615, 0.87224, 0.64068, 1.2794, 0.83904, 0.30301, 0.56489),
     (5.1181, 9.0657, 10.136, 5.5903, 8.3469, 17.133, 10.336),

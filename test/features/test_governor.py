@@ -23,7 +23,7 @@ ARMS = {
 STIFF = [2000.0, 2000.0, 2000.0, 100.0, 100.0, 100.0]
 DIRECT = {"governor": {"response": "direct"}}
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def one_arm(make_cell, law, params=None, q=READY, perturbation=None, **settings):
@@ -217,7 +217,6 @@ def hold_joint(cell, cycles, angle, stiffness=4000.0, damping=80.0):
     data.qfrc_applied[0] = 0.0
 
 
-@pytest.mark.inline
 def test_a_velocity_that_counts_for_less_than_a_cycle_does_not_count_for_ever(make_cell):
     """At 500 Hz, 1 ms was no cycle at all, and nobody took the velocity back."""
     brief = {"governor": {"rate_timeout": 0.001}}

@@ -38,7 +38,7 @@ BENT = (
 )
 """Postures, steps [m] and turns [rad] that ended in velocity_limit too."""
 
-pytestmark = [pytest.mark.sim, pytest.mark.robustness]
+pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.inline]
 
 
 def gains(law, which):

@@ -10,7 +10,7 @@ import pytest
 
 from multipanda_py.pose import Pose
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 CLOSED = {
     "acceleration": (0.3, 8.0), "speed": (0.05, 1.0), "smoothing": (0.3, 0.04),
     "share": (0.1, 0.7), "turn_acceleration": (1.0, 20.0), "turn_speed": (0.1, 2.5),

@@ -10,7 +10,7 @@ import pytest
 from multipanda_py.control.governed_channel import GovernedChannel
 from multipanda_py.pose import Pose
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 LAWS = {"cartesian_impedance": "pose", "joint_impedance": "joint"}
 
 

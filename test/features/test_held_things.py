@@ -10,7 +10,7 @@ import pytest
 from multipanda_py.pose import Pose
 from multipanda_py.state import JOINTS
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 BASES = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
 ALL = {"collision_avoidance": {"fixed_objects": "all"}}

@@ -19,6 +19,8 @@ from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 CONTEXT = StateMaker().context
 LOWER, UPPER = FR3_LIMITS.lower, FR3_LIMITS.upper
 MIDDLE = (LOWER + UPPER) / 2

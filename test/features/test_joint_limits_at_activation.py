@@ -11,6 +11,8 @@ from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 LOWER, UPPER = FR3_LIMITS.lower, FR3_LIMITS.upper
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 SLOW = 0.1

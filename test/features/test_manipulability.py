@@ -11,6 +11,8 @@ from multipanda_py.features.manipulability import Manipulability, Manipulability
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 CONTEXT = StateMaker().context
 
 

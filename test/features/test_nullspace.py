@@ -14,6 +14,8 @@ from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 CONTEXT = StateMaker(2).context
 
 

@@ -12,6 +12,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
 from multipanda_py.pose import Pose
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 STRETCHED = np.array([1.0, -0.6, 0, -1.2, 0, 1.8, 0.785])
 LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}

@@ -18,7 +18,7 @@ ALL = {"collision_avoidance": {"fixed_objects": "all"}}
 GATE = {"joint": 7.0, "position": 2.0, "rotation": 3.2}
 BASES = {"left": [0.0, 0.3, 0.0], "right": [0.0, -0.3, 0.0]}
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def reference(cell):

@@ -20,7 +20,7 @@ LATE = {"delay": 0.005, "torque_lag": 0.002}
 FORCED_BY = {law: {"features": ["wrench"]} for law in ("operational_space", "admittance")}
 """Features of controllets that take a requested force by a feature alone."""
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def table(size=0.3, x=0.62, friction=0.3, contact_time=0.004):

@@ -15,7 +15,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.residual.weights_file import load_residual
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 FOLDER = Path(__file__).parents[2] / "config" / "residual"
 WEIGHTS = FOLDER / "plant.npz"
 WAY = np.array([0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4])

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from multipanda_py.features.singularity import Singularity, SingularityParams
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
+
+pytestmark = pytest.mark.inline
 
 CONTEXT = StateMaker().context
 RATE, THRESHOLD = SingularityParams().rate, SingularityParams().threshold

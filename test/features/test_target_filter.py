@@ -12,6 +12,8 @@ from multipanda_py.pose import Pose
 from multipanda_py.targets import CartesianTarget, ObjectTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 def started(target, time, n=1):
     maker = StateMaker(n)

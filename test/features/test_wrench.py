@@ -10,6 +10,8 @@ from multipanda_py.controllets.joint_impedance import JointImpedance
 from multipanda_py.features.wrench import Wrench, WrenchParams
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 
 def made(n, time_constant):
     maker = StateMaker(n)

@@ -29,6 +29,8 @@ from multipanda_py.shadow.band import Band
 from multipanda_py.tasks import TaskFile
 from multipanda_py.validation.run_file import load_run
 
+pytestmark = pytest.mark.inline
+
 READERS: list[Callable[[Path], Any]] = [
     read_text, read_plain, CellConfig.from_yaml, TaskFile.from_yaml, Band.from_yaml, read_extra,
     read_urdf, read_mjcf, tree_of, load_residual, load_run,

@@ -126,6 +126,7 @@ def test_a_cell_starts_with_the_arms_that_are_ready(new_address):
         rig.reaches("left", rig.lift("left"))
 
 
+@pytest.mark.clock
 def test_coupled_and_single_laws_move_real_arms(rig):
     goal = rig.lift("left")
     rig.reaches("left", goal)
@@ -143,6 +144,7 @@ def test_coupled_and_single_laws_move_real_arms(rig):
     assert not [event for event in rig.cell.events() if event.event.is_fault]
 
 
+@pytest.mark.clock
 def test_switch_under_load_keeps_the_torque_rate(rig):
     rig.sim.admin(rig.left, "push", wrench=[0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
     rig.until(lambda: abs(rig.cell.state("left").wrench_ext_in_base[2] + 10.0) < 1.0, "load")
@@ -185,6 +187,7 @@ def misbehave(rig, how):
     rig.cell.set_parameters("left/odd", {"fault": how})
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault_on_one_arm_leaves_the_other_alone(rig, name):
     strike, word = FAULTS[name]
@@ -214,6 +217,7 @@ def test_fault_on_one_arm_leaves_the_other_alone(rig, name):
     rig.reaches("left", rig.lift("left", 0.03))
 
 
+@pytest.mark.clock
 def test_partner_of_a_coupled_law_holds_when_an_arm_stops(rig):
     rig.cell.switch(["pair"], strictness="force_auto")
     rig.sim.admin(rig.left, "fault", errors=["cartesian_reflex"])
@@ -223,6 +227,7 @@ def test_partner_of_a_coupled_law_holds_when_an_arm_stops(rig):
     assert rig.moves("right")
 
 
+@pytest.mark.clock
 def test_killed_loop_leaves_no_driver_and_no_torque(rig):
     os.kill(rig.loop, signal.SIGKILL)
     rig.until(lambda: not any(map(is_running, rig.drivers)), "end of the drivers")

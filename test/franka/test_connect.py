@@ -29,6 +29,7 @@ LOAD = {"load_mass": 0.7, "load_com": [0.02, -0.01, 0.12],
         "load_inertia": [2e-3, 3e-3, 4e-3, 1e-4, 0.0, -2e-4]}  # fmt: skip
 
 
+@pytest.mark.clock
 def test_states_arrive_and_nothing_is_commanded(lockstep, make):
     _, addresses = lockstep
     cell = make(addresses)
@@ -44,6 +45,7 @@ def test_states_arrive_and_nothing_is_commanded(lockstep, make):
     assert not cell.ready()
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(
     ("tool", "load"),
     [(None, {}), (TOOL, {}), (None, LOAD), (TOOL, LOAD)],
@@ -73,6 +75,7 @@ def test_the_robots_pose_and_model_are_ours(lockstep, make, tool, load):
     assert cell.backend.warnings == [] or os.geteuid() != 0
 
 
+@pytest.mark.clock
 def test_a_wrong_load_is_named(lockstep, make):
     _, addresses = lockstep
     tool = {**TOOL, "mass": 0.8}  # which the robot is not told: it is not in this Desk
@@ -90,6 +93,7 @@ def test_a_wrong_load_is_named(lockstep, make):
     assert not any("gravity" in text for text in ignored.backend.warnings)
 
 
+@pytest.mark.clock
 def test_a_wrong_load_is_also_named_when_the_robot_comes_later(lockstep, make):
     sim, addresses = lockstep
     sim.admin(addresses[0], "user_stop", pressed=True)
@@ -102,6 +106,7 @@ def test_a_wrong_load_is_also_named_when_the_robot_comes_later(lockstep, make):
     assert "gravity at joint" in cell.backend.warnings[-1]
 
 
+@pytest.mark.clock
 def test_settings_arrive(lockstep, make):
     """They are compared with what the robot sends back, and with what it does."""
     sim, addresses = lockstep
@@ -122,12 +127,14 @@ def test_settings_arrive(lockstep, make):
     assert "joint_reflex" in cell.fault(0)[1]
 
 
+@pytest.mark.clock
 def test_a_setting_out_of_range_is_named(lockstep, make):
     _, addresses = lockstep
     with pytest.raises(BackendError, match=r"left: .*cartesian_impedance: got .*5\.0"):
         make(addresses[:1], franka={"cartesian_impedance": [5.0] * 6})
 
 
+@pytest.mark.clock
 def test_every_arm_that_is_not_ready_is_named_and_comes_back(lockstep, make, new_address):
     """A version that does not fit, and nobody at home: said, and mended without a restart."""
     sim, addresses = lockstep
@@ -149,6 +156,7 @@ def test_every_arm_that_is_not_ready_is_named_and_comes_back(lockstep, make, new
         cell.backend.close()
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(
     ("command", "words"),
     [("user_stop", "user stop is pressed; release it"), ("guiding", "led by hand")],
@@ -170,6 +178,7 @@ def test_a_robot_that_is_not_ready_at_the_start_comes_later(lockstep, make, comm
     cell.recover(1)
 
 
+@pytest.mark.clock
 def test_a_robot_in_use_is_said(lockstep, make):
     _, addresses = lockstep
     first = make(addresses[:1])
@@ -179,6 +188,7 @@ def test_a_robot_in_use_is_said(lockstep, make):
     second.recover(0)
 
 
+@pytest.mark.clock
 def test_what_is_no_robot_is_given_up(new_address, make, monkeypatch):
     """libfranka waits for ever for an answer; the loop does not."""
     monkeypatch.setattr("multipanda_py.drivers.watch.START_TIMEOUT", 0.7)
@@ -188,6 +198,7 @@ def test_what_is_no_robot_is_given_up(new_address, make, monkeypatch):
     assert f"robot {address} accepts connections but does not answer" in text
 
 
+@pytest.mark.clock
 def test_only_what_a_killed_driver_left_behind_is_recovered(lockstep, make):
     sim, addresses = lockstep
     sim.admin(addresses[0], "fault", errors=["communication_constraints_violation"])

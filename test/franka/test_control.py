@@ -15,6 +15,8 @@ from multipanda_py.fci_sim import FciSim
 from multipanda_py.franka.reconfiguration import REST
 from multipanda_py.franka.settings import FrankaSettings
 
+pytestmark = pytest.mark.clock
+
 
 def test_lockstep_loses_nothing(make, new_address):
     """Five seconds of robot time with two arms, every state answered."""

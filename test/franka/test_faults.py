@@ -14,6 +14,8 @@ from robots import within_bounds
 
 from multipanda_py.drivers.memory import DriverWord
 
+pytestmark = pytest.mark.clock
+
 PUSH = {"command": "push", "tau": [0, 0, 0, 40, 0, 0, 0]}
 FAULTS = [
     ("reflex", PUSH, {"command": "push"},

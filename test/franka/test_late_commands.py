@@ -21,6 +21,8 @@ from multipanda_py.planning.motion_limiter import MotionLimiter
 from multipanda_py.robots import READY_POSTURE, ArmDescription
 from multipanda_py.robots.limits import FR3_LIMITS
 
+pytestmark = pytest.mark.inline
+
 PERIOD, CYCLES = 1e-3, 800
 ON_TIME, LOST, TAKEN_LATE, OLD = range(4)
 

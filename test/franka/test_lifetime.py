@@ -14,6 +14,8 @@ from processes import is_running, wait_until
 
 from multipanda_py.exceptions import BackendError
 
+pytestmark = pytest.mark.clock
+
 LOOP = """
 import sys, numpy as np
 from multipanda_py.backends.franka import Franka

@@ -21,6 +21,8 @@ from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
 from multipanda_py.robots.limits import FR3_LIMITS
 
+pytestmark = pytest.mark.inline
+
 LIMITS = FR3_LIMITS.torque.tolist()
 
 

@@ -111,6 +111,7 @@ def rig():
         yield made
 
 
+@pytest.mark.clock
 def test_from_torques_to_positions_and_back_and_no_command_is_refused(rig):
     """The robot judges velocity, acceleration and jerk of every command, and says so."""
     start = rig.cell.state("left").q
@@ -125,6 +126,7 @@ def test_from_torques_to_positions_and_back_and_no_command_is_refused(rig):
     assert rig.stats()["lost"] == 0
 
 
+@pytest.mark.clock
 def test_steps_of_speed_and_a_law_that_breaks_end_in_a_braked_arm(rig):
     for law in ("odd", "rates"):
         rig.switch(law)
@@ -143,6 +145,7 @@ def test_steps_of_speed_and_a_law_that_breaks_end_in_a_braked_arm(rig):
     assert rig.cell.state("left").interface == "effort"
 
 
+@pytest.mark.clock
 def test_poses_become_positions_that_the_robot_takes(rig):
     rig.switch("pose")
     here = rig.cell.pose("left")
@@ -155,6 +158,7 @@ def test_poses_become_positions_that_the_robot_takes(rig):
     assert rig.fault() == ""
 
 
+@pytest.mark.clock
 def test_a_reflex_is_recovered_and_the_motion_begins_where_the_arm_is(rig):
     rig.switch("position")
     goal = rig.cell.state("left").q + STEP
@@ -168,6 +172,7 @@ def test_a_reflex_is_recovered_and_the_motion_begins_where_the_arm_is(rig):
     assert rig.stats()["errors"] == []
 
 
+@pytest.mark.clock
 def test_a_silent_loop_leaves_an_arm_that_has_braked(rig):
     """The driver brakes by itself within the limits and ends the motion; no reflex."""
     rig.switch("odd")
@@ -177,6 +182,7 @@ def test_a_silent_loop_leaves_an_arm_that_has_braked(rig):
     rig.silence_the_loop()
 
 
+@pytest.mark.clock
 def test_a_killed_driver_is_started_anew_in_the_same_interface(rig):
     rig.switch("position")
     rig.until(lambda: rig.stats()["mode"] == "move", "positions")
@@ -212,6 +218,7 @@ def test_a_slow_first_switch_to_positions_was_taken_for_silence(tmp_path, monkey
         assert rig.stats()["errors"] == []
 
 
+@pytest.mark.clock
 def test_lost_commands_in_motion_are_made_up_for(rig):
     """The robot goes on with constant acceleration; the next command starts from that."""
     rig.switch("position")
@@ -226,6 +233,7 @@ def test_lost_commands_in_motion_are_made_up_for(rig):
     assert rig.fault() == ""
 
 
+@pytest.mark.clock
 def test_velocities_are_the_robot_s_own_and_add_up_to_the_loop_s_positions(rig):
     """Over switches and lost commands: to what the robot says it executes, they are added anew."""
     for _ in range(2):
@@ -247,6 +255,7 @@ def test_velocities_are_the_robot_s_own_and_add_up_to_the_loop_s_positions(rig):
     assert rig.fault() == ""
 
 
+@pytest.mark.clock
 def test_a_correction_after_lost_commands_was_faster_than_what_was_commanded(rig):
     """A correction of a millimetre-radian a cycle was taken for a target at 1 rad/s."""
     rig.switch("rate")
@@ -280,6 +289,7 @@ def test_a_correction_after_lost_commands_was_faster_than_what_was_commanded(rig
     assert rig.fault() == ""
 
 
+@pytest.mark.clock
 def test_a_robot_that_reports_measured_positions_as_q_d_ran_backwards(rig):
     """Corrections of the difference made joint 7 of franky-sim move at up to 1.7 rad/s."""
     rig.switch("rate")
@@ -300,6 +310,7 @@ def test_a_robot_that_reports_measured_positions_as_q_d_ran_backwards(rig):
     assert rig.stats()["errors"] == []
 
 
+@pytest.mark.clock
 def test_a_silent_loop_leaves_an_arm_that_has_braked_from_its_velocities(rig):
     rig.switch("rate")
     rig.cell.set_target("left", dq=0.3 * np.ones(7))
@@ -307,6 +318,7 @@ def test_a_silent_loop_leaves_an_arm_that_has_braked_from_its_velocities(rig):
     rig.silence_the_loop()
 
 
+@pytest.mark.clock
 def test_a_reflex_in_velocities_is_recovered_and_they_begin_at_rest(rig):
     rig.switch("rate")
     rig.cell.set_target("left", dq=0.3 * np.ones(7))

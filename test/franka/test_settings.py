@@ -17,7 +17,7 @@ from multipanda_py.fci_sim import FciSim
 from multipanda_py.pose import Pose
 from multipanda_py.testing import simple_cell
 
-pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.slow, pytest.mark.clock]
 
 LAW = "cartesian_impedance_controller"
 LAWS = {

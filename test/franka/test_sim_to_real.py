@@ -15,7 +15,7 @@ from multipanda_py.identification.fourier import FourierMotion
 from multipanda_py.robots import MODELS
 
 pytest.importorskip("pylibfranka")
-pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.clock]
 READY = np.array(MODELS["fr3"].ready)
 
 

@@ -15,6 +15,8 @@ from multipanda_py.exceptions import ConfigurationError, LoopTimeout, TargetReje
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.grippers.gripper import MAX_WIDTH
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.fixture
 def mock_cell(make_cell):

@@ -15,6 +15,8 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.inline
+
 numbers = st.lists(st.floats(-3.0, 3.0), min_size=3, max_size=3)
 
 

@@ -14,6 +14,8 @@ from multipanda_py.gym import CellEnv, GymTask
 from multipanda_py.gym.control import CONTROLS, SPEED
 from multipanda_py.gym.task_named import BUILT_IN
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.fixture
 def make():

@@ -12,6 +12,8 @@ import pytest
 from multipanda_py.gym.control import CONTROLS
 from multipanda_py.gym.task_named import BUILT_IN
 
+pytestmark = pytest.mark.inline
+
 PAGE = (Path(__file__).parents[2] / "doc" / "gym.md").read_text(encoding="utf-8")
 
 

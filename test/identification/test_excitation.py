@@ -18,6 +18,8 @@ from multipanda_py.identification.excitation import Excitation, Wanted
 from multipanda_py.identification.fourier import FourierMotion
 from multipanda_py.robots import ArmDescription
 
+pytestmark = pytest.mark.inline
+
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 benchmark = import_module("excitation")
 ARM = ArmDescription("arm", "fr3")

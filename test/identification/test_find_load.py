@@ -16,6 +16,8 @@ from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import Load
 
+pytestmark = pytest.mark.inline
+
 ARM = ArmDescription("arm", "fr3")
 LOAD = Load(1.7, np.array([0.03, -0.02, 0.12]), np.diag([6e-3, 5e-3, 3e-3]))
 

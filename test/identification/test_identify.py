@@ -23,6 +23,8 @@ from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.robots.parameter_file import parameters_text, with_parameters
 from multipanda_py.robots.read import read_robot
 
+pytestmark = pytest.mark.inline
+
 PRIOR = ArmDescription("arm", "fr3")
 PLANT = perturbed(PRIOR, 0)
 

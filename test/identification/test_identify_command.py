@@ -27,6 +27,8 @@ from multipanda_py.robots.parameter_file import with_parameters
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.inline
+
 PRIOR = ArmDescription("arm", "fr3")
 
 

@@ -19,6 +19,8 @@ from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.measured import motion_of
 from multipanda_py.robots import ArmDescription
 
+pytestmark = pytest.mark.inline
+
 ARM = ArmDescription("arm", "fr3")
 REGRESSOR = ArmRegressor(ARM)
 

@@ -17,7 +17,7 @@ from multipanda_py.perturbation import TYPICAL, PerturbationSpec
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 benchmark = import_module("identification")
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 PLANTS = range(1, 11) if os.environ.get("MULTIPANDA_LONG") else (3,)
 
 

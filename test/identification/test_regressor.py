@@ -20,6 +20,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import Load, combined
 from multipanda_py.simulation.mjcf import build_scene
 
+pytestmark = pytest.mark.inline
+
 TILTED = (None, np.array([9.81, 0.0, 0.0]), np.array([0.0, 6.0, 7.0]))
 BODY = Load(1.3, np.array([0.1, -0.2, 0.05]), np.diag([0.01, 0.012, 0.009]))
 

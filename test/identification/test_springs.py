@@ -15,6 +15,8 @@ from multipanda_py.exceptions import ActuatorRefused, ConfigurationError, Identi
 from multipanda_py.identification.springs import identify_springs
 from multipanda_py.robots.actuator_file import actuator_from, read_actuator
 
+pytestmark = pytest.mark.inline
+
 PAPER = {"a_1": 6.257, "k_1": 0.01038, "a_2": 3.9, "k_2": 0.08918}
 SECOND = {"a_1": 3.383, "k_1": 0.1015, "a_2": 7.011, "k_2": 0.05944}
 """Springs of both joints of the paper's arm, with k and a where they belong."""

@@ -14,6 +14,8 @@ from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import ArmState
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 MODELS = ("fr3", "fer", "fr3")
 PERIOD = 1e-3
 

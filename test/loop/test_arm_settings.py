@@ -12,6 +12,8 @@ from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.loop.events import Event
 from multipanda_py.settings import record_width
 
+pytestmark = pytest.mark.inline
+
 
 class Slow:
     """Let the backend of an inline cell be away for a while, as a real arm is."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 @pytest.mark.parametrize("way", ["stop", "nan", "raise"])

@@ -16,7 +16,7 @@ from multipanda_py.loop.silence import START_PATIENCE
 from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import FR3_LIMITS
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 LAWS = {
     "cart": {"type": "cartesian_impedance"},

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 
 from multipanda_py import registry
 from multipanda_py.cell.switch_planning import Strictness
@@ -14,6 +15,8 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.loop.derating import Derating
 from multipanda_py.loop.events import Event
 from multipanda_py.testing import StateMaker, _corners
+
+pytestmark = pytest.mark.inline
 
 STIFF = [5000.0] * 3 + [300.0] * 3
 

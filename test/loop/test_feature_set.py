@@ -9,7 +9,7 @@ import pytest
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.loop.feature_set import FADE_TIME
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 LAW = "left/cartesian_impedance_controller"
 
 

@@ -13,7 +13,7 @@ from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 ARMS = {"left": {"backend": "mujoco"}, "right": {"backend": "mock", "position": [0, 0.6, 0]}}
 FEATURES = ["nullspace", "coriolis", "manipulability", "collision_avoidance"]

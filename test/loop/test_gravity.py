@@ -11,7 +11,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.robots import MODELS
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 TOOL = {"mass": 0.8, "com": [0.0, 0.0, 0.05], "position": [0.0, 0.0, 0.12]}
 LOAD = {"load_mass": 1.0, "load_com": [0.0, 0.02, 0.1]}  # as told, and as it is

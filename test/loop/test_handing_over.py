@@ -13,6 +13,8 @@ from multipanda_py.loop.handing_over import agreed
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 ROD = {
     "mass": 0.2,
     "com": [0.0, 0.0, 0.05],

@@ -10,6 +10,8 @@ from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.arm import SOUND_CYCLES
 from multipanda_py.loop.events import Event
 
+pytestmark = pytest.mark.inline
+
 
 def backend_of(cell):
     return cell.loop.backends[0]

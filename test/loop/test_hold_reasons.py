@@ -17,6 +17,8 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.inline
+
 LAWS = {
     "impedance": {"type": "joint_impedance", "target_timeout": 0.05},
     "odd": {"type": "misbehaving"},

@@ -7,11 +7,14 @@ import os
 import threading
 
 import numpy as np
+import pytest
 
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import EVENTS, REASON, Mailbox, reason_of, reason_record
 from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.inline
 
 
 def two_ends():

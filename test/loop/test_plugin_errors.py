@@ -25,6 +25,7 @@ def odd(fault):
     return {"odd": {"type": "misbehaving", "params": {"fault": fault}}}
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize(
     ("fault", "text"),
     [
@@ -45,6 +46,7 @@ def test_an_odd_exception_of_a_law_ended_the_loop(make_cell, fault, text):
     assert event.text.startswith(text)
 
 
+@pytest.mark.inline
 def test_a_law_that_put_other_arrays_in_the_place_of_its_torques_commanded_zero(make_cell):
     with pytest.raises(LoopError, match=r"odd.*tau: got another list, allowed what is written in"):
         make_cell(controllets=odd("replace"), active=[])
@@ -60,6 +62,7 @@ def test_a_law_that_put_other_arrays_in_the_place_of_its_torques_commanded_zero(
     assert cell.state("left").tau == pytest.approx([1.0] * 7)
 
 
+@pytest.mark.inline
 def test_a_torque_of_another_width_ended_the_loop_and_with_it_all_arms(make_cell):
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "narrow"})
@@ -69,6 +72,7 @@ def test_a_torque_of_another_width_ended_the_loop_and_with_it_all_arms(make_cell
     assert "arm 0 of a law: got shape (6,), allowed (7,) (multipanda_test_laws.py:" in event.text
 
 
+@pytest.mark.inline
 def test_an_exception_of_several_lines_broke_the_line_of_its_event(make_cell):
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "lines"})
@@ -77,6 +81,7 @@ def test_an_exception_of_several_lines_broke_the_line_of_its_event(make_cell):
     assert event.text.startswith("Lines: this law broke because of that (multipanda_test_laws.py:")
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_in_an_inline_start_was_blamed_on_a_law(make_cell, monkeypatch, request, number):
     for each in interruption.SIGNALS:
@@ -90,6 +95,7 @@ def test_a_signal_in_an_inline_start_was_blamed_on_a_law(make_cell, monkeypatch,
     assert raised.value.code == 128 + number
 
 
+@pytest.mark.inline
 def test_a_law_that_wrote_to_its_states_misled_everybody_else(make_cell):
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "sense"})
@@ -101,6 +107,7 @@ def test_a_law_that_wrote_to_its_states_misled_everybody_else(make_cell):
     assert "destination is read-only (multipanda_test_laws.py:" in event.text
 
 
+@pytest.mark.inline
 def test_torques_assigned_to_an_arm_are_written_in_place(make_cell):
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "item", "torque": 1.0})
@@ -109,6 +116,7 @@ def test_torques_assigned_to_an_arm_are_written_in_place(make_cell):
     assert cell.state("left").tau == pytest.approx([1.0] * 7)
 
 
+@pytest.mark.inline
 def test_a_report_in_the_place_of_the_one_that_is_read_stayed_at_zero(make_cell):
     with pytest.raises(LoopError, match=r"odd.*report: got another array, allowed what"):
         make_cell(controllets=odd("report"), active=[])
@@ -126,6 +134,7 @@ def test_a_law_that_raised_exits_or_interrupts_ended_the_loops_process(make_cell
     assert raised == {"left": "SystemExit", "right": "KeyboardInterrupt"}
 
 
+@pytest.mark.inline
 def test_ctrl_c_of_an_inline_cell_gets_to_its_user(make_cell, request):
     # A shell's background jobs ignore the signal, and so would this.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -136,6 +145,7 @@ def test_ctrl_c_of_an_inline_cell_gets_to_its_user(make_cell, request):
         cell.step(3)
 
 
+@pytest.mark.inline
 def test_words_of_a_handover_that_are_none_ended_the_loop_after_the_switch(make_cell):
     """Nobody could report the number 5, and that was noticed when the law had the arm."""
     cell = make_cell(controllets=odd("words"), active=[])
@@ -147,6 +157,7 @@ def test_words_of_a_handover_that_are_none_ended_the_loop_after_the_switch(make_
     cell.switch(["left/odd"])
 
 
+@pytest.mark.inline
 def test_parameters_that_an_idle_law_cannot_take_latched_a_fault_on_the_arm_of_another(make_cell):
     """And the other law went on with an arm that had one."""
     cell = make_cell(controllets=LAWS, active=["left/joint", "right/joint"])
@@ -166,6 +177,7 @@ def test_parameters_that_an_idle_law_cannot_take_latched_a_fault_on_the_arm_of_a
     assert "left/odd" in cell.active
 
 
+@pytest.mark.inline
 def test_a_reset_once_began_a_law_again_that_had_not_taken_its_parameters(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/odd", "right/joint"])
     cell.step(2)
@@ -181,6 +193,7 @@ def test_a_reset_once_began_a_law_again_that_had_not_taken_its_parameters(make_c
     assert not cell.state("left").fault
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize(
     ("fault", "raised"), [("init", "RuntimeError"), ("activate", "RuntimeError"),
                           ("exit", "SystemExit")],
@@ -191,6 +204,7 @@ def test_a_law_that_failed_at_the_start_was_not_named(make_cell, fault, raised):
         make_cell(controllets=odd(fault), active=[])
 
 
+@pytest.mark.inline
 def test_a_law_that_failed_to_take_over_at_the_start_was_not_named(make_cell):
     """That is where hand-overs first come in: the warm-up has none."""
     whose = r"left/odd \(misbehaving\): TypeError: on_handover of misbehaving: got int"
@@ -204,6 +218,7 @@ def test_a_law_that_failed_at_the_start_of_a_process_was_not_named(make_cell):
         make_cell(controllets=odd("exit"), active=[], placement="process")
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize("method", ["__init__", "add", "on_activate"])
 def test_a_feature_that_failed_at_the_start_was_not_named(make_cell, monkeypatch, method):
     monkeypatch.setattr(Coriolis, method, _broken)
@@ -212,6 +227,7 @@ def test_a_feature_that_failed_at_the_start_was_not_named(make_cell, monkeypatch
         make_cell(controllets={"joint": LAWS["joint"]}, active=[])
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize("method", ["__init__", "connect", "read"])
 def test_a_backend_that_failed_at_the_start_was_not_named(make_cell, monkeypatch, method):
     monkeypatch.setattr(Mock, method, _broken)
@@ -220,6 +236,7 @@ def test_a_backend_that_failed_at_the_start_was_not_named(make_cell, monkeypatch
         make_cell({"left": {}, "right": {"backend": "mock", "position": [0.0, 1.0, 0.0]}})
 
 
+@pytest.mark.inline
 def test_faults_of_a_backend_that_are_none_ended_the_loop_without_a_name(make_cell, monkeypatch):
     arms = {"left": {}, "right": {"backend": "mock", "position": [0.0, 1.0, 0.0]}}
     cell = make_cell(arms)
@@ -232,6 +249,7 @@ def test_faults_of_a_backend_that_are_none_ended_the_loop_without_a_name(make_ce
     assert not cell.state("left").fault
 
 
+@pytest.mark.inline
 def test_a_backend_that_did_not_close_kept_others_from_closing(monkeypatch, capfd):
     arms = {"left": {"backend": "mock"}, "right": {"position": [0.0, 1.0, 0.0]}}
     cell = simple_cell(arms)

@@ -16,6 +16,8 @@ from multipanda_py.pose import Pose
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 PERIOD = 1e-3
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from multipanda_py.handover import tool_wrench
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 LOADED = {"arm": {"perturbation": {"payload": 3.0}}}
 LAWS = {

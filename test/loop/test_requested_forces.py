@@ -10,6 +10,8 @@ from held_box import BOTH, HeldBox
 from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 
+pytestmark = pytest.mark.inline
+
 LAWS = {
     "pair": {"type": "coupled_impedance", "arms": BOTH},
     "force_pair": {"type": "coupled_force_impedance", "arms": BOTH},

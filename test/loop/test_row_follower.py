@@ -39,7 +39,13 @@ print(json.dumps([len(cycles), follower.dropped, torn, in_order, cycles[-1] - cy
 """
 
 
-@pytest.mark.parametrize("placement", ["inline", pytest.param("process", marks=pytest.mark.clock)])
+@pytest.mark.parametrize(
+    "placement",
+    [
+        pytest.param("inline", marks=pytest.mark.inline),
+        pytest.param("process", marks=pytest.mark.clock),
+    ],
+)
 def test_another_process_reads_five_seconds(placement):
     with simple_cell(placement=placement) as cell:
         cell.row()
@@ -61,6 +67,7 @@ def test_another_process_reads_five_seconds(placement):
         assert (count, dropped) == (5000, 0)
 
 
+@pytest.mark.inline
 def test_rows_that_came_while_a_follower_slept_are_counted():
     with simple_cell() as cell:
         follower = cell.follow_rows()
@@ -74,6 +81,7 @@ def test_rows_that_came_while_a_follower_slept_are_counted():
         assert follower.take(4)["cycle"].tolist() == list(range(ROWS + 1001, ROWS + 1005))
 
 
+@pytest.mark.inline
 def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
     with simple_cell() as cell:
         ring = cell._connection.mailbox.ring
@@ -100,6 +108,7 @@ def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
         assert follower.seen + follower.waiting == ring.count
 
 
+@pytest.mark.inline
 def test_a_follower_can_only_read_and_only_its_own_cell():
     with simple_cell() as cell, simple_cell({"arm": {}}) as other:
         follower = cell.follow_rows()
@@ -111,6 +120,7 @@ def test_a_follower_can_only_read_and_only_its_own_cell():
             RowFollower(cell.config, "/proc/self/fd/987654")
 
 
+@pytest.mark.inline
 def test_rows_have_where_a_planned_motion_is_and_not_its_end():
     """While it followed a trajectory they had the last posture, whatever that was."""
     with simple_cell({"arm": {}}, {"law": {"type": "joint_trajectory"}}, ["arm/law"]) as cell:
@@ -128,6 +138,7 @@ def test_rows_have_where_a_planned_motion_is_and_not_its_end():
         np.testing.assert_allclose(record["q"], q, atol=2e-2)
 
 
+@pytest.mark.inline
 def test_rows_have_references_and_terms_that_add_up():
     law = "left/cartesian_impedance_controller"
     with simple_cell(active=[law]) as cell:
@@ -156,6 +167,7 @@ def test_rows_have_references_and_terms_that_add_up():
         assert not follower.terms(cell.row(), "left")
 
 
+@pytest.mark.inline
 def test_references_have_the_width_of_their_channels():
     shapes = {field.name: field.shape for field in ARM_FIELDS}
     for name in TRACED_CHANNELS:
@@ -163,5 +175,6 @@ def test_references_have_the_width_of_their_channels():
         assert np.prod(sizes) == CHANNELS[name].size(7)
 
 
+@pytest.mark.inline
 def test_the_page_is_not_stale():
     assert PAGE.read_text() == markdown(), "run `make docs`"

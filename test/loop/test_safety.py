@@ -14,6 +14,8 @@ from multipanda_py.loop.safety import StateGuard, TorqueGuard, is_finite
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
+pytestmark = pytest.mark.inline
+
 any_torque = arrays(np.float64, 7, elements=st.floats(-1e9, 1e9))
 
 

@@ -10,6 +10,8 @@ import pytest
 from multipanda_py.loop.mailbox import Word
 from multipanda_py.loop.silence import START_PATIENCE, Silence
 
+pytestmark = pytest.mark.inline
+
 SECOND = 1_000_000_000
 
 

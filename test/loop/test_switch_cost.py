@@ -10,6 +10,8 @@ import pytest
 from multipanda_py.controllets.cartesian_impedance import CartesianImpedance
 from multipanda_py.planning.joint_motion import JointMotion
 
+pytestmark = pytest.mark.inline
+
 CALLS = 800
 """Of Python and C functions beyond those of a cycle: half as many again took over 0.5 ms."""
 

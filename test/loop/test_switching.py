@@ -18,6 +18,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import SwitchRejected
 
+pytestmark = pytest.mark.inline
+
 PLANS = instance_specs(
     CellConfig.from_dict(
         {

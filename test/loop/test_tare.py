@@ -11,7 +11,7 @@ from multipanda_py.exceptions import TareRejected, UnknownName
 from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 BIAS = [0.5, -1.4, 0.3, 1.2, 0.3, -0.4, 0.15]
 NOISY = {"q": 1e-5, "dq": 2e-3, "tau": 0.1, "tau_bias": BIAS, "tau_drift": [0.01] * 7}

@@ -14,6 +14,8 @@ from multipanda_py.parameters import NoParams
 from multipanda_py.targets import Target
 from multipanda_py.testing import PERIOD, StateMaker
 
+pytestmark = pytest.mark.inline
+
 LAW = 7.0
 
 

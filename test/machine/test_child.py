@@ -15,6 +15,8 @@ import multipanda_py
 from multipanda_py.machine.child import ended, module_command
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.inline
+
 PACKAGE = Path(multipanda_py.__file__).parent
 FOREIGN = "import pathlib; pathlib.Path(__file__).with_suffix('.ran').touch()\nraise SystemExit(7)"
 NAMES = ("pydantic", "numpy", "json", "runpy", "mujoco", "rclpy")

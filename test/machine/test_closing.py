@@ -12,6 +12,8 @@ from multipanda_py.machine.closing import Closing
 from multipanda_py.testing import simple_cell
 from multipanda_py.view.rendering import Renderer, VideoWriter
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.mark.parametrize("kind", [Cell, FciSim, Renderer, VideoWriter])
 def test_what_holds_processes_contexts_or_files_is_closed_by_its_block(kind):

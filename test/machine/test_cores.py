@@ -22,6 +22,8 @@ from multipanda_py.machine.cores import (
 )
 from multipanda_py.machine.realtime import other_cpus
 
+pytestmark = pytest.mark.inline
+
 
 def task(name, *cpus, is_realtime=True):
     return PinnedThread(name, frozenset(cpus), is_realtime)

@@ -37,6 +37,7 @@ def segment(tmp_path):
     return make
 
 
+@pytest.mark.inline
 def test_what_nobody_holds_is_removed_and_counted(tmp_path, segment):
     segment("fastdds_0123456789abcdef")
     segment("fastrtps_0123456789abcdef")
@@ -46,6 +47,7 @@ def test_what_nobody_holds_is_removed_and_counted(tmp_path, segment):
     assert remove_leftovers(tmp_path) == leftovers(tmp_path) == 0
 
 
+@pytest.mark.inline
 def test_what_a_living_process_holds_or_is_just_making_stays(tmp_path, segment):
     held = segment("fastdds_00000000000000aa")
     segment("fastdds_00000000000000bb", age=0.0)
@@ -55,6 +57,7 @@ def test_what_a_living_process_holds_or_is_just_making_stays(tmp_path, segment):
     assert len(list(tmp_path.iterdir())) == 4
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize("name", ["fastdds_port7400", "sem.fastdds_port7400_mutex", "other",
                                   "fastdds_00000000000000aa_more"])  # fmt: skip
 def test_other_files_are_nobody_s_business(tmp_path, segment, name):
@@ -63,6 +66,7 @@ def test_other_files_are_nobody_s_business(tmp_path, segment, name):
     assert (tmp_path / name).exists()
 
 
+@pytest.mark.inline
 def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path, segment):
     victim = segment("fastdds_00000000000000cc")
     lock = victim.with_name(f"{victim.name}_el")
@@ -73,6 +77,7 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path, segment):
     assert victim.exists()
 
 
+@pytest.mark.inline
 def test_no_folder_at_all_is_no_error(tmp_path):
     assert remove_leftovers(tmp_path / "nothing") == 0
 
@@ -84,6 +89,7 @@ def port(folder, name="fastdds_port7003", age=LONG_AGO, content=b""):
     return path
 
 
+@pytest.mark.inline
 def test_ports_that_were_not_half_made_stay(tmp_path):
     stay = [
         port(tmp_path, age=0.0),
@@ -106,7 +112,7 @@ print("joined", flush=True)
 """
 
 
-@pytest.mark.ros
+@pytest.mark.node
 @pytest.mark.clock
 @pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy")
 def test_who_met_a_port_of_a_killed_process_waited_for_ever():
@@ -154,6 +160,7 @@ print(changed, sorted(modes))
 """
 
 
+@pytest.mark.inline
 def test_other_users_read_what_a_node_had_in_shared_memory():
     pytest.importorskip("rclpy", reason="there is no ROS")
     environment = {

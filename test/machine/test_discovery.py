@@ -11,6 +11,8 @@ import pytest
 
 from multipanda_py.machine.discovery import PROFILE, VARIABLE, announce_without_types
 
+pytestmark = pytest.mark.inline
+
 ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = ROOT / "config" / "fastdds_loopback.xml"
 

@@ -12,6 +12,8 @@ from multipanda_py.exceptions import CellBusy, LoopError
 from multipanda_py.machine import lock
 from multipanda_py.machine.lock import CellLock, lock_folder
 
+pytestmark = pytest.mark.inline
+
 SECRET = "a victim's file\n"
 
 

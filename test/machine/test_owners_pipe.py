@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.inline
+
 MODULES = ["loop.process", "logs.record_process", "view.viewer", "ros.camera_node"]
 ENDS = """
 import sys, threading

@@ -15,6 +15,8 @@ import pytest
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.machine.realtime import before_ordinary_threads, loop_cpu, other_cpus
 
+pytestmark = pytest.mark.inline
+
 LATENCY = "/dev/cpu_dma_latency"
 ASK = f"""
 import struct

@@ -10,6 +10,8 @@ from multipanda_py.exceptions import ConfigurationError, LogError
 from multipanda_py.pairs.alignment import leaving_rest, shift_by_correlation
 from multipanda_py.pairs.recording import ALIGNMENTS, AlignedPair, align
 
+pytestmark = pytest.mark.inline
+
 REST, LENGTH = 200, 900
 
 

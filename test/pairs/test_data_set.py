@@ -16,7 +16,7 @@ from multipanda_py.pairs.folder import RECORDED, TABLE
 
 pytest.importorskip("joblib")
 parquet = pytest.importorskip("pyarrow.parquet")
-pytestmark = [pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 TWIN = CellConfig.from_dict({"arms": {"arm": {}}})
 BIAS, STIFFNESS = 0.4, 600.0

@@ -20,7 +20,7 @@ from multipanda_py.robots import MODELS, ArmDescription
 pytest.importorskip("joblib")
 pytest.importorskip("scipy")
 parquet = pytest.importorskip("pyarrow.parquet")
-pytestmark = [pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 ARM = ArmDescription("arm")
 TWIN = CellConfig.from_dict({"arms": {"arm": {}}})

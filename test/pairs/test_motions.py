@@ -15,7 +15,7 @@ from multipanda_py.pairs.split import split_of
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.validation.posture import tool_in_world
 
-pytestmark = [pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 CELL = CellConfig.from_dict({"arms": {"arm": {}}})
 ARM = describe_arm("arm", CELL.arms["arm"])
 

@@ -27,7 +27,7 @@ from multipanda_py.pairs.recording import AlignedPair, Side, align_sides
 pytest.importorskip("joblib")
 pytest.importorskip("scipy")
 parquet = pytest.importorskip("pyarrow.parquet")
-pytestmark = [pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 TWIN = CellConfig.from_dict(
     {

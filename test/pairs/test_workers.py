@@ -16,6 +16,8 @@ from multipanda_py.pairs.data_set import Wished, record_pairs
 from multipanda_py.pairs.folder import RECORDED, TABLE
 from multipanda_py.pairs.workers import workers
 
+pytestmark = pytest.mark.inline
+
 joblib = pytest.importorskip("joblib")
 parquet = pytest.importorskip("pyarrow.parquet")
 CELL = CellConfig.from_dict({"arms": {"arm": {}}})

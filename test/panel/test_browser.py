@@ -10,6 +10,8 @@ from browser import PROGRAM
 from panel_rig import PanelRig
 from panel_story import drags_switches_and_stops
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.fixture
 def rig():

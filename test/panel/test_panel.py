@@ -22,6 +22,8 @@ from multipanda_py.panel.drag import TARGET_TIMEOUT
 from multipanda_py.panel.same_origin import is_own_page
 from multipanda_py.panel.scene_nodes import MOVED
 
+pytestmark = pytest.mark.inline
+
 HAND_TO_TOOL = 0.1034  # Franka's own figure of its hand [m]
 MANY = 40
 """Rounds in which a wish is long done."""

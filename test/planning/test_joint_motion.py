@@ -11,6 +11,8 @@ from multipanda_py.planning.quintic import evaluate
 from multipanda_py.planning.trajectory import complete
 from multipanda_py.robots.limits import LIMITS
 
+pytestmark = pytest.mark.inline
+
 LIMIT = LIMITS["fr3"]
 T = 1e-3
 REST = np.zeros(7)

@@ -10,6 +10,8 @@ from numpy.polynomial import Polynomial
 from multipanda_py.planning import quintic
 from multipanda_py.planning.quintic import Quintic, evaluate
 
+pytestmark = pytest.mark.inline
+
 
 def solved(begin, end, duration):
     """One polynomial per joint, from a linear system in plain powers of time."""

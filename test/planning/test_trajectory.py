@@ -18,6 +18,8 @@ from multipanda_py.planning.quintic import evaluate
 from multipanda_py.planning.trajectory import check_between, complete, thin
 from multipanda_py.robots.limits import LIMITS
 
+pytestmark = pytest.mark.inline
+
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 LIMIT, GATE = LIMITS["fr3"], GateConfig()
 STATE = SimpleNamespace(name="left", q=READY, dq=np.zeros(7))

@@ -20,6 +20,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.validation import Comparison, Run, make_task
 from multipanda_py.validation.quantities import QUANTITIES
 
+pytestmark = pytest.mark.inline
+
 MODULE = import_module("multipanda_py.refinement.work")
 
 

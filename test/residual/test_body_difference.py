@@ -13,6 +13,8 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.body_difference import BodyDifference, accelerations
 from multipanda_py.robots import ArmDescription
 
+pytestmark = pytest.mark.inline
+
 ARM = ArmDescription("arm", rotation_base_in_world=pin.utils.rpyToMatrix(0.3, -0.5, 0.2))
 
 

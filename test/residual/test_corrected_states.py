@@ -13,6 +13,8 @@ from multipanda_py.residual.live import LiveResidual
 from multipanda_py.residual.weights_file import load_residual
 from multipanda_py.robots import ArmDescription
 
+pytestmark = pytest.mark.inline
+
 ROBOT = ArmDescription("arm").robot
 NAMES = [f"joint{number}" for number in range(1, 8)]
 

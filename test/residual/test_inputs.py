@@ -12,6 +12,8 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.inputs import Inputs
 from multipanda_py.residual.normalisation import Normalisation
 
+pytestmark = pytest.mark.inline
+
 SCALE = Normalisation.of_limits(
     np.array([-1.0, -2.0]), np.array([1.0, 2.0]), np.array([3.0, 2.0]), np.array([50.0, 20.0])
 )

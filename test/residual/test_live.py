@@ -18,6 +18,8 @@ from multipanda_py.residual.network import PRECISE, REAL_TIME
 from multipanda_py.residual.normalisation import Normalisation
 from multipanda_py.residual.weights_file import TrainedResidual, _digest, load_residual
 
+pytestmark = pytest.mark.inline
+
 JOINTS = ("one", "two")
 SCALE = Normalisation.of_limits(
     np.array([-1.0, -2.0]), np.array([1.0, 2.0]), np.array([3.0, 3.0]), np.array([50.0, 20.0])

@@ -20,6 +20,8 @@ from multipanda_py.residual.network import (
     network,
 )
 
+pytestmark = pytest.mark.inline
+
 
 def by_hand(layer, rows):
     """Return a layer's outputs, unit by unit, from the equations."""

@@ -11,6 +11,8 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.slip_springs import SlipSprings
 from multipanda_py.simulation.hysteresis import SLIPPING, Hysteresis
 
+pytestmark = pytest.mark.inline
+
 UNIT = np.array([2.0, 0.5])
 
 

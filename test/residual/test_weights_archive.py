@@ -14,6 +14,8 @@ import pytest
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.weights_file import load_residual
 
+pytestmark = pytest.mark.inline
+
 SHIPPED = Path(__file__).parents[2] / "config" / "residual" / "geared_plant.npz"
 
 

@@ -16,6 +16,8 @@ from multipanda_py.residual.weights_file import TrainedResidual
 from multipanda_py.residual_training.evaluate import evaluate, table
 from multipanda_py.residual_training.paired_motions import read_pairs
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.fixture
 def pairs(tmp_path):

@@ -16,6 +16,8 @@ from multipanda_py.residual_training.fit_bodies import fit_bodies
 from multipanda_py.residual_training.paired_motions import PairedMotion, PairedMotions
 from multipanda_py.robots import ArmDescription
 
+pytestmark = pytest.mark.inline
+
 ARM = ArmDescription("arm")
 JOINTS = tuple(joint.name for joint in ARM.robot.joints)
 LIMITS = ARM.robot.limits

@@ -14,6 +14,8 @@ from multipanda_py.residual_training.seen_motions import SeenMotion
 from multipanda_py.residual_training.settings import TrainingSettings
 from multipanda_py.simulation.hysteresis import Hysteresis
 
+pytestmark = pytest.mark.inline
+
 N = 7
 SCALE = Normalisation.of_limits(
     np.full(N, -2.0), np.full(N, 2.0), np.full(N, 3.0), np.full(N, 50.0)

@@ -13,6 +13,8 @@ from paired_table import LIMITS, write_table
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual_training.paired_motions import read_pairs
 
+pytestmark = pytest.mark.inline
+
 
 def test_motions_are_normalised_and_split(tmp_path):
     path = tmp_path / "pairs.parquet"

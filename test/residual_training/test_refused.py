@@ -17,6 +17,8 @@ from multipanda_py.residual_training.paired_motions import read_pairs
 from multipanda_py.residual_training.settings import TrainingSettings
 from multipanda_py.residual_training.train import check_begin, train
 
+pytestmark = pytest.mark.inline
+
 PLAIN = TrainingSettings(speeds=(), distances=())
 
 

@@ -12,6 +12,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.simulation.mjcf import build_scene
 
+pytestmark = pytest.mark.inline
+
 STATES = 25
 
 

@@ -17,6 +17,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.read import read_robot
 from multipanda_py.robots.read_urdf import read_urdf
 
+pytestmark = pytest.mark.inline
+
 LIMIT = '<limit lower="-2" upper="2.5" velocity="2" effort="50"/>'
 INERTIA = 'ixx="0.02" iyy="0.03" izz="0.025" ixy="0.001" ixz="-0.002" iyz="0.0005"'
 

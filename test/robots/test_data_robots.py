@@ -18,6 +18,8 @@ from multipanda_py.robots.read import read_robot
 from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.simulation.mjcf import build_scene
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 R = np.pi / 2
 # a, d [m], alpha, offset of theta [rad] by robot. UR5e: Universal Robots, "DH Parameters for
 # calculations of kinematics and dynamics". Gen3: Kinova's user guide, "DH parameters, 7 DoF

@@ -20,6 +20,8 @@ from multipanda_py.robots.inertial import nearest_consistent
 from multipanda_py.robots.limits import FER_LIMITS, FR3_LIMITS
 from multipanda_py.robots.rotations import rotation_from_rpy, rpy_from_rotation
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.mark.parametrize("model", sorted(INERTIALS))
 def test_every_inertia_belongs_to_a_body(model):

@@ -12,6 +12,8 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.models import DATA, MODELS
 from multipanda_py.robots.read import read_robot
 
+pytestmark = pytest.mark.inline
+
 URDF = (DATA / "ur5e.urdf").read_text()
 INERTIA = 'iyy="0.33388086" iyz="-1.81e-06" izz="0.33247207"'
 

@@ -13,6 +13,8 @@ from multipanda_py.robots.models import MODELS
 from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.urdf import arm_urdf
 
+pytestmark = pytest.mark.inline
+
 TCP = np.eye(4)
 TCP[:3, :3], TCP[:3, 3] = rotation_from_rpy(0.3, -0.2, 1.1), [0.02, -0.03, 0.2]
 TOOL = Tool(mass=0.5, com_in_flange=np.zeros(3), inertia=1e-3 * np.eye(3), pose_tcp_in_flange=TCP)

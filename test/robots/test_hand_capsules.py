@@ -11,6 +11,8 @@ import pytest
 from multipanda_py.robots.franka_hand import FRANKA_HAND
 from multipanda_py.robots.rotations import rotation_from_rpy
 
+pytestmark = pytest.mark.inline
+
 
 def outside(points):
     """Return how far points stick out of all capsules of the hand, in the hand's frame [m]."""

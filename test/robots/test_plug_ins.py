@@ -14,6 +14,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.models import DATA, MODELS
 
+pytestmark = [pytest.mark.inline, pytest.mark.workspace]
+
 CODE = """
 from pathlib import Path
 

@@ -8,6 +8,8 @@ import pytest
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.read_gazebo import read_gazebo
 
+pytestmark = pytest.mark.inline
+
 NEEDED = {
     "joint": "j1", "operation_mode": "6", "pub_eltau": "true", "pub_state": "true",
     "sub_ext_tau": "false",

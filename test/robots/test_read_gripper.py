@@ -24,6 +24,8 @@ from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.state import ArmState
 
+pytestmark = pytest.mark.inline
+
 FOLDER = Path(__file__).parents[2] / "examples" / "wide_gripper"
 YAML = FOLDER / "wide_gripper.yaml"
 

@@ -14,6 +14,8 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.urdf import cell_urdf, main, shipped_files
 
+pytestmark = pytest.mark.inline
+
 FOLDER = Path(__file__).parents[2] / "urdf"
 
 

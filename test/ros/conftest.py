@@ -38,12 +38,6 @@ else:
 _numbers = itertools.count()
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.ros)
-
-
 class NodeProcess:
     """``multimode_controller`` as users run it; its output goes to a file."""
 

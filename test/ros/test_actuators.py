@@ -15,6 +15,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from std_srvs.srv import Trigger
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 ROOT = Path(__file__).resolve().parents[2]
 SPACE, LAW = "/springs", "arm/actuator_commands_controller"
 ARM = f"{SPACE}/arm"

@@ -28,6 +28,8 @@ from std_srvs.srv import SetBool, Trigger
 from multipanda_py.ros.bounded_messages import bounded, bounded_action, too_large
 from multipanda_py.ros.message_layout import MessageSize, layout_of
 
+pytestmark = pytest.mark.inline
+
 KINDS = [
     *(kind.Request for kind in (
         SetParameters, SetParametersAtomically, GetParameters, DescribeParameters, ListParameters,

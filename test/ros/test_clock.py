@@ -13,6 +13,8 @@ from rclpy.time import Time
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.ros.clock import STANDS_STILL, NodeClock
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.fixture
 def simulated(ros):

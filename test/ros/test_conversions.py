@@ -20,6 +20,8 @@ from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.conversions import in_full, read_joints, read_numbers, read_pose
 from multipanda_py.ros.settings import nested
 
+pytestmark = pytest.mark.inline
+
 NAMES = tuple(f"joint{number}" for number in range(1, 8))
 
 

@@ -19,6 +19,7 @@ def read(name):
     return yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
 
 
+@pytest.mark.node
 @pytest.mark.parametrize("arm", ["left", "right"])
 def test_an_environment_of_crisp_gym_has_the_hand_and_tool_of_its_arm(arm):
     env, robot = read(f"envs/{arm}"), read(f"robots/{arm}")

@@ -10,6 +10,8 @@ import pytest
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.ros.crisp_names import CrispNames
 
+pytestmark = pytest.mark.inline
+
 OWN = {
     "stiffness": [400.0, 400.0, 400.0, 20.0, 20.0, 20.0],
     "damping_ratio": [0.7] * 6,

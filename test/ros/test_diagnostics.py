@@ -21,6 +21,8 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.node_status import NodeStatus
 from multipanda_py.ros.targets import Targets
 
+pytestmark = pytest.mark.inline
+
 SOURCES = Path(multipanda_py.__file__).parent
 
 

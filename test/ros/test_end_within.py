@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.inline
+
 HUNG = """
 import threading
 from multipanda_py.ros.running import end_within, ended

@@ -17,7 +17,7 @@ from scipy.spatial.transform import Rotation
 
 ROOT = Path(__file__).resolve().parents[2]
 ARMS = ("left", "right")
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
 
 class Watch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from controller_manager_msgs.srv import (
     ListControllers,
     ListHardwareComponents,
@@ -19,6 +20,8 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.cell.notes import notes_of
 from multipanda_py.config.cell_file import CellConfig
+
+pytestmark = [pytest.mark.clock, pytest.mark.node]
 
 FILE = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
 JOINT = "joint_impedance_controller"

@@ -11,6 +11,8 @@ from controller_manager_msgs.srv import SwitchController
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from std_msgs.msg import Float64, Float64MultiArray
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory, node_process):

@@ -15,6 +15,8 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.pose import Pose
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 SPACE, LAW = "/habits", "cartesian_impedance_controller"
 ARM = f"{SPACE}/left"
 TOPICS = f"{ARM}/franka_robot_state_broadcaster"

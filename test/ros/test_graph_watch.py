@@ -15,6 +15,8 @@ from std_msgs.msg import Float64
 from multipanda_py.ros.graph_watch import GraphWatch
 from multipanda_py.ros.guard import GuardedNode
 
+pytestmark = pytest.mark.inline
+
 TOPIC = "/watched/target_squeeze"
 
 

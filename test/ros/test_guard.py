@@ -10,6 +10,8 @@ import pytest
 from controller_manager_msgs.srv import UnloadController
 from std_srvs.srv import Trigger
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 put = partial(parameters_of.put, node="/left/franka")
 
 

@@ -36,7 +36,7 @@ from multipanda_py.ros.remote_cell import RosCell
 CELL = Path(__file__).with_name("gym_cell.yaml")
 LAB = "/gym_lab"
 LONG = 60.0  # of a busy machine
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(300), pytest.mark.clock, pytest.mark.node]
 
 
 class Down(GymTask):

@@ -21,6 +21,8 @@ from controller_manager_msgs.srv import (
 from lifecycle_msgs.msg import State
 from rcl_interfaces.srv import GetParameters
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 BEST_EFFORT, STRICT = 1, 2
 INACTIVE = State(id=State.PRIMARY_STATE_INACTIVE)
 ACTIVE = State(label="active")
@@ -159,7 +161,6 @@ def test_cleanup_and_reload(cell, client):
     assert states(client) == before
 
 
-@pytest.mark.clock
 def test_every_service_answers_within_a_second(awake, client):
     requests = [
         (ListControllers, "list_controllers", {}),

@@ -8,6 +8,8 @@ import pytest
 from multipanda_py.ros.held_off import PAUSE, HeldOff
 from multipanda_py.ros.said_once import MOST, SILENCE, SaidOnce
 
+pytestmark = pytest.mark.inline
+
 OLD, NEW = ([0.1, 0.2], None), ([0.1, 0.3], None)
 
 

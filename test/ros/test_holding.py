@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from std_srvs.srv import Trigger
+
+pytestmark = [pytest.mark.clock, pytest.mark.node]
 
 
 def test_things_are_attached_if_near_and_detached(cell, client):

@@ -9,8 +9,11 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 from rclpy.action import get_action_server_names_and_types_by_node
 from rclpy.node import NodeNameNonExistentError
+
+pytestmark = [pytest.mark.clock, pytest.mark.node]
 
 PAGE = Path(__file__).resolve().parents[2] / "doc" / "ros_interface.md"
 SPAWNING = {

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from pal_statistics_msgs.msg import StatisticsNames, StatisticsValues
 from rclpy.qos import DurabilityPolicy, QoSProfile
+
+pytestmark = [pytest.mark.clock, pytest.mark.node]
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 JOINTS = [f"joint{number}" for number in range(1, 8)]

@@ -31,6 +31,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from multipanda_py.ros.bounded_messages import MESSAGE, REQUEST, TARGET
 from multipanda_py.ros.trajectory_goals import MAX_POINTS, GoalRefused, read_goal
 
+pytestmark = pytest.mark.node
+
 LAW = "/left/cartesian_impedance_controller"
 CONTROLLET = "joint_trajectory_controller"
 NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
@@ -52,6 +54,7 @@ def unheld(cell):
     assert cell.log.count("client_silent") == before
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(
     ("kind", "name", "fields"),
     [
@@ -79,6 +82,7 @@ def test_a_request_that_is_too_large_kept_the_node_for_a_minute(
         assert len(reason) < 200
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(
     ("kind", "name", "field", "answered"),
     [
@@ -95,6 +99,7 @@ def test_a_question_that_is_too_large_is_answered_by_nothing(
     assert not list(getattr(found, "names", found))
 
 
+@pytest.mark.clock
 def test_as_many_parameters_as_are_allowed_are_answered_in_short(unheld, client):
     answer = client.call(
         SetParameters, f"{LAW}/set_parameters", parameters=parameters(REQUEST.parts)
@@ -105,6 +110,7 @@ def test_as_many_parameters_as_are_allowed_are_answered_in_short(unheld, client)
     assert sum(len(result.reason) for result in answer.results) < 300_000
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("number", [MAX_POINTS + 1, 100_000])
 def test_a_goal_of_too_many_points_held_every_arm(unheld, client, number):
     point = JointTrajectoryPoint(positions=[0.0] * 7)
@@ -118,6 +124,7 @@ def test_a_goal_of_too_many_points_held_every_arm(unheld, client, number):
     assert "allowed" in result.error_string
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(
     ("topic", "message", "limit"),
     [

@@ -18,6 +18,8 @@ from multipanda_py.teleoperation import Teleoperator
 from multipanda_py.teleoperation.leader import Leader
 from multipanda_py.testing import simple_cell
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 PLATE = {"plate": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.307, 0.0, 0.44]}}
 LAW = {"follow": {"type": "cartesian_impedance"}}
 

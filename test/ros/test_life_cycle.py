@@ -10,6 +10,8 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
 from processes import children
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 LAW = "left/cartesian_impedance_controller"
 
 

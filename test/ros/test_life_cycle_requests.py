@@ -69,6 +69,7 @@ def at_work(cell):
     return {law for law in cell.active if law in LAWS}
 
 
+@pytest.mark.inline
 def test_a_second_request_to_deactivate_made_activate_wake_no_arm(life, cell):
     one = Asked(life, "deactivate")
     until_the_last_arm(one, cell)
@@ -81,6 +82,7 @@ def test_a_second_request_to_deactivate_made_activate_wake_no_arm(life, cell):
     assert at_work(cell) == LAWS
 
 
+@pytest.mark.inline
 def test_what_half_a_deactivation_had_taken_did_not_come_back(life, cell):
     one = Asked(life, "deactivate")
     until_the_last_arm(one, cell)
@@ -92,6 +94,7 @@ def test_what_half_a_deactivation_had_taken_did_not_come_back(life, cell):
     assert (at_work(cell), life.state) == (LAWS, "active")
 
 
+@pytest.mark.inline
 def test_an_arm_of_an_inactive_cell_went_on_after_its_law(life, cell):
     """The second attempt left out whoever took no laws, though the first had left it its own."""
     one = Asked(life, "deactivate")
@@ -102,6 +105,7 @@ def test_an_arm_of_an_inactive_cell_went_on_after_its_law(life, cell):
     assert (at_work(cell), life.state) == (set(), "inactive")
 
 
+@pytest.mark.inline
 def test_arms_rest_from_one_cycle_on(life, cell):
     one = Asked(life, "deactivate")
     assert not one.look()
@@ -114,6 +118,7 @@ def test_arms_rest_from_one_cycle_on(life, cell):
     assert one.response.success
 
 
+@pytest.mark.inline
 def test_cleanup_was_begun_while_an_activation_was_under_way(life, cell):
     assert Asked(life, "deactivate").run(cell)
     one = Asked(life, "activate")
@@ -125,6 +130,7 @@ def test_cleanup_was_begun_while_an_activation_was_under_way(life, cell):
     assert at_work(cell) == LAWS
 
 
+@pytest.mark.inline
 def test_a_shutdown_was_taken_back_by_an_activation_that_ended_after_it(life, cell):
     assert Asked(life, "deactivate").run(cell)
     one = Asked(life, "activate")
@@ -134,6 +140,8 @@ def test_a_shutdown_was_taken_back_by_an_activation_that_ended_after_it(life, ce
     assert (life.state, life.ends) == ("finalized", True)
 
 
+@pytest.mark.clock
+@pytest.mark.node
 def test_requests_that_came_while_a_cell_was_cleaned_up_were_never_answered(life, client):
     """The executor that had learned of them ended with the cell; each later one answered an older.
 

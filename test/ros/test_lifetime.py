@@ -14,6 +14,8 @@ from processes import PATIENCE, descendants
 from rcl_interfaces.srv import GetParameters
 from sensor_msgs.msg import JointState
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 SMALL = """
 /**:
   ros__parameters:

@@ -16,6 +16,8 @@ from std_srvs.srv import Trigger
 from multipanda_py.ros.deferred_responses import PlainActionServer
 from multipanda_py.ros.guard import GuardedNode
 
+pytestmark = pytest.mark.node
+
 MANY = 40
 PROFILE = QoSProfile(depth=MANY)  # of a client that stands for many
 NAMES = ("plain", "deferred")

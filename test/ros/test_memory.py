@@ -56,9 +56,10 @@ with simple_cell(arms={"arm": {}}) as cell:
         values = [mark[kind] for mark in marks]
         print(min(after - before for before, after in zip(values, values[1:])) / 1000)
 """
-pytestmark = pytest.mark.skipif(
-    not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc 2.33"
-)
+pytestmark = [
+    pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc 2.33"),
+    pytest.mark.node,
+]
 
 
 def left_behind(leak="pass"):

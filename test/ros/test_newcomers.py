@@ -14,6 +14,8 @@ from processes import PATIENCE
 
 from multipanda_py.machine.discovery import VARIABLE
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 LOOPBACK = Path(__file__).resolve().parents[2] / "config" / "fastdds_loopback.xml"
 NEWCOMER = """
 import sys, time

@@ -7,6 +7,8 @@ import parameters_of
 import pytest
 from controller_manager_msgs.srv import ConfigureController, LoadController, UnloadController
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 CARTESIAN, JOINT = "cartesian_impedance_controller", "joint_impedance_controller"
 DUAL = "dual_cartesian_impedance_controller"
 SPAWNER = "../lib/controller_manager/spawner"

@@ -10,6 +10,8 @@ import parameters_of
 import pytest
 from rclpy.parameter import parameter_value_to_python
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 FOLDER = Path(__file__).resolve().parents[2] / "config" / "crisp"
 LAW = "/left/cartesian_impedance_controller"
 OWN = ("stiffness", "damping_ratio", "gain_frame", "error_clip", "coriolis.enabled",

@@ -29,7 +29,7 @@ CELL, SPACE = Path(__file__).with_name("crisp_cell.yaml"), "/crisp"
 OURS = Path(__file__).resolve().parents[2] / "config" / "crisp"
 LAW = "cartesian_impedance_controller"
 HOME = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.clock, pytest.mark.node]
 
 
 class Arms:

@@ -69,6 +69,7 @@ def launch(outside, tmp_path):
         one.process.wait()
 
 
+@pytest.mark.inline
 def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
     it = launch("use_rviz:=true")
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
@@ -77,6 +78,7 @@ def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
     assert "process started" not in it.log
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize(
     ("file", "word", "said"),
     [
@@ -108,6 +110,7 @@ def generate_launch_description():
 """
 
 
+@pytest.mark.inline
 def test_arguments_of_a_launch_file_that_includes_ours_are_its_own(launch, tmp_path):
     parent = tmp_path / "parent.launch.py"
     parent.write_text(PARENT.format(file=str(ROOT / "launch" / "sim.launch.py")))
@@ -118,6 +121,8 @@ def test_arguments_of_a_launch_file_that_includes_ours_are_its_own(launch, tmp_p
     assert "confg_file: there is no such argument; near: config_file, which is '" in it.log
 
 
+@pytest.mark.clock
+@pytest.mark.node
 def test_what_was_launched_ran_on_after_the_launch(launch, client):
     """Also: a cell by its bare name was not found, and robot_state_publisher is no must."""
     it = launch("config_file:=single_sim.yaml", "namespace:=launched", "cell_name:=another")
@@ -135,6 +140,7 @@ def test_what_was_launched_ran_on_after_the_launch(launch, client):
     wait_until(lambda: not any(map(is_running, left)), 10.0, lambda: f"end of {left}: {it.log}")
 
 
+@pytest.mark.inline
 def test_a_launch_returned_0_after_its_node_was_killed(launch):
     it = launch("namespace:=killed", "cell_name:=killed")
     it.wait_for("cell 'killed' is active")
@@ -148,6 +154,7 @@ def test_a_launch_returned_0_after_its_node_was_killed(launch):
     assert "multimode_controller was killed by signal 9" in it.log
 
 
+@pytest.mark.inline
 def test_a_launch_that_is_interrupted_returns_as_launch_does(launch):
     it = launch("namespace:=ended", "cell_name:=ended")
     it.wait_for("cell 'ended' is active")
@@ -156,6 +163,7 @@ def test_a_launch_that_is_interrupted_returns_as_launch_does(launch):
     assert "was killed" not in it.log
 
 
+@pytest.mark.inline
 def test_moveit_that_is_not_installed_is_said_in_a_line(launch):
     it = launch(file="moveit.launch.py")
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
@@ -185,6 +193,7 @@ echo "a scene of $2"
 """
 
 
+@pytest.mark.inline
 def test_move_group_is_given_the_files_of_the_cell(launch, tmp_path):
     """A stand-in that is a node, and reads its parameters as MoveIt's does: from rcl.
 
@@ -231,6 +240,8 @@ def package(folder, name, program, text):
     marker.touch()
 
 
+@pytest.mark.clock
+@pytest.mark.node
 def test_tf_is_left_to_robot_state_publisher_where_there_is_one(launch, client, tmp_path):
     text = "#!/bin/sh\necho takes over\nexec sleep 60\n"
     package(tmp_path, "robot_state_publisher", "robot_state_publisher", text)

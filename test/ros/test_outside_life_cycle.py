@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 
 @pytest.mark.timeout(400)
 def test_ros2_lifecycle_takes_a_cell_through_its_states(cell, client, outside):

@@ -15,6 +15,8 @@ from multipanda_py.commands import check
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 
+pytestmark = pytest.mark.node
+
 LAW, CELL_NODE = "left/cartesian_impedance_controller", "/multimode_controller"
 NODES = ("multimode_controller", LAW, "right/joint_impedance_controller", "left/franka",
          "dual_cartesian_impedance_controller")  # fmt: skip
@@ -36,6 +38,7 @@ def dumped(shared_node, client, outside):
     return parts
 
 
+@pytest.mark.clock
 def test_what_is_dumped_was_no_cell_for_check_and_lost_the_laws_for_a_new_node(
     dumped, client, start, tmp_path, capsys
 ):
@@ -55,6 +58,7 @@ def test_what_is_dumped_was_no_cell_for_check_and_lost_the_laws_for_a_new_node(
     assert list(found[0].double_array_value) == STIFFNESS
 
 
+@pytest.mark.clock
 def test_loading_what_was_dumped_failed_at_what_is_read_only(
     dumped, cell, client, outside, tmp_path
 ):
@@ -69,6 +73,7 @@ def test_loading_what_was_dumped_failed_at_what_is_read_only(
         assert said.count("successful") == len(said.splitlines()) > 10, said
 
 
+@pytest.mark.clock
 def test_every_parameter_of_the_cell_was_described_as_its_last(cell, client, outside):
     [said] = outside.ros2(*lines("describe", f"{CELL_NODE} cell.rate"))
     assert said.startswith("Parameter name: cell.rate\n  Type: double\n")

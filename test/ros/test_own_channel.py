@@ -9,6 +9,8 @@ import pytest
 from geometry_msgs.msg import Vector3Stamped
 from std_msgs.msg import Float64MultiArray
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory, node_process):

@@ -34,6 +34,8 @@ from multipanda_py.pose import Pose
 from multipanda_py.ros.cell_of_node import parameters_of
 from multipanda_py.ros.node_cell import NodeCell
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 LEFT = f"left/{CARTESIAN}"
 IMPEDANCE = [LEFT, f"right/{CARTESIAN}"]
 CELL_FILE = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"

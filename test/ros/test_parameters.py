@@ -20,6 +20,8 @@ from rclpy.parameter import Parameter
 from multipanda_py.parameter_spec import Spec
 from multipanda_py.ros.parameters import descriptor_of
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 NODE = "/left/cartesian_impedance_controller"
 GAINS = [400.0, 400.0, 400.0, 20.0, 20.0, 20.0]
 get, put = partial(parameters_of.get, node=NODE), partial(parameters_of.put, node=NODE)

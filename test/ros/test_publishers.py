@@ -20,6 +20,8 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.fci_sim import FciSim
 
+pytestmark = [pytest.mark.clock, pytest.mark.node, pytest.mark.workspace]
+
 
 def age(client, message):
     return (client.node.get_clock().now() - Time.from_msg(message.header.stamp)).nanoseconds * 1e-9

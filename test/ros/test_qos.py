@@ -19,6 +19,8 @@ from std_msgs.msg import Float64
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.mismatches import others, sentence
 
+pytestmark = pytest.mark.node
+
 PAGE = Path(__file__).resolve().parents[2] / "doc" / "ros_interface.md"
 BEST, SURE = ReliabilityPolicy.BEST_EFFORT, ReliabilityPolicy.RELIABLE
 VOLATILE, KEPT = DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL
@@ -43,6 +45,7 @@ def endpoints(client, topic, asks):
     return {(one.qos_profile.reliability, one.qos_profile.durability) for one in found}
 
 
+@pytest.mark.clock
 def test_page_states_the_quality_of_service_of_every_topic(cell, client):
     node, rows = client.node, dict(stated())
     assert len(rows) > 25
@@ -70,6 +73,7 @@ def beside(ros):
         node.destroy_node()
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("durability", [VOLATILE, KEPT])
 @pytest.mark.parametrize("reliability", [BEST, SURE])
 def test_publisher_of_any_kind_is_heard(cell, client, beside, reliability, durability):
@@ -89,6 +93,7 @@ def test_publisher_of_any_kind_is_heard(cell, client, beside, reliability, durab
     client.until(sent_and_heard, what="a target")
 
 
+@pytest.mark.clock
 def test_subscriber_that_hears_nothing_is_named(cell, client, beside):
     latecomer = beside("latecomer")
     profile = QoSProfile(depth=1, durability=KEPT)
@@ -121,6 +126,7 @@ def test_publisher_that_is_not_heard_is_named(ros, beside):
     here.destroy_node()
 
 
+@pytest.mark.clock
 def test_publisher_of_another_type_is_named(cell, client, beside):
     context = Context()  # of one participant the middleware refuses a second type by itself
     rclpy.init(context=context)
@@ -130,6 +136,7 @@ def test_publisher_of_another_type_is_named(cell, client, beside):
     rclpy.shutdown(context=context)
 
 
+@pytest.mark.clock
 def test_of_two_publishers_the_newest_message_counts_and_both_are_named(cell, client, beside):
     pose = client.newest(PoseStamped, "/right/current_pose")
     pose.header.stamp.sec = pose.header.stamp.nanosec = 0
@@ -154,6 +161,7 @@ def test_of_two_publishers_the_newest_message_counts_and_both_are_named(cell, cl
     client.until(lambda: get() == "", what="one publisher again")
 
 
+@pytest.mark.clock
 def test_a_second_publisher_of_joints_beside_a_stream_is_named_and_counts(cell, client, beside):
     """As crisp_py's home() beside its own stream, which repeats its newest target at 50 Hz."""
     assert client.switch([JOINT], (), 4, "/right").ok

@@ -29,7 +29,7 @@ from multipanda_py.cli import main
 from multipanda_py.fci_sim import FciSim
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.slow, pytest.mark.sim]
+pytestmark = [pytest.mark.slow, pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from multipanda_py.residual.corrected_states import CorrectedStates
 from multipanda_py.residual.weights_file import load_residual
 from multipanda_py.robots import ArmDescription
 
-pytestmark = pytest.mark.ros
+pytestmark = pytest.mark.node
 ROBOT = ArmDescription("arm").robot
 NAMES = [f"sim_fr3_joint{number}" for number in range(1, 8)] + ["sim_fr3_finger"]
 
@@ -49,6 +49,7 @@ def message(number):
     return said
 
 
+@pytest.mark.clock
 def test_states_come_back_corrected_with_a_confidence(client, node):
     file, process, log = node
     out = client.listen(JointState, "/corrected/joint_states")

@@ -7,6 +7,8 @@ import pytest
 
 from multipanda_py.ros.responsiveness import FIRST, LOST, PATIENCE, Responsiveness
 
+pytestmark = pytest.mark.inline
+
 STEP = 0.1
 
 

@@ -13,6 +13,8 @@ from rclpy.context import Context
 from multipanda_py.exceptions import CellBusy
 from multipanda_py.ros.same_names import managers, refuse_taken_names
 
+pytestmark = pytest.mark.node
+
 SPACE = "/asked"
 
 

@@ -18,6 +18,8 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from processes import wait_until
 from std_srvs.srv import Trigger
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 FAULTY = """
 import ctypes, os, signal, sys, time
 file = sys.argv.pop(1)

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from multipanda_py.ros.settings import folders_of, nested
+
+pytestmark = pytest.mark.node
 
 
 def test_folders_of_parameter_files_come_in_their_order(tmp_path):

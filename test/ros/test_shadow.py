@@ -18,7 +18,7 @@ from multipanda_py.exceptions import MultipandaError
 from multipanda_py.shadow.cell_shadow import CellShadow
 from multipanda_py.shadow.live import LiveRows
 
-pytestmark = [pytest.mark.sim, pytest.mark.clock]
+pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
 
 @pytest.fixture

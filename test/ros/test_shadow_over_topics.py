@@ -22,7 +22,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.shadow.cell_shadow import CellShadow
 
-pytestmark = [pytest.mark.sim, pytest.mark.clock]
+pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "config" / "dual_sim.yaml"
 sys.path.append(str(ROOT / "benchmarks"))

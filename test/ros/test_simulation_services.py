@@ -18,6 +18,8 @@ from simulation_interfaces.srv import (
     StepSimulation,
 )
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 OK = Result.RESULT_OK
 
 

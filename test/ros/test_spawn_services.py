@@ -18,6 +18,8 @@ if not hasattr(srv, "SpawnEntity"):
 
 from simulation_interfaces.srv import DeleteEntity, GetSpawnables, SpawnEntity  # noqa: E402
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 OK, Wrong = Result.RESULT_OK, SpawnEntity.Response
 BRICK = {
     "shape": "box", "size": [0.03, 0.02, 0.01], "position": [0.5, 0.0, 0.01], "mass": 0.1,

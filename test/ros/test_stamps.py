@@ -7,7 +7,10 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import pytest
 from rclpy.qos import QoSProfile
+
+pytestmark = [pytest.mark.clock, pytest.mark.node]
 
 PAGE = Path(__file__).resolve().parents[2] / "doc" / "ros_interface.md"
 NOT_MEASURED = {"/tf_static", "/diagnostics", "introspection_data/names"}

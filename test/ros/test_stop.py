@@ -16,6 +16,8 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.stop import Stop
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.node
+
 BIASED = {
     "position": [0.0, 0.3, 0.0],
     "franka": {"upper_torque_thresholds": [5.0] * 7},
@@ -42,6 +44,7 @@ def stopping(ros, request):
         main.destroy_node()
 
 
+@pytest.mark.clock
 def test_a_stop_waited_behind_everything_else_that_the_node_was_asked_for(stopping, client):
     cell, _ = stopping
     assert cell.active

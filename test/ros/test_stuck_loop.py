@@ -19,6 +19,8 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 JOINT = "left/joint_impedance_controller"
 IMPEDANCE = "left/cartesian_impedance_controller"
 

@@ -11,6 +11,8 @@ from multipanda_py.channel import PLAIN_MESSAGES, Channel
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.ros.target_messages import READERS, reader_of
 
+pytestmark = pytest.mark.node
+
 
 def test_what_a_channel_may_name_without_a_read_is_what_can_be_read_here():
     assert set(PLAIN_MESSAGES) == set(READERS)

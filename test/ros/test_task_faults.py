@@ -18,6 +18,8 @@ from multipanda_py.ros.qos import KEPT
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.task_services import TaskServices
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 ROOT = Path(__file__).resolve().parents[2]
 ARMS = ("left", "right")
 HOLDS = {f"{arm}/hold" for arm in ARMS}

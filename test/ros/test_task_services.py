@@ -19,6 +19,8 @@ from rclpy.action import get_action_names_and_types
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_srvs.srv import Trigger
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 ROOT = Path(__file__).resolve().parents[2]
 SPACE = "/doing"
 ARMS = ("left", "right")

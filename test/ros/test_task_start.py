@@ -13,6 +13,8 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.task_services import TaskServices
 
+pytestmark = pytest.mark.inline
+
 LAWS = {"augmented": {"type": "optimization_augmented", "arms": BOTH}}
 BOX = {"shape": "box", "size": [0.06, 0.095, 0.1], "position": [0.5, 0, 0.4], "mass": 0.8}
 TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}

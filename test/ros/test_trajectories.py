@@ -17,6 +17,8 @@ from goals import Goals
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 CONTROLLET = "joint_trajectory_controller"
 ACTION = f"/left/{CONTROLLET}/follow_joint_trajectory"
 NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]

@@ -14,6 +14,8 @@ from rclpy.action import ActionClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory, node_process):

@@ -18,6 +18,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from multipanda_py import Cell
 from multipanda_py.planning.quintic import evaluate
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 FILE = Path(__file__).with_name("two_arms_cell.yaml")
 SPACE = "/two"
 DUAL, SINGLE = "dual_joint_trajectory_controller", "joint_trajectory_controller"

@@ -29,6 +29,8 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every, make_executor
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.node
+
 ROOT = Path(__file__).resolve().parents[2]
 CELL_FILE = ROOT / "config" / "dual_sim.yaml"
 LAW = "left/cartesian_impedance_controller"
@@ -77,6 +79,7 @@ def unknown_type(name):
     return message
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("node", [LAW, "left/franka", "{name}"])
 def test_a_parameter_of_unknown_type_ended_the_node(cell, client, node):
     node = node.format(name="multimode_controller")
@@ -91,6 +94,7 @@ def test_a_parameter_of_unknown_type_ended_the_node(cell, client, node):
     assert cell.process.poll() is None
 
 
+@pytest.mark.clock
 def test_a_gripper_that_succeeded_and_then_failed_ended_the_node(cell, client):
     """One line logged at two levels, which rclpy refuses."""
     with_loop_stopped = cell.loop_pid()
@@ -109,6 +113,7 @@ def test_a_gripper_that_succeeded_and_then_failed_ended_the_node(cell, client):
     assert "failed, and the node goes on" not in cell.log
 
 
+@pytest.mark.clock
 def test_a_switch_with_a_long_timeout_made_the_node_deaf(start, client):
     node = start(remap=["__ns:=/deaf"]).wait_for("is active")
     switch = client.node.create_client(
@@ -144,6 +149,7 @@ def test_a_switch_with_a_long_timeout_made_the_node_deaf(start, client):
     assert "SIGTERM: the cell is closed" in node.log
 
 
+@pytest.mark.clock
 def test_an_output_that_nobody_reads_blocked_the_node(unread, client):
     """Refused names came back in full, 226 kB of them, into a pipe that takes 64 kB."""
     node = unread
@@ -164,6 +170,7 @@ def test_an_output_that_nobody_reads_blocked_the_node(unread, client):
     assert not is_running(loop)
 
 
+@pytest.mark.clock
 def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
     pytest.importorskip("pylibfranka")
     ip = unused_address()

@@ -14,6 +14,8 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
 NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
 POSTURE = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
 BEST_EFFORT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)

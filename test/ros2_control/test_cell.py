@@ -13,7 +13,7 @@ from processes import wait_until
 
 from multipanda_py.exceptions import MultipandaError, RecoveryFailed
 
-pytestmark = [pytest.mark.ros, pytest.mark.clock, pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
 
 def move(rig, by, tolerance=5e-3):

@@ -9,6 +9,8 @@ import pytest
 
 from multipanda_py.ros2_control.joint_states import JointReading, StateInvalid
 
+pytestmark = pytest.mark.inline
+
 
 def message(seconds, name, position, velocity, effort):
     """Return what has the fields of a ``sensor_msgs/JointState``."""

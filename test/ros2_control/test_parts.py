@@ -26,6 +26,8 @@ from multipanda_py.ros2_control.settings import Ros2ControlSettings
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.state import ArmState
 
+pytestmark = pytest.mark.inline
+
 ARM = ArmDescription("arm", "ur5e", compensates_gravity=False)
 
 

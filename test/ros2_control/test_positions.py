@@ -14,7 +14,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.pose import Pose
 
-pytestmark = [pytest.mark.ros, pytest.mark.clock, pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
 LAWS = {
     "joint": {"type": "joint_position"},

@@ -14,6 +14,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.shadow import Band, Shadowed, learn
 from multipanda_py.shadow.quantities import places, smallest
 
+pytestmark = pytest.mark.inline
+
 ARM = ArmDescription("arm", "fr3")
 JOINTS = tuple(joint.name for joint in ARM.robot.joints)
 WIDTH = max(place.stop for place in places(7).values())

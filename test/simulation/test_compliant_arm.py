@@ -14,7 +14,7 @@ from springs_of_fr3 import springs
 from multipanda_py import registry
 from multipanda_py.exceptions import BackendError
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 MODES = ["equilibrium", "equilibrium_pid"]
 APART = {"right": {"position": [0.0, -2.0, 0.0]}}

@@ -14,7 +14,7 @@ from multipanda_py.exceptions import BackendError
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ARMATURE
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 STIFFNESS = [14000.0] * 4 + [9000.0] * 3
 DAMPING = [14.0] * 4 + [9.0] * 3

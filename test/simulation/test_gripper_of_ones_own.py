@@ -12,7 +12,7 @@ from forces import forces_on
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 YAML = Path(__file__).parents[2] / "examples" / "wide_gripper" / "wide_gripper.yaml"
 ARM = {"model": "ur5e", "hand": {"extra": str(YAML)}}

@@ -15,6 +15,8 @@ from multipanda_py.fci_sim.physics import Physics
 from multipanda_py.fci_sim.scene import world_of
 from multipanda_py.simulation.hysteresis import Hysteresis
 
+pytestmark = pytest.mark.inline
+
 MOST, DISTANCE = [0.5, 0.2], [0.02, 0.06]
 STIFF = {"stiff": {"type": "joint_impedance"}}
 
@@ -104,7 +106,6 @@ def test_only_angles_count_not_speed_nor_time():
 
 
 @pytest.mark.sim
-@pytest.mark.inline
 def test_an_arm_that_turned_round_keeps_the_torque_at_rest_shows_and_feels_it(make_cell):
     """A law that holds brings what rubs, by the way that the arm came."""
     most, kept = [0.3] * 7, []
@@ -126,7 +127,6 @@ def test_an_arm_that_turned_round_keeps_the_torque_at_rest_shows_and_feels_it(ma
 
 
 @pytest.mark.sim
-@pytest.mark.inline
 def test_a_saved_state_goes_on_to_the_last_bit_and_a_reset_forgets(make_cell):
     arm = {"perturbation": {"hysteresis": [0.3] * 7}}
     cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])

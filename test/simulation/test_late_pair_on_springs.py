@@ -13,6 +13,8 @@ import pytest
 from multipanda_py import Cell
 from multipanda_py.config.cell_file import CellConfig
 
+pytestmark = pytest.mark.inline
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "11_lift_a_box_on_springs.py"
 PRESETS = (0.0, 0.2, 0.4) if os.environ.get("MULTIPANDA_LONG") else (0.0,)
 

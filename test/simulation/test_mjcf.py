@@ -13,6 +13,8 @@ from multipanda_py.robots.shapes import Turned
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import revolve
 
+pytestmark = pytest.mark.inline
+
 
 def ready(model):
     """Return data in the keyframe."""

@@ -21,7 +21,7 @@ from multipanda_py.robots.read import read_robot
 from multipanda_py.simulation.elasticity import add_rotors
 from multipanda_py.simulation.mjcf import build_scene
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 FOLDER = Path(__file__).parents[2] / "config" / "compliant"
 INERTIA, DAMPING, P, D, MOST = 0.0233, 0.2698, 125.0, 4.5, 6.0

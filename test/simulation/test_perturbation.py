@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 FLOAT = {"float": {"type": "gravity_compensation"}}
 

@@ -10,7 +10,7 @@ from multipanda_py.config.sections import NoiseConfig
 from multipanda_py.simulation.sensor_noise import SensorNoise
 from multipanda_py.testing import StateMaker
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 BIAS = [0.5, -0.4, 0.3, -0.2, 0.1, -0.1, 0.05]
 DRIFT = [0.02, 0.03, 0.02, 0.03, 0.01, 0.01, 0.01]

@@ -15,7 +15,7 @@ from multipanda_py.residual.weights_file import TrainedResidual
 from multipanda_py.robots import ArmDescription
 from multipanda_py.testing import simple_cell
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 ROBOT = ArmDescription("arm").robot
 BOUND = 0.02
 

@@ -10,7 +10,7 @@ from forces import forces_on
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.pose import Pose
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 TCP = np.array([0.30689, 0.0, 0.48688])  # of the start posture, in the base
 CARTESIAN = "arm/cartesian_impedance_controller"

@@ -11,7 +11,7 @@ from multipanda_py.exceptions import SettingsRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import FR3_LIMITS
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 FLOAT = {"float": {"type": "gravity_compensation"}}
 CART = {"cart": {"type": "cartesian_impedance"}}

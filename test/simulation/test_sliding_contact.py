@@ -11,6 +11,8 @@ from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.simulation import sliding_contact
 from multipanda_py.simulation.mjcf import build_scene
 
+pytestmark = pytest.mark.inline
+
 GRAVITY = 9.81
 
 

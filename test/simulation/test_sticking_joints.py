@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from springs_of_fr3 import springs
 
+pytestmark = pytest.mark.inline
+
 FRICTION = 4.0
 LAWS = {"free": {"type": "gravity_compensation"}}
 

@@ -12,6 +12,8 @@ import pytest
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.testing import varied_cell
 
+pytestmark = pytest.mark.inline
+
 CONFIG = Path(__file__).parents[2] / "config"
 TASK = CONFIG / "tasks" / "carry_cubes.yaml"
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))

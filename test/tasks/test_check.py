@@ -14,6 +14,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import TaskFailed
 from multipanda_py.tasks import TaskFile, check_task
 
+pytestmark = pytest.mark.inline
+
 CONFIG = Path(__file__).parents[2] / "config"
 TASKS = sorted((CONFIG / "tasks").glob("*.yaml"))
 CARRY = CONFIG / "tasks" / "carry_box.yaml"

@@ -13,6 +13,8 @@ import pytest
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.testing import varied_cell
 
+pytestmark = pytest.mark.inline
+
 TASK = Path(__file__).parents[2] / "config" / "tasks" / "insert_post.yaml"
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 EDGE = np.array([0.1, 0.0, -0.4])

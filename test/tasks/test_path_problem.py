@@ -21,6 +21,8 @@ from multipanda_py.tasks.seen import look
 from multipanda_py.tasks.task_file import TaskFile
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.inline
+
 CELL = Path(__file__).parents[2] / "config" / "box_task_sim.yaml"
 BOTH = ["left", "right"]
 

@@ -12,6 +12,8 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.tasks import TaskFile, TaskRunner
 
+pytestmark = pytest.mark.inline
+
 CONFIG = Path(__file__).parents[2] / "config"
 FORCE = 15.0
 
@@ -20,7 +22,6 @@ def polish():
     return TaskFile.from_yaml(CONFIG / "tasks" / "polish.yaml")
 
 
-@pytest.mark.inline
 @pytest.mark.sim
 def test_a_stroke_is_done_in_mode_force_with_its_force_and_along_its_line():
     task = polish()
@@ -46,7 +47,6 @@ def test_a_stroke_is_done_in_mode_force_with_its_force_and_along_its_line():
     assert not [event for event in runner.events if event.what in ("retry", "replanned")]
 
 
-@pytest.mark.inline
 def test_a_hand_that_presses_is_led_in_mode_force_alone():
     data = polish().model_dump()
     data["subtasks"][2]["mode"] = "hybrid"

@@ -14,6 +14,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.testing import varied_cell
 
+pytestmark = pytest.mark.inline
+
 TASK = Path(__file__).parents[2] / "config" / "tasks" / "relocate_box.yaml"
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 

@@ -13,6 +13,8 @@ from multipanda_py.pose import Pose
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.tasks.book import TaskBook
 
+pytestmark = pytest.mark.inline
+
 LAWS = {"augmented": {"type": "optimization_augmented", "arms": BOTH}}
 TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}
 NARROW, WIDE = [0.06, 0.095, 0.1], [0.06, 0.0995, 0.1]

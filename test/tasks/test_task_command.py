@@ -30,6 +30,7 @@ def near(tmp_path, *changes):
     return str(file)
 
 
+@pytest.mark.inline
 @pytest.mark.sim
 def test_a_task_is_done_with_progress(tmp_path, capsys):
     assert main(["task", near(tmp_path), "--lockstep"]) == 0
@@ -40,6 +41,7 @@ def test_a_task_is_done_with_progress(tmp_path, capsys):
     assert lines[-1].endswith("done")
 
 
+@pytest.mark.inline
 @pytest.mark.sim
 def test_a_task_that_fails_says_why_and_that_arms_hold(tmp_path, capsys):
     file = near(tmp_path, ("distance: 0.015", "distance: 0.5"))
@@ -50,6 +52,7 @@ def test_a_task_that_fails_says_why_and_that_arms_hold(tmp_path, capsys):
     assert line.endswith("all arms hold")
 
 
+@pytest.mark.inline
 @pytest.mark.sim
 def test_a_report_has_every_subtask_and_pictures(tmp_path, capsys):
     folder = tmp_path / "report"
@@ -67,11 +70,13 @@ def test_a_report_has_every_subtask_and_pictures(tmp_path, capsys):
         assert name in capsys.readouterr().out or name == "ways.png"
 
 
+@pytest.mark.inline
 def test_arms_on_a_clock_leave_no_part_out(tmp_path, capsys):
     assert main(["task", near(tmp_path), "--without", "force"]) == 1
     assert "--without: got no --lockstep" in capsys.readouterr().err
 
 
+@pytest.mark.inline
 def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
     assert main(["task", near(tmp_path), "--check"]) == 0
     assert "1 of 1 subtasks checked" in capsys.readouterr().out
@@ -83,6 +88,7 @@ def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
     ]
 
 
+@pytest.mark.inline
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -96,6 +102,7 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys, change, said):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.inline
 def test_a_file_that_is_not_there_is_one_line(tmp_path, capsys):
     assert main(["task", str(tmp_path / "none.yaml")]) == 1
     assert "cannot be read" in capsys.readouterr().err

@@ -16,6 +16,8 @@ from multipanda_py.tasks import TaskFile
 from multipanda_py.tasks.contact_points import contact_points
 from multipanda_py.tasks.sections import Contact, Goal, Recourse, Subtask, proposed_mode
 
+pytestmark = pytest.mark.inline
+
 CONFIG = Path(__file__).parents[2] / "config"
 EXAMPLE = CONFIG / "tasks" / "carry_box.yaml"
 GOOD = {

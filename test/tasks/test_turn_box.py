@@ -20,6 +20,8 @@ from multipanda_py.tasks.sections import proposed_mode
 from multipanda_py.tasks.seen import look
 from multipanda_py.testing import varied_cell
 
+pytestmark = pytest.mark.inline
+
 TASK = Path(__file__).parents[2] / "config" / "tasks" / "turn_box.yaml"
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 ARMS = ("left", "right", "far_left", "far_right")

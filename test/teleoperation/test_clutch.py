@@ -11,6 +11,8 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.teleoperation.clutch import Clutch
 
+pytestmark = pytest.mark.inline
+
 EYE = np.eye(3)
 
 

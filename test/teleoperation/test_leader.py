@@ -27,7 +27,7 @@ from multipanda_py.teleoperation.leader import Leader
 from multipanda_py.teleoperation.ros_streams import SILENCE
 from multipanda_py.testing import simple_cell
 
-pytestmark = pytest.mark.ros
+pytestmark = pytest.mark.node
 EVERY = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
 """What a law would get between two looks of the test."""
 

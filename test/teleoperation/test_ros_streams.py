@@ -23,7 +23,7 @@ from multipanda_py.teleoperation.ros_streams import SILENCE, RosStreams
 from multipanda_py.testing import simple_cell
 
 CARTESIAN = "cartesian_impedance_controller"
-pytestmark = pytest.mark.ros
+pytestmark = pytest.mark.node
 
 
 class Hand:

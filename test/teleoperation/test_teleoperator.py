@@ -14,6 +14,8 @@ from multipanda_py.pose import Pose
 from multipanda_py.teleoperation import HandCommand, Teleoperator
 from multipanda_py.testing import simple_cell
 
+pytestmark = pytest.mark.inline
+
 CARTESIAN = "cartesian_impedance_controller"
 UP = [0.0, 0.0, 0.1, 0.0, 0.0, 0.0]
 

@@ -13,7 +13,7 @@ from multipanda_py.validation.sweep import sweep
 pytest.importorskip("joblib")
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
-pytestmark = [pytest.mark.sim]
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 CELL = CellConfig.from_dict({"arms": {"arm": {}}})
 SPEC = PerturbationSpec.from_dict(
@@ -92,7 +92,6 @@ def test_a_sweep_in_which_no_plant_could_be_compared_does_not_end_as_if_all_were
     assert len(pandas.read_parquet(target)) == 1
 
 
-@pytest.mark.inline
 @pytest.mark.parametrize(
     ("arm", "task", "seconds", "words"),
     [

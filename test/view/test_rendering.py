@@ -14,6 +14,8 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.view import rendering
 
+pytestmark = pytest.mark.inline
+
 
 @pytest.fixture(scope="module")
 def scene():

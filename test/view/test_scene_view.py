@@ -21,6 +21,8 @@ from multipanda_py.exceptions import LoopError, RenderingUnavailable
 from multipanda_py.view.scene_view import SceneView
 from multipanda_py.view.viewer import require_display, start_viewer, stop_viewer
 
+pytestmark = pytest.mark.inline
+
 ARMS: dict[str, Any] = {
     "left": {"position": [0.0, 0.4, 0.0], "rpy": [0.0, 0.0, 0.5]},
     "right": {"position": [0.0, -0.4, 0.1], "backend": "mock"},
