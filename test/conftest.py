@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 PLUGINS = str(HERE / "plugins")
 sys.path.append(str(HERE / "helpers"))  # modules that tests in several folders import
 from clock_loop import ClockLoop  # noqa: E402
+from times import Times  # noqa: E402
 
 if PLUGINS not in sys.path:
     sys.path.append(PLUGINS)
@@ -52,6 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part", choices=("all", "inline", "rest"), default="all",
         help="run all tests, those marked inline, or the others; goes together with any -m",
+    )  # fmt: skip
+    parser.addoption(
+        "--times", type=int, default=0, metavar="N",
+        help="print the time of every folder and of the N slowest tests",
     )  # fmt: skip
 
 
@@ -98,6 +103,8 @@ class NewWorker:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if rows := config.getoption("--times"):
+        config.pluginmanager.register(Times(rows))
     if not hasattr(config, "workerinput"):
         if os.environ.get("CI"):
             config.pluginmanager.register(ToldAtOnce(config))
