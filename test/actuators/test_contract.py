@@ -126,17 +126,17 @@ class Unitless(Sea):
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        (Stiffer, "link_stiffness is not the slope of the torque: off by"),
-        (ForceBeyond, "torques of link and motor_2 are of no one energy"),
-        (Scalar, r"motor_2: got shape \(1,\), allowed \(50, 4\)"),
-        (Endless, "the torque grows beyond max_deflection"),
-        (OneBuffer, "results of one call are changed by the next one"),
+        (Stiffer, r"link_stiffness .*0\.15\d .*15\.3"),
+        (ForceBeyond, r"link .*\bmotor_2\b.*\b1\.4e\+05"),
+        (Scalar, r"motor_2: .*\(1,\).*\(50, 4\)"),
+        (Endless, r"max_deflection\b.*\b72 .*\b80"),
+        (OneBuffer, "results of one call"),
         (Sticky, "something is remembered"),
-        (Backward, "the torque falls while the equilibrium goes on"),
-        (Crosswise, "a joint feels the deflection of another"),
-        (Filled, "what is no number comes out as one"),
-        (OtherMap, "preset_of is no inverse"),
-        (Unitless, "preset_unit: a unit if there are presets"),
+        (Backward, "torque .*equilibrium"),
+        (Crosswise, "joint .*deflection"),
+        (Filled, "no number"),
+        (OtherMap, r"preset_of\b.*\b1$"),
+        (Unitless, "preset_unit: .*''"),
     ],
 )
 def test_it_can_fail(kind, reason):

@@ -23,22 +23,22 @@ PAPER = {"k_1": 6.257, "a_1": 0.01038, "k_2": 3.9, "a_2": 0.08918}
 @pytest.mark.parametrize(
     ("name", "n", "params", "reason"),
     [
-        ("sea", 1, {"k": 1.0}, "sea: parameter 'k' does not exist; known: max_defl.*, stiffness"),
-        ("sea", 1, {"preset_high": 1.0}, "sea: parameter 'preset_high' does not exist"),
-        ("sea", 1, {"stiffness": 0.0}, "sea: stiffness: got 0.0, allowed a number in"),
-        ("sea", 1, {"stiffness": math.nan}, "sea: stiffness: got nan, allowed"),
-        ("sea", 1, {"stiffness": "soft"}, "sea: stiffness: got 'soft', allowed"),
-        ("sea", 1, {"stiffness": True}, "sea: stiffness: got True, allowed"),
-        ("sea", 3, {"stiffness": [1.0, 2.0]}, "sea: stiffness: got 2 numbers, allowed one or 3"),
-        ("sea", 3, {"stiffness": []}, "sea: stiffness: got 0 numbers, allowed one or 3"),
-        ("sea", 0, {}, "sea: joints: got 0, allowed 1 or more"),
-        ("qbmove", 2, {"k_1": [0.1, -0.1]}, "qbmove: k_1: got -0.1, allowed"),
-        ("qbmove", 1, {"max_deflection": -1.0}, "max_deflection: got -1.0, allowed"),
-        ("qbmove", 1, {"preset_low": 0.7}, "preset_low of joint 1: got 0.7, allowed up to prese"),
-        ("qbmove", 1, {"preset_high": 0.9}, "got 0 to 0.9 rad, allowed less than max_defl.* 0.8"),
-        ("awas2", 1, {"preset_high": 40.0}, "preset_high of joint 1: got 40, .* the lever 0.05 m"),
-        ("awas2", 1, {"preset_low": -0.01}, "awas2: preset_low: got -0.01, allowed"),
-        ("awas2", 1, {"max_deflection": 0.9}, "max_deflection: got 0.9, allowed a number in"),
+        ("sea", 1, {"k": 1.0}, "sea: parameter 'k'.*max_defl.*, stiffness"),
+        ("sea", 1, {"preset_high": 1.0}, "sea: parameter 'preset_high'"),
+        ("sea", 1, {"stiffness": 0.0}, r"sea: stiffness: .*\b0\.0\b"),
+        ("sea", 1, {"stiffness": math.nan}, "sea: stiffness:.*nan"),
+        ("sea", 1, {"stiffness": "soft"}, "sea: stiffness:.*'soft'"),
+        ("sea", 1, {"stiffness": True}, "sea: stiffness:.*True"),
+        ("sea", 3, {"stiffness": [1.0, 2.0]}, r"sea: stiffness:.*\b2\b.*\b3\b"),
+        ("sea", 3, {"stiffness": []}, r"sea: stiffness:.*\b0\b.*\b3\b"),
+        ("sea", 0, {}, r"sea: joints:.*\b0\b.*\b1\b"),
+        ("qbmove", 2, {"k_1": [0.1, -0.1]}, "qbmove: k_1:.*-0.1"),
+        ("qbmove", 1, {"max_deflection": -1.0}, "max_deflection:.*-1.0"),
+        ("qbmove", 1, {"preset_low": 0.7}, "preset_low.*joint 1:.*0.7.*prese"),
+        ("qbmove", 1, {"preset_high": 0.9}, r"\b0\b.*0.9 rad.*max_defl.* 0.8"),
+        ("awas2", 1, {"preset_high": 40.0}, r"preset_high .*joint 1: .*\b40\b.*\b0\.05 m"),
+        ("awas2", 1, {"preset_low": -0.01}, "awas2: preset_low:.*-0.01"),
+        ("awas2", 1, {"max_deflection": 0.9}, r"max_deflection: .*\b0\.9\b.*\b0\.78\b"),
     ],
 )
 def test_parameters_that_are_none_are_refused(name, n, params, reason):
@@ -49,12 +49,12 @@ def test_parameters_that_are_none_are_refused(name, n, params, reason):
 @pytest.mark.parametrize(
     ("preset", "reason"),
     [
-        (0.2, r"stiffness preset of joint 1: got 0\.2, allowed 0 to 0\.04 m$"),  # in rad
-        ([0.01, 0.05], r"stiffness preset of joint 2: got 0\.05, allowed 0 to 0\.04 m$"),
-        ([0.01, math.nan], "stiffness preset of joint 2: got nan, allowed"),
-        ([0.01] * 3, "stiffness preset: got 3 numbers, allowed one or 2"),
-        ([[0.01, 0.01]], "stiffness preset: got 2 numbers, allowed one or 2"),
-        ("soft", "stiffness preset: got 'soft', allowed numbers"),
+        (0.2, r"stiffness preset.*joint 1:.*0\.2.*\b0\b.*0\.04 m$"),  # in rad
+        ([0.01, 0.05], r"stiffness preset.*joint 2:.*0\.05.*\b0\b.*0\.04 m$"),
+        ([0.01, math.nan], "stiffness preset.*joint 2:.*nan"),
+        ([0.01] * 3, r"stiffness preset:.*\b3\b.*\b2\b"),
+        ([[0.01, 0.01]], r"stiffness preset:.*\b2\b.*\b2\b"),
+        ("soft", "stiffness preset:.*'soft'"),
     ],
 )
 def test_presets_out_of_range_are_refused_in_their_unit(preset, reason):
@@ -67,7 +67,7 @@ def test_presets_out_of_range_are_refused_in_their_unit(preset, reason):
 
 
 def test_a_spring_without_presets_takes_none():
-    with pytest.raises(ActuatorRefused, match=r"joint 1: got 0\.2, allowed 0 to 0$"):
+    with pytest.raises(ActuatorRefused, match=r"joint 1:.*0\.2.*\b0\b.*0$"):
         Sea(1).checked_preset(0.2)
     assert Sea(2).checked_preset(0.0).tolist() == [0.0, 0.0]
 
@@ -75,12 +75,12 @@ def test_a_spring_without_presets_takes_none():
 @pytest.mark.parametrize(
     ("q", "torque", "reason"),
     [
-        (0.0, 3.0, r"torque of joint 1: got 3 Nm, allowed .*-2\.\d+ to 2\.\d+ Nm"),
-        (0.0, [0.1, -3.0], "torque of joint 2: got -3 Nm, allowed what its springs can exert"),
-        (0.0, math.nan, "torque of joint 1: got nan, allowed a finite number"),
-        ([0.0, math.inf], 0.0, "q of joint 2: got inf, allowed a finite number"),
-        ([0.0, 0.0, 0.0], 0.0, "q: got 3 numbers, allowed one or 2"),
-        (0.0, [1.0], "torque: got 1 numbers, allowed one or 2"),
+        (0.0, 3.0, r"torque.*joint 1:.*3 Nm.*-2\.\d+.*2\.\d+ Nm"),
+        (0.0, [0.1, -3.0], r"torque .*joint 2: .*-3 Nm.*-2\.\d+ .*2\.\d+ Nm"),
+        (0.0, math.nan, "torque.*joint 1:.*nan"),
+        ([0.0, math.inf], 0.0, r"q .*joint 2: .*\binf\b"),
+        ([0.0, 0.0, 0.0], 0.0, r"q: .*\b3\b.*\b2\b"),
+        (0.0, [1.0], r"torque:.*\b1\b.*\b2\b"),
     ],
 )
 def test_what_springs_cannot_hold_is_refused(q, torque, reason):
@@ -111,9 +111,7 @@ def test_springs_as_they_are_printed_in_the_paper_are_refused_and_exchanged_they
     """As printed, the stiffness is 0.413 Nm/rad at any preset: a and k have changed places."""
     with pytest.raises(
         ActuatorRefused,
-        match=r"stiffness of joint 1: got 0\.4127 Nm/rad at preset 0 and 0\.41\d+ at 0\.6, "
-        r"allowed what changes with the preset; were parameters exchanged\? "
-        r"a_1 \[1/rad\], k_1 \[Nm\], ",
+        match=r"stiffness .*joint 1: .*\b0\.4127 .*\b0\.413\d .*\ba_1 .*, k_1 ",
     ):
         Qbmove(1, PAPER)
     exchanged = {name.translate(str.maketrans("ak", "ka")): v for name, v in PAPER.items()}
