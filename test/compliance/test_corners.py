@@ -90,7 +90,7 @@ def test_the_controller_of_a_light_link_is_counted_in_the_steps():
 )
 def test_a_command_that_is_finite_but_absurd_is_refused_and_not_stepped_with(mode, name, value):
     robot = _robot(Qbmove(1), mode=mode)
-    with pytest.raises(ActuatorRefused, match=rf"{name} of joint 1: got .*allowed -1e\+06 to"):
+    with pytest.raises(ActuatorRefused, match=rf"^{name} .*joint 1: .*-1e\+06\b"):
         robot.joints.command(name, value)
     robot.step()
     assert robot.joints.refused == 1
@@ -99,5 +99,5 @@ def test_a_command_that_is_finite_but_absurd_is_refused_and_not_stepped_with(mod
 
 @pytest.mark.parametrize("kind", [Qbmove, Bavs])
 def test_springs_that_overflow_where_they_end_are_refused(kind):
-    with pytest.raises(ActuatorRefused, match="max_deflection of joint 1: got 1e"):
+    with pytest.raises(ActuatorRefused, match=r"max_deflection.*joint 1:.*1e"):
         kind(1, {"max_deflection": 1e6})

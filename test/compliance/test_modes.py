@@ -125,7 +125,7 @@ def test_joints_may_be_in_modes_of_their_own():
     run(robot, 30)
     joints.set_mode(3, joints=[2])
     assert [int(mode) for mode in joints.modes] == [3, 0, 3]
-    with pytest.raises(ActuatorRefused, match=r"equilibrium_position: joint 2 is in mode 0"):
+    with pytest.raises(ActuatorRefused, match=r"equilibrium_position: joint 2 .*\b0\b"):
         joints.command("equilibrium_position", 0.2)
 
 
@@ -162,21 +162,21 @@ def test_what_is_read_is_what_the_equations_say():
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("equilibrium_position", float("nan"), "finite"),
-        ("equilibrium_position", [0.1, 0.2, 0.3], "got 3 numbers, allowed one or 2"),
-        ("equilibrium_position", "high", "got 'high', allowed numbers"),
-        ("equilibrium_position", "1", "got '1', allowed numbers"),
-        ("equilibrium_position", True, "got True, allowed numbers"),
-        ("equilibrium_position", [[0.1], [0.1, 0.2]], "allowed numbers"),
-        ("equilibrium_position", 10**400, "allowed numbers"),
-        ("equilibrium_position", [0.0, 1e308], "joint 2: got 1e.308, allowed -1e.06 to 1e.06"),
-        ("equilibrium_position", float("inf"), "finite"),
-        ("stiffness_preset", 0.7, "joint 1: got 0.7, allowed 0 to 0.6 rad"),
-        ("stiffness_preset", [0.1, -0.1], "joint 2: got -0.1"),
-        ("motor_1_command", 1.0, r"mode 3 \(equilibrium\), which takes equilibrium_position"),
+        ("equilibrium_position", float("nan"), r"joint 1: .*\bnan\b"),
+        ("equilibrium_position", [0.1, 0.2, 0.3], r"equilibrium_position: .*\b3\b.*\b2\b"),
+        ("equilibrium_position", "high", "equilibrium_position: .*'high'"),
+        ("equilibrium_position", "1", "equilibrium_position: .*'1'"),
+        ("equilibrium_position", True, "equilibrium_position: .*True"),
+        ("equilibrium_position", [[0.1], [0.1, 0.2]], r"equilibrium_position: .*0\.2\]\]"),
+        ("equilibrium_position", 10**400, r"equilibrium_position: .*\b10{50}"),
+        ("equilibrium_position", [0.0, 1e308], "joint 2:.*1e.308.*-1e.06.*1e.06"),
+        ("equilibrium_position", float("inf"), r"joint 1: .*\binf\b"),
+        ("stiffness_preset", 0.7, r"joint 1:.*0.7.*\b0\b.*0.6 rad"),
+        ("stiffness_preset", [0.1, -0.1], "joint 2:.*-0.1"),
+        ("motor_1_command", 1.0, r"mode 3 .*\bequilibrium_position\b"),
         ("reference_1", 1.0, "mode 3"),
-        ("reference_3", 1.0, "got 'reference_3', allowed torque_command"),
-        (["reference_1"], 1.0, "got .'reference_1'., allowed torque_command"),
+        ("reference_3", 1.0, "'reference_3'.*torque_command"),
+        (["reference_1"], 1.0, ".'reference_1'..*torque_command"),
     ],
 )
 def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, said):
@@ -195,12 +195,10 @@ def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, said)
 def test_a_pivot_is_not_told_to_go_beyond_its_lever():
     """5 cm would be where the stiffness is infinite."""
     joints = joints_of(Awas2)
-    with pytest.raises(
-        ActuatorRefused, match=r"preset of joint 1: got 0.05, allowed 0 to 0.04 m$"
-    ):
+    with pytest.raises(ActuatorRefused, match=r"preset.*joint 1:.*0.05.*\b0\b.*0.04 m$"):
         joints.command("stiffness_preset", 0.05)
     joints.set_mode(2)
-    with pytest.raises(ActuatorRefused, match=r"reference_2 of joint 1"):
+    with pytest.raises(ActuatorRefused, match=r"^reference_2 .*joint 1\b"):
         joints.command("reference_2", 0.05)
     assert joints.refused == 2
 
@@ -208,15 +206,15 @@ def test_a_pivot_is_not_told_to_go_beyond_its_lever():
 @pytest.mark.parametrize(
     ("joints", "said"),
     [
-        ([0.5], r"got \[0.5\], allowed whole numbers from 0 to 1"),
-        (["a"], r"got \['a'\], allowed whole"),
-        ("a", r"got 'a', allowed whole"),
-        (True, r"got True, allowed whole"),
-        ([[0], [1]], r"got \[\[0\], \[1\]\], allowed whole"),
-        ([[0], [0, 1]], r"allowed whole"),
-        ([2], r"got 2, allowed whole numbers from 0 to 1"),
-        ([-1], r"got -1, allowed"),
-        ([2**70], r"allowed whole"),
+        ([0.5], r"\[0\.5\].* 0 .* 1\b"),
+        (["a"], r"\['a'\]"),
+        ("a", "'a'"),
+        (True, "True"),
+        ([[0], [1]], r"\[\[0\], \[1\]\]"),
+        ([[0], [0, 1]], r"\[\[0\], \[0, 1\]\]"),
+        ([2], r"\b2\b.* 0 .* 1\b"),
+        ([-1], "-1"),
+        ([2**70], f"{2**70}"),
     ],
 )
 def test_half_a_joint_was_the_first_one_and_a_letter_was_not_counted(joints, said):
@@ -224,7 +222,7 @@ def test_half_a_joint_was_the_first_one_and_a_letter_was_not_counted(joints, sai
     of = joints_of(Qbmove, n=2)
     for refuse in (lambda: of.command("equilibrium_position", 0.3, joints),
                    lambda: of.set_mode(2, joints)):  # fmt: skip
-        with pytest.raises(ActuatorRefused, match=said):
+        with pytest.raises(ActuatorRefused, match=f"^joints: .*{said}"):
             refuse()
     assert of.refused == 2
     assert not of.commanded("equilibrium_position").any()
@@ -256,7 +254,7 @@ def test_a_mode_without_parameters_of_motors_is_refused(mode):
 def test_a_mode_is_refused_in_which_springs_cannot_carry_the_link():
     joints = joints_of(Qbmove, mode=0)
     joints.command("torque_command", 1e3)
-    with pytest.raises(ActuatorRefused, match="torque of joint 1: got 1000 Nm, allowed"):
+    with pytest.raises(ActuatorRefused, match=r"torque.*joint 1:.*1000 Nm"):
         joints.set_mode(3)
     assert joints.modes == (OperationMode.LINK_TORQUE,)
     assert joints.commanded("torque_command")[0] == 1e3
@@ -273,7 +271,7 @@ def test_a_controller_without_gain_cannot_carry_a_link():
 
 @pytest.mark.parametrize("mode", [7, -1, 2.5, "soft", None, True])
 def test_modes_that_do_not_exist_are_named(mode):
-    with pytest.raises(ActuatorRefused, match=r"allowed 0 link_torque, 1 link_pid"):
+    with pytest.raises(ActuatorRefused, match="0 link_torque, 1 link_pid"):
         OperationMode.of(mode)
 
 

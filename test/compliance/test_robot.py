@@ -162,7 +162,7 @@ def test_a_link_that_hits_a_wall_sinks_in_no_more_than_in_mujoco():
 def test_a_step_longer_than_half_a_period_is_complained_of():
     omega = math.sqrt(400.0 / INERTIA)
     robot = pendulum(Sea, {"stiffness": 400.0}, step=1.1 * math.pi / omega)
-    with pytest.warns(RuntimeWarning, match=r"vibrate at 66 Hz: a step of 8.32 ms is more"):
+    with pytest.warns(RuntimeWarning, match=r"\b66 Hz.*\b8\.32 ms"):
         robot.step()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -178,7 +178,7 @@ def test_a_stiffness_that_the_substeps_cannot_hold_is_softened_and_said():
     robot = pendulum(Awas2, most_substeps=1, gravity=0.0)
     robot.joints.command("stiffness_preset", 0.04)
     robot.joints.command("equilibrium_position", 0.2)
-    with pytest.warns(RuntimeWarning, match=r"springs of 3\d\d\d Nm/rad .* softened by 0.[67]\d"):
+    with pytest.warns(RuntimeWarning, match=r"\b3\d\d\d Nm/rad .*\b0\.[67]\d"):
         found = run(robot, 1000)
     assert robot.joints.unheld == 1000
     assert found[-1, 0] == pytest.approx(0.2, abs=0.02)
@@ -198,7 +198,7 @@ def test_what_is_not_finite_never_gets_to_the_joints():
 def test_what_mujoco_puts_to_its_start_in_the_first_step_is_said(field):
     robot = pendulum(Sea)
     getattr(robot.data, field)[0] = 1e12  # finite, and more than MuJoCo goes on with
-    with pytest.raises(BackendError, match=r"everything to its start: reset\(\)"):
+    with pytest.raises(BackendError, match=r"reset\(\)"):
         robot.step()
 
 
@@ -228,8 +228,8 @@ def test_a_step_is_suggested_by_the_stiffest_spring():
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["j3"], "joint 'j3' does not exist; known: j1, j2"),
-        (["j1", "j2"], "got 2 names, allowed 1"),
+        (["j3"], "joint 'j3'.*j1, j2"),
+        (["j1", "j2"], r"2 names.*\b1\b"),
     ],
 )
 def test_joints_that_do_not_fit_the_model_are_refused(names, said):
@@ -239,33 +239,33 @@ def test_joints_that_do_not_fit_the_model_are_refused(names, said):
 
 def test_a_step_that_is_none_and_other_integrators_are_refused():
     joints = CompliantJoints([(Sea(1), [0])], 1)
-    with pytest.raises(ActuatorRefused, match=r"step: got -1"):
+    with pytest.raises(ActuatorRefused, match=r"step:.*-1"):
         CompliantRobot(chain(1), ["j1"], joints, step=-1)
     model = chain(1)
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
-    with pytest.raises(ActuatorRefused, match="got mjINT_RK4, allowed mjINT_EULER"):
+    with pytest.raises(ActuatorRefused, match=r"mjINT_RK4.*mjINT_EULER"):
         CompliantRobot(model, ["j1"], joints)
     free = mujoco.MjModel.from_xml_string(
         '<mujoco><worldbody><body><freejoint name="j1"/><geom size="1"/></body></worldbody>'
         "</mujoco>"
     )
-    with pytest.raises(ActuatorRefused, match="got mjJNT_FREE"):
+    with pytest.raises(ActuatorRefused, match="mjJNT_FREE"):
         CompliantRobot(free, ["j1"], joints)
 
 
 @pytest.mark.parametrize(
     ("groups", "options", "said"),
     [
-        ([(Sea, [0])], {}, "joint 2: got 0 actuators"),
-        ([(Sea, [0, 1]), (Bavs, [1])], {}, "joint 2: got 2 actuators"),
-        ([(Sea, [0, 2])], {}, "joints: got 2, allowed 0 to 1"),
-        ([(Sea, [0, 1])], {"scheme": "rk4"}, "scheme: got 'rk4', allowed accurate, original"),
-        ([(Sea, [0, 1])], {"mode": [3]}, "mode: got 1 modes, allowed one or 2"),
-        ([(Sea, [0, 1])], {"most_substeps": 0}, "most_substeps: got 0"),
-        ([(Sea, [0, 1])], {"most_substeps": "9"}, "most_substeps: got '9', allowed 1 or more"),
-        ([(Sea, [0, 1])], {"most_substeps": 1.5}, "most_substeps: got 1.5"),
-        ([(Sea, [0, 1])], {"most_substeps": None}, "most_substeps: got None"),
-        ([(Sea, [0, 1])], {"motors": Motors.of([(Sea(1), [0])])}, "motors: got 1 joints"),
+        ([(Sea, [0])], {}, "joint 2:.*0 actuators"),
+        ([(Sea, [0, 1]), (Bavs, [1])], {}, "joint 2:.*2 actuators"),
+        ([(Sea, [0, 2])], {}, r"joints:.*\b2\b.*\b0\b.*\b1\b"),
+        ([(Sea, [0, 1])], {"scheme": "rk4"}, "scheme:.*'rk4'.*accurate, original"),
+        ([(Sea, [0, 1])], {"mode": [3]}, r"mode:.*1 modes.*\b2\b"),
+        ([(Sea, [0, 1])], {"most_substeps": 0}, r"most_substeps:.*\b0\b"),
+        ([(Sea, [0, 1])], {"most_substeps": "9"}, r"most_substeps:.*'9'.*\b1\b"),
+        ([(Sea, [0, 1])], {"most_substeps": 1.5}, "most_substeps:.*1.5"),
+        ([(Sea, [0, 1])], {"most_substeps": None}, "most_substeps:.*None"),
+        ([(Sea, [0, 1])], {"motors": Motors.of([(Sea(1), [0])])}, "motors:.*1 joints"),
     ],
 )
 def test_actuators_that_do_not_fit_the_joints_are_refused(groups, options, said):
@@ -274,20 +274,20 @@ def test_actuators_that_do_not_fit_the_joints_are_refused(groups, options, said)
 
 
 def test_a_group_of_another_size_than_its_parameters_is_refused():
-    with pytest.raises(ActuatorRefused, match="sea: joints: got 1, allowed 2"):
+    with pytest.raises(ActuatorRefused, match=r"sea: joints:.*\b1\b.*\b2\b"):
         CompliantJoints([(Sea(2), [0]), (Sea(1), [1])], 2)
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"inertia": 0.0}, r"motors.inertia of motor 1 of joint 1: got 0, allowed more than 0"),
-        ({"damping": [1.0, -1.0]}, r"motors.damping of motor 1 of joint 2: got -1"),
-        ({"friction": math.nan}, "motors.friction of motor 1 of joint 1: got nan"),
-        ({"max_velocity": [[1, 1], [1, math.inf]]}, "max_velocity of motor 2 of joint 2: got inf"),
-        ({"low": 1.0, "high": 0.0}, "motors.low .* got 1, allowed up to high 0"),
-        ({"p": [1.0, 2.0, 3.0]}, "motors.p: got .*, allowed one number, 2 or 2 x 2"),
-        ({"pinion": 0.0}, "motors.pinion: got 0.0"),
+        ({"inertia": 0.0}, r"motors.inertia .*1 .*joint 1: .*\b0\b"),
+        ({"damping": [1.0, -1.0]}, "motors.damping .*1 .*joint 2: .*-1"),
+        ({"friction": math.nan}, r"motors.friction .*1 .*joint 1: .*\bnan\b"),
+        ({"max_velocity": [[1, 1], [1, math.inf]]}, r"max_velocity .*2 .*joint 2: .*\binf\b"),
+        ({"low": 1.0, "high": 0.0}, r"motors.low.*\b1\b.*high 0"),
+        ({"p": [1.0, 2.0, 3.0]}, r"motors\.p: .*\b2 x 2\b"),
+        ({"pinion": 0.0}, "motors.pinion:.*0.0"),
     ],
 )
 def test_motors_that_cannot_be_are_refused(values, said):
@@ -330,10 +330,10 @@ def test_numbers_of_joints_may_be_numpys():
 
 @pytest.mark.parametrize("wrong", ["0.01", None, [0.01], True, 0.0, -0.01, math.nan, math.inf])
 def test_a_pinion_or_a_step_of_the_wrong_type_raised_a_bare_type_error(wrong):
-    with pytest.raises(ActuatorRefused, match=r"motors.pinion: got .*, allowed more than 0 m"):
+    with pytest.raises(ActuatorRefused, match=r"motors.pinion:.*0 m"):
         Motors.of([(Awas2(1), [0])], pinion=wrong)
     joints = CompliantJoints([(Sea(1), [0])], 1)
-    with pytest.raises(ActuatorRefused, match=r"step: got .*, allowed more than 0 s"):
+    with pytest.raises(ActuatorRefused, match=r"step:.*0 s"):
         CompliantRobot(chain(1), ["j1"], joints, step=np.array(0.01) if wrong is None else wrong)
 
 
@@ -342,7 +342,7 @@ def test_a_pinion_or_a_step_of_the_wrong_type_raised_a_bare_type_error(wrong):
 def test_a_step_of_no_length_was_divided_by(scheme, duration):
     joints = pendulum(Sea, scheme=scheme).joints
     before = joints.save()
-    with pytest.raises(ActuatorRefused, match=r"step: got .*, allowed more than 0 s"):
+    with pytest.raises(ActuatorRefused, match=r"step:.*0 s"):
         joints.advance(np.zeros(1), np.zeros(1), np.ones(1), np.array([[400.0]]), duration)
     assert joints.save().state.tolist() == before.state.tolist()
     assert (joints.unheld, joints.complaint) == (0, "")
