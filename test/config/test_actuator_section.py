@@ -35,46 +35,46 @@ def arm_with(actuators, **arm):
 @pytest.mark.parametrize(
     ("changed", "arm", "says"),
     [
-        ({"type": "rubber"}, {}, r"a.type: .*'rubber' does not exist; known: awas2, "),
-        ({"type": None}, {}, r"a.type: got None"),
-        ({"spring": 1}, {}, r"a.spring: unknown key; known: type, joints, params"),
-        ({"joints": ["elbow"]}, {}, r"a.joints: got 'elbow', which does not exist; known: joint1"),
-        ({"joints": []}, {}, r"b.joints: got joint7, which group a has, allowed each joint once"),
-        ({"params": {"k": 1.0}}, {}, r"a.params: qbmove: parameter 'k' does not exist; known"),
-        ({"params": {"k_1": [1.0] * 3}}, {}, r"a.params: qbmove: k_1: got 3 numbers, allowed"),
+        ({"type": "rubber"}, {}, "a.type: .*'rubber'.*awas2"),
+        ({"type": None}, {}, "a.type:.*None"),
+        ({"spring": 1}, {}, "a.spring:.*type, joints, params"),
+        ({"joints": ["elbow"]}, {}, "a.joints:.*'elbow'.*joint1"),
+        ({"joints": []}, {}, r"b.joints: .*\bjoint7\b.*\ba\b"),
+        ({"params": {"k": 1.0}}, {}, "a.params: qbmove: parameter 'k'"),
+        ({"params": {"k_1": [1.0] * 3}}, {}, r"a.params: qbmove: k_1:.*\b3\b"),
         ({"params": {"k_1": -1.0}}, {}, r"a.params: qbmove: k_1"),
-        ({"preset": 0.9}, {}, r"a.preset: qbmove: .*joint 1: got 0.9, allowed 0 to 0.6 rad"),
-        ({"type": "awas2", "preset": 0.2}, {}, r"a.preset: .*got 0.2, allowed .* 0.04 m"),
-        ({"preset": float("nan")}, {}, r"a.preset: got nan"),
+        ({"preset": 0.9}, {}, r"a.preset: qbmove: .*joint 1:.*0.9.*\b0\b.*0.6 rad"),
+        ({"type": "awas2", "preset": 0.2}, {}, "a.preset:.*0.2.*0.04 m"),
+        ({"preset": float("nan")}, {}, "a.preset:.*nan"),
         ({"type": "awas2", "preset": 0.0}, {},
-         r"a.preset: got one at which the springs of joint 1 of the group exert nothing"),
-        ({"mode": "equilibrium_pid"}, {}, r"a.motor: missing for mode equilibrium_pid; allowed"),
-        ({"mode": "springs"}, {}, r"a.mode: got 'springs'"),
+         r"a.preset: .*\bjoint 1\b"),
+        ({"mode": "equilibrium_pid"}, {}, r"a.motor: .*\bequilibrium_pid\b"),
+        ({"mode": "springs"}, {}, "a.mode:.*'springs'"),
         (
             {"type": "sea", "motor": {"p": 1.0}, "motor_2": {"p": 1.0}},
             {},
-            r"a.motor_2: got a second motor, allowed without: sea has one",
+            r"a.motor_2: .*\bsea\b",
         ),
-        ({"params": {"a_1": 0.0}}, {}, r"a_1: got 0.0, allowed a number in \(0, inf\]"),
-        ({"params": {"max_deflection": 1e6}}, {}, r"a.params: qbmove: max_deflection of joint 1"),
-        ({"motor": {"inertia": 0.0}}, {}, r"a.motor.inertia: got 0.0"),
-        ({"motor": {"p": [1.0] * 5}}, {}, r"a.motor.p: got 5 numbers, allowed one or 2"),
-        ({"motor": {"low": 1.0, "high": 0.0}}, {}, r"a.motor.low: got 1 for joint 1 of"),
+        ({"params": {"a_1": 0.0}}, {}, r"a_1: .*\b0\.0\b.*\(0, inf\]"),
+        ({"params": {"max_deflection": 1e6}}, {}, "a.params: qbmove: max_deflection.*joint 1"),
+        ({"motor": {"inertia": 0.0}}, {}, "a.motor.inertia:.*0.0"),
+        ({"motor": {"p": [1.0] * 5}}, {}, r"a.motor.p:.*\b5\b.*\b2\b"),
+        ({"motor": {"low": 1.0, "high": 0.0}}, {}, r"a.motor.low: .*\b1\b.*joint 1\b"),
         ({"motor": {"low": [-1.0, 2.0], "high": [1.0, -2.0]}}, {},
-         r"a.motor.low: got 2 for joint 2 of the group, allowed less than high, -2"),
+         r"a.motor.low: .*\b2\b.*joint 2\b.* -2$"),
         ({"motor_2": {"low": 0.5, "high": [1.0, 0.5]}}, {},
-         r"a.motor_2.low: got 0.5 for joint 2 of the group, allowed less than high, 0.5"),
-        ({"link_pid": {"p": -1.0}}, {}, r"a.link_pid.p: got -1.0"),
-        ({"link_pid": {"d": float("nan")}}, {}, r"a.link_pid.d: got nan"),
-        ({"link_pid": {"max_torque": 0.0}}, {}, r"a.link_pid.max_torque: got 0.0"),
-        ({"link_pid": {"i": [0.1] * 3}}, {}, r"a.link_pid.i: got 3 numbers, allowed one or 2"),
-        ({"link_pid": {"k": 1.0}}, {}, r"a.link_pid.k: unknown key; known: p, i, d, max_torque"),
+         r"a.motor_2.low: .*\b0\.5 .*joint 2\b.* 0\.5$"),
+        ({"link_pid": {"p": -1.0}}, {}, "a.link_pid.p:.*-1.0"),
+        ({"link_pid": {"d": float("nan")}}, {}, "a.link_pid.d:.*nan"),
+        ({"link_pid": {"max_torque": 0.0}}, {}, "a.link_pid.max_torque:.*0.0"),
+        ({"link_pid": {"i": [0.1] * 3}}, {}, r"a.link_pid.i:.*\b3\b.*\b2\b"),
+        ({"link_pid": {"k": 1.0}}, {}, r"a.link_pid.k: .*\bp, i, d, max_torque"),
         ({"mode": "link_pid", "link_pid": {"p": [5.0, 0.0]}}, {},
-         r"a.link_pid.p: got \[5.0, 0.0\], allowed more than 0 in mode link_pid"),
-        ({"output_inertia": [0.1]}, {}, r"a.output_inertia: got 1 numbers, allowed one or 2"),
+         r"a.link_pid.p: .*\[5\.0, 0\.0\].*\b0\b.*\blink_pid\b"),
+        ({"output_inertia": [0.1]}, {}, r"a.output_inertia:.*\b1\b.*\b2\b"),
         ({}, {"joints": {"stiffness": [9000.0] * 7}},
-         r"got compliant actuators beside arms.left.joints, allowed one of them"),
-        ({}, {"backend": "mock"}, r"got compliant actuators with backend mock, allowed"),
+         r": .*arms.left.joints\b"),
+        ({}, {"backend": "mock"}, r": .*\bbackend mock\b"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_in_words(changed, arm, says):
@@ -172,9 +172,7 @@ def test_a_urdf_with_awas_ii_was_refused_as_a_motor_that_is_too_weak(tmp_path, k
 
 def test_an_unknown_tag_is_said_of_the_model(tmp_path):
     file = rewritten(tmp_path, lambda text: text.replace("mot_1_tauFric", "mot_1_rust"))
-    with pytest.raises(
-        ConfigurationError, match=r"arms.arm.model: .*mot_1_rust: unknown tag; kno"
-    ):
+    with pytest.raises(ConfigurationError, match=r"arm\.model: .*\bmot_1_rust: "):
         CellConfig.from_yaml(file)
 
 

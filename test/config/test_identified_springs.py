@@ -43,10 +43,10 @@ def test_a_file_beside_the_cell_has_the_springs_and_what_the_cell_says_goes_befo
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"identified": "none.yaml"}, r"a\.identified: .*none\.yaml: cannot be read"),
-        ({"type": "sea"}, r"a\.identified: .*type: got qbmove, allowed sea, which the group is"),
-        ({"joints": ["joint1"]}, r"a\.params: qbmove: a_1: got 2 numbers, allowed one or 1"),
-        ({"identified": 3}, r"a\.identified: got 3"),
+        ({"identified": "none.yaml"}, r"a\.identified: .*none\.yaml:"),
+        ({"type": "sea"}, r"a\.identified: .*type: .*\bqbmove\b.*\bsea\b"),
+        ({"joints": ["joint1"]}, r"a\.params: qbmove: a_1:.*\b2\b.*\b1\b"),
+        ({"identified": 3}, r"a\.identified:.*\b3\b"),
     ],
 )
 def test_a_file_that_does_not_fit_the_group_is_refused(folder, changed, reason):

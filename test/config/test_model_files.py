@@ -73,14 +73,14 @@ def test_a_cell_with_files_comes_back_from_json_and_as_a_dictionary(write):
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        ({"extra": "missing.yaml"}, r"arms\.left\.model: got .*missing\.yaml: cannot be read"),
+        ({"extra": "missing.yaml"}, r"left\.model: .*missing\.yaml: "),
         ({"extra": "robots/own.yaml", "tip": "hand"},
-         r"arms\.left\.model: got .*own\.urdf: tip: got 'hand', allowed a link: base_"),
-        ({"extra": "robots/own.yaml", "base": 3}, r"arms\.left\.model\.base: got 3; .*string"),
-        ({"file": "robots/own.yaml"}, r"arms\.left\.model\.file: unknown key; known: urdf, mjcf"),
-        ({"extra": "cell.yaml"}, r"arms\.left\.model: got .*cell\.yaml: /\*\*: unknown key"),
-        ({"base": "base_link"}, r"arms\.left\.model: got .*neither urdf nor mjcf, allowed"),
-        (["fr3"], r"arms\.left\.model: got \['fr3'\]; .*string"),
+         r"left\.model: .*tip: .*'hand'"),
+        ({"extra": "robots/own.yaml", "base": 3}, r"left\.model\.base: .*\b3\b.*string"),
+        ({"file": "robots/own.yaml"}, r"left\.model\.file: .*\burdf\b"),
+        ({"extra": "cell.yaml"}, r"left\.model: .*cell\.yaml: /\*\*: "),
+        ({"base": "base_link"}, r"left\.model: .*\burdf\b.*\bmjcf\b"),
+        (["fr3"], r"left\.model: .*\['fr3'\].*string"),
     ],
 )  # fmt: skip
 def test_files_that_describe_no_robot_are_refused_where_they_are_named(write, model, sentence):
@@ -113,9 +113,7 @@ def test_parts_of_two_arms_with_one_name_are_refused(write, tmp_path):
         "a": {"model": {"extra": extra, "name": "b_c"}, "position": [0.0, 1.0, 0.0]},
         "a_b": {"model": {"extra": extra, "name": "c"}},
     }
-    with pytest.raises(
-        ConfigurationError, match=r"arms\.a_b: got a part a_b_c_base_link, which arm a"
-    ):
+    with pytest.raises(ConfigurationError, match=r"arms\.a_b: .*\ba_b_c_base_link\b.*\ba\b"):
         CellConfig.from_dict({"arms": arms})
 
 
@@ -126,9 +124,7 @@ def test_a_link_named_as_the_tool_is_refused_if_there_is_one(write, tmp_path):
         path.write_text(path.read_text().replace("tool0", "tool"))
     arm = {"model": {"extra": str(tmp_path / "robots" / "own.yaml")}}
     CellConfig.from_dict({"arms": {"left": arm}})
-    with pytest.raises(
-        ConfigurationError, match=r"arms\.left: model of arm left: got a link tool"
-    ):
+    with pytest.raises(ConfigurationError, match=r"arms\.left: .*\btool\b"):
         CellConfig.from_dict({"arms": {"left": arm | {"tool": {"mass": 0.5}}}})
 
 
@@ -137,7 +133,7 @@ def test_a_real_franka_is_not_driven_by_files_that_only_have_its_name():
     urdf = Path(__file__).parents[2] / "examples" / "bench_arm" / "bench_arm.urdf"
     model = {"urdf": str(urdf), "base": "base_link", "tip": "tool0", "name": "fr3"}
     arm = {"backend": "franka", "robot_ip": "127.0.0.1", "model": model}
-    with pytest.raises(ConfigurationError, match="got 'fr3' of files, allowed fr3 for backend"):
+    with pytest.raises(ConfigurationError, match=r"arms\.a\.model: .*'fr3'.*\bfr3\b"):
         CellConfig.from_dict({"cell": {"name": "c"}, "arms": {"a": arm}})
 
 
@@ -177,17 +173,17 @@ def test_a_cell_with_a_gripper_comes_back_from_json_and_its_urdf_goes_before_the
 @pytest.mark.parametrize(
     ("hand", "arm", "sentence"),
     [
-        ({"extra": "no.yaml"}, {}, r"arms\.left\.hand: got .*no\.yaml: cannot be read"),
+        ({"extra": "no.yaml"}, {}, r"left\.hand: .*\bno\.yaml: "),
         ({"urdf": "grippers/wide_gripper.urdf"}, {},
-         r"arms\.left\.hand: got .*wide_gripper\.urdf: tcp: got 'tcp', allowed a link fixed to"),
-        ({}, {}, r"arms\.left\.hand: got .*hand: urdf: missing: the path of a file"),
-        ({"file": "x"}, {}, r"arms\.left\.hand\.file: unknown key; known: urdf, extra"),
-        ({"urdf": 3}, {}, r"arms\.left\.hand\.urdf: got 3; .*string"),
-        ("wide", {}, r"arms\.left\.hand: got 'wide'; .*boolean"),
-        (True, {}, r"arms\.left\.hand: got true, allowed false for a ur5e, or the files of a gri"),
+         r"left\.hand: .*tcp: .*'tcp'"),
+        ({}, {}, r"left\.hand: .*hand: urdf: "),
+        ({"file": "x"}, {}, r"left\.hand\.file: .*\burdf\b"),
+        ({"urdf": 3}, {}, r"left\.hand\.urdf: .*\b3\b.*string"),
+        ("wide", {}, r"left\.hand: .*'wide'.*boolean"),
+        (True, {}, r"left\.hand: .*\btrue\b.*\bur5e\b"),
         ({"extra": "grippers/wide_gripper.yaml"},
          {"backend": "franka", "model": "fr3", "robot_ip": "10.0.0.1"},
-         r"arms\.left\.hand: got files, allowed true or false for backend franka"),
+         r"left\.hand: .*\bbackend franka\b"),
     ],
 )  # fmt: skip
 def test_files_that_describe_no_gripper_are_refused_where_they_are_named(

@@ -102,28 +102,27 @@ def test_a_robot_is_told_what_its_section_says_and_no_default(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "place"),
     [
-        (section("/left/soft", stifness=1.0), "params_of.left: parameter 'stifness' does not"),
-        (section("/both", stiffness=[1.0]), "controllets.both.params: stiffness: got"),
-        (section("/left/soft", stiffness="[1, 2.0]"), "/left/soft: stiffness: got integers and"),
-        (section("multimode_controller", max_target_age=-1.0), "max_target_age: got -1.0"),
-        (section("multimode_controller", use_sim_time="maybe"), "use_sim_time: got 'maybe'"),
+        (section("/left/soft", stifness=1.0), r"params_of\.left: .*'stifness'"),
+        (section("/both", stiffness=[1.0]), r"controllets\.both\.params: stiffness: "),
+        (section("/left/soft", stiffness="[1, 2.0]"), "/left/soft: stiffness: "),
+        (section("multimode_controller", max_target_age=-1.0), r"max_target_age: .*-1\.0\b"),
+        (section("multimode_controller", use_sim_time="maybe"), "use_sim_time: .*'maybe'"),
     ],
 )
-def test_faults_of_sections_are_said_with_their_place(read, more, words):
-    with pytest.raises(ConfigurationError) as refusal:
+def test_faults_of_sections_are_said_with_their_place(read, more, place):
+    with pytest.raises(ConfigurationError, match=place):
         read(more)
-    assert words in str(refusal.value)
 
 
 def test_values_for_one_arm_are_checked_by_that_arm():
     soft = {"type": "joint_impedance", "params_of": {"middle": {"stiffness": [1.0] * 7}}}
     cell = {"arms": {"left": {}, "right": {}}, "controllets": {"soft": soft}}
-    with pytest.raises(ConfigurationError, match=r"params_of: got 'middle', which does not exist"):
+    with pytest.raises(ConfigurationError, match=r"params_of:.*'middle'"):
         CellConfig.from_dict(cell)
     soft["arms"] = ["left"]
-    with pytest.raises(ConfigurationError, match=r"params_of: got \['middle'\], allowed none"):
+    with pytest.raises(ConfigurationError, match=r"params_of: .*\['middle'\]"):
         CellConfig.from_dict(cell)
 
 
