@@ -187,23 +187,22 @@ def urdf(changed):
 
 HEAVY = INERTIAL.replace('iyy="0.03"', 'iyy="0.3"')
 REFUSED = [
-    (turning("b", "one", "two", kind="planar"), "joint b: got type 'planar', allowed 'rev"),
-    (turning("b", "one", "two", kind="planar"), "joint b: got type 'planar', allowed 'revolute'"),
-    (turning("b", "one", "two", LIMIT + '<mimic joint="a"/>'), "'revolute that mimics another"),
-    (turning("b", "one", "two", ""), "lower: missing for joint b; its description has none"),
-    (turning("b", "one", "two", "", "continuous"), "velocity: missing for joint b"),
-    (turning("a", "one", "two"), "joint a: this name is there twice"),
-    (turning("b", "one", "three"), "joint b: got link 'three', which does not exist"),
+    (turning("b", "one", "two", kind="planar"), "joint b: .*'planar'.*'revolute'"),
+    (turning("b", "one", "two", LIMIT + '<mimic joint="a"/>'), "joint b: .*'revolute that mimics"),
+    (turning("b", "one", "two", ""), r"lower: .*\bjoint b\b"),
+    (turning("b", "one", "two", "", "continuous"), r"velocity: .*\bjoint b\b"),
+    (turning("a", "one", "two"), "joint a: "),
+    (turning("b", "one", "three"), "joint b: .*'three'"),
     (turning("b", "one", "two", LIMIT.replace('"-2"', '"${-pi}"')),
-     r"joint b: limit lower: got '\$\{-pi\}', allowed 1 finite number; expand xacro first"),
-    (turning("b", "one", "two", LIMIT.replace('"-2"', '"3"')), "lower must be below upper"),
-    (turning("b", "one", "two", LIMIT + '<axis xyz="0 0 0"/>'), "got axis '0 0 0', allowed any"),
-    (turning("b", "two", "one"), "link one: got joints a and b above it, allowed one"),
+     r"joint b: limit lower: .*'\$\{-pi\}'.*xacro"),
+    (turning("b", "one", "two", LIMIT.replace('"-2"', '"3"')), r"\blower\b.*\bupper\b"),
+    (turning("b", "one", "two", LIMIT + '<axis xyz="0 0 0"/>'), "axis '0 0 0'"),
+    (turning("b", "two", "one"), "link one: .* a .* b "),
     (turning("b", "base", "two") + body("far") + turning("c", "far", "base"),
-     "allowed a link on a chain that begins with 'one'; that of the tip begins with 'far'"),
-    (turning("b", "one", "two", kind="hinge"), "joint b: type: got 'hinge', allowed 'revolute', "),
-    (turning("b", "one", "two").replace(' type="revolute"', ""), "joint b: type: got '', allowed"),
-    (turning("b", "one", "two") + turning("c", "two", "base"), "above it in a ring of joints"),
+     "tip: .*'one'.*'far'"),
+    (turning("b", "one", "two", kind="hinge"), "joint b: type: .*'hinge'.*'revolute', "),
+    (turning("b", "one", "two").replace(' type="revolute"', ""), "joint b: type: .*''"),
+    (turning("b", "one", "two") + turning("c", "two", "base"), "ring of joints"),
 ]  # fmt: skip
 
 
@@ -211,19 +210,19 @@ REFUSED = [
     ("changed", "sentence"),
     [
         *(({"b": joint}, sentence) for joint, sentence in REFUSED),
-        ({"two": body("one")}, "link one: this name is there twice"),
+        ({"two": body("one")}, r"link one\b"),
         (
             {"two": body("two", "")},
-            "link two: got no inertial, allowed one for each link",
+            r"link two: .*\binertial\b",
         ),
-        ({"two": body("two", HEAVY)}, "link two: got mass 1 kg and principal moments "),
-        ({"two": body("two", INERTIAL.replace('"1"', '"-1"'))}, "link two: got mass -1 kg"),
+        ({"two": body("two", HEAVY)}, r"link two: .*\b1 kg\b.*moments"),
+        ({"two": body("two", INERTIAL.replace('"1"', '"-1"'))}, "link two:.*mass -1 kg"),
     ],
 )
 def test_descriptions_that_are_no_arm_are_refused_with_the_place(tmp_path, changed, sentence):
     path = tmp_path / "r.urdf"
     path.write_text(urdf(changed))
-    base = "one" if "begins with 'one'" in sentence else "base"
+    base = "one" if "'one'" in sentence else "base"
     with pytest.raises(ConfigurationError, match=sentence) as refused:
         read_robot(urdf=path, base=base, tip="two")
     assert all(str(tmp_path) in fault for fault in refused.value.faults)
@@ -232,17 +231,17 @@ def test_descriptions_that_are_no_arm_are_refused_with_the_place(tmp_path, chang
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('<joint name="b"', '<joint type="ball" name="b"', "b: got type 'ball', allow"),
+        ('<joint name="b"', '<joint type="ball" name="b"', "b:.*type 'ball'"),
         ('<joint name="b"', '<joint type="slide" name="b"',
-         "got none for joint 2, which slides; allowed finite numbers"),
+         r"\bnone\b.*joint 2\b"),
         ('<joint name="b"', '<joint name="c" axis="1 0 0"/><joint name="b"',
-         "body two: got 2 joints, allowed one, or none"),
+         r"body two: .*\b2\b"),
         ("<worldbody>", '<option gravity="0 0 -1.62"/><worldbody>',
-         r"gravity: got \[0.0, 0.0, -1.62\], allowed \[0.0, 0.0, -9.81\] m/s\^2"),
+         r"gravity:.*\[0.0, 0.0, -1.62\].*\[0.0, 0.0, -9.81\] m/s\^2"),
         ("<worldbody>", '<asset><mesh file="nowhere.stl"/></asset><worldbody>',
-         "cannot be read: .*nowhere.stl"),
-        ("<actuator>", "<actuators>", "cannot be read: "),
-        (' forcerange="-30 30"', "", "torque: missing for joint b"),
+         r"nowhere\.stl"),
+        ("<actuator>", "<actuators>", r"arm\.xml: .*Line number"),
+        (' forcerange="-30 30"', "", "torque: missing.*joint b"),
     ],
 )  # fmt: skip
 def test_an_mjcf_that_is_no_arm_is_refused_with_the_place(tmp_path, old, new, sentence):

@@ -140,49 +140,53 @@ def test_mujoco_and_pinocchio_agree(name):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("tip: tool0", "tip: hand", "tip: got 'hand', allowed a link: base_link, shoulder_link,"),
+        ("tip: tool0", "tip: hand", r"tip: .*'hand'.*\bbase_link, shoulder_link,"),
         (
             "tip: tool0",
             "tip: base_link",
-            "got 'base_link', which is fixed to",
+            "tip: .*'base_link'",
         ),
-        ("base: base_link", "base: tool0", "base: got 'tool0'|fixed to 'tool0', allowed"),
-        ("base: base_link", "unbased: base_link", "unbased: unknown key; known: urdf, mjcf, base"),
-        ("ready: [0.0, ", "ready: [", "ready: got 5 numbers, allowed 6, one per joint"),
+        ("base: base_link", "base: tool0", "base: .*'tool0'|'tool0'"),
+        ("base: base_link", "unbased: base_link", "unbased:.*urdf, mjcf, base"),
+        ("ready: [0.0, ", "ready: [", r"ready: .*\b5\b.*\b6\b"),
         (
             "jerk: [5000.0",
             "jerk: [fast",
-            "shoulder_pan_joint: got 'fast', allowed a",
+            "shoulder_pan_joint:.*'fast'",
         ),
         (
             "tip: tool0",
             "tip: tool0\nlower: {elbow: 0.0}",
-            "got joint 'elbow', allowed sh",
+            "lower: .*'elbow'",
         ),
-        ("  lag:", "  leg:", "figures: got 'leg', allowed stiffness, most_stiffness"),
+        ("  lag:", "  leg:", "figures:.*'leg'.*stiffness, most_stiffness"),
         (
             "  base_link: [[[0.0",
             "  bass: [[[0.0",
-            "capsules: got link 'bass', allowed base_",
+            "capsules:.*link 'bass'.*base_",
         ),
         (
             "overlapping: [[4, 6]]",
             "overlapping: [[4, 7]]",
-            "got 7, allowed numbers of links, 0",
+            r"overlapping: .*\b7\b.*\b6$",
         ),
-        ("urdf: ur5e.urdf", "urdf: nowhere.urdf", "cannot be read"),
-        ("overlapping: [[4, 6]]", "overlapping: [[4]]", r"got \[4\], allowed pairs of links"),
-        ("sections: [[0, 1, 2]", "sections: [[0, 1]", "allowed each link once, 0 to 6"),
-        ("ready: [0.0", "ready: [7.0", r"shoulder_pan_joint: got 7 rad, allowed \[-6.28"),
-        ("armature: [0.1", "armature: [-0.1", "armature: got .*, allowed 0 or more"),
+        ("urdf: ur5e.urdf", "urdf: nowhere.urdf", r"nowhere\.urdf: "),
+        ("overlapping: [[4, 6]]", "overlapping: [[4]]", r"overlapping: .*\[4\]"),
+        ("sections: [[0, 1, 2]", "sections: [[0, 1]", r"sections: .*\b6$"),
+        ("ready: [0.0", "ready: [7.0", r"shoulder_pan_joint:.*7 rad.*\[-6.28"),
+        ("armature: [0.1", "armature: [-0.1", r"armature: .*-0\.1\b"),
         (
             "armature: [0.1",
             "torque: {elbow_joint: -3}\narmature: [0.1",
-            "torque: got -3 for joint elb",
+            r"torque: .*-3\b.*\belbow_joint\b",
         ),
-        ("base: base_link", "base: 7", "base: got 7, allowed the name of a link"),
-        ("tare_torque: [4.0", "tare_torque: [-4.0", "figures: tare_torque: got -4 for"),
-        ("armature: [0.1", "compensates_gravity: 1\narmature: [0.1", "got 1, allowed true or fal"),
+        ("base: base_link", "base: 7", r"base: .*\b7\b"),
+        ("tare_torque: [4.0", "tare_torque: [-4.0", "figures: tare_torque:.*-4"),
+        (
+            "armature: [0.1",
+            "compensates_gravity: 1\narmature: [0.1",
+            r"compensates_gravity: .*\b1\b",
+        ),
     ],
 )
 def test_unusable_data_are_refused_with_both_numbers(tmp_path, old, new, message):
@@ -204,5 +208,5 @@ def test_a_negative_effort_was_said_to_be_an_armature(tmp_path):
     text = (DATA / "ur5e.urdf").read_text()
     (tmp_path / "ur5e.urdf").write_text(text.replace('effort="28', 'effort="-28', 1))
     (tmp_path / "robot.yaml").write_text("{urdf: ur5e.urdf, base: base_link, tip: tool0}")
-    with pytest.raises(ConfigurationError, match="torque: got -28 for joint wrist_1_joint, allow"):
+    with pytest.raises(ConfigurationError, match=r"torque: .*-28 .*\bwrist_1_joint\b"):
         read_robot(tmp_path / "robot.yaml")

@@ -34,13 +34,13 @@ def test_a_picture_is_of_its_link_or_of_what_is_fixed_to_it(tmp_path):
 @pytest.mark.parametrize(
     ("look", "message"),
     [
-        ("tool1: []", "look: got link 'tool1', allowed base_link, "),
+        ("tool1: []", "look:.*link 'tool1'.*base_link"),
         (
             "tool0: [[pink, [0, 0, 0], [0, 0, 1], 0.1]]",
-            "look: tool0: got .*pink.*colours: shell, ",
+            r"look: tool0: .*\bpink\b.*\bshell, ",
         ),
-        ("tool0: [[blue, [0, 0, 0], 0.1]]", "look: tool0: got .*allowed a list of"),
-        ("tool0: 3", "look: tool0: got 3, allowed a list of"),
+        ("tool0: [[blue, [0, 0, 0], 0.1]]", "look: tool0: .*blue"),
+        ("tool0: 3", r"look: tool0:.*\b3\b"),
     ],
 )
 def test_a_picture_that_is_none_is_refused(tmp_path, look, message):

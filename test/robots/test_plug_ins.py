@@ -63,12 +63,15 @@ def test_an_arm_may_be_one_that_another_distribution_brings(distribution):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("lost", "lost.yaml: cannot be read"),
+        ("lost", r"lost\.yaml: "),
         (
             "none",
-            "robot 'none' of their-robots cannot be loaded: got 7, allowed the path of a YAML",
+            r"'none'.*\btheir-robots\b.*\b7\b",
         ),
-        ("missing", "robot 'missing' of their-robots cannot be loaded: AttributeError: .*MISSING"),
+        (
+            "missing",
+            r"'missing'.*\btheir-robots\b.*AttributeError",
+        ),
     ],
 )
 def test_what_is_no_robot_is_refused_with_its_distribution(distribution, name, reason):

@@ -139,26 +139,26 @@ def test_an_arm_with_a_gripper_is_carried_as_mujoco_says():
     [
         ([('"slide_b" type="prismatic"', '"slide_b" type="fixed"'),
           ('    <mimic joint="slide_a" multiplier="-1"/>\n', "")], [],
-         r"urdf: joints that move: got slide_a \(prismatic\), allowed two prismatic ones"),
+         r"urdf: joints .*\bslide_a \(prismatic\)"),
         ([('"slide_b" type="prismatic"', '"slide_b" type="revolute"')], [],
-         "slide_b .revolute that mimics another one., allowed two prismatic"),
-        ([('lower="0" upper="0.055" ', "")], [], "joint slide_a: limit lower: missing"),
-        ([(' effort="60"', "")], [], "joint slide_a: limit effort: missing"),
-        ([('effort="60"', 'effort="0"')], [], "limit effort: got 0, allowed more than 0"),
-        ([('upper="0.055"', 'upper="0"')], [], r"slide_a: limit: got \[0, 0\] m, allowed some"),
+         r"\bslide_b .revolute that mimics"),
+        ([('lower="0" upper="0.055" ', "")], [], r"\bslide_a: limit lower: "),
+        ([(' effort="60"', "")], [], r"\bslide_a: limit effort: "),
+        ([('effort="60"', 'effort="0"')], [], "limit effort: .* 0, .* 0$"),
+        ([('upper="0.055"', 'upper="0"')], [], r"slide_a: limit:.*\[0, 0\] m"),
         ([('0 1 0"/>\n    <limit lower="-', '0 0 1"/>\n    <limit lower="-')], [],
-         "joints slide_a and slide_b: got directions .* allowed opposite ones"),
-        ([('multiplier="-1"', 'multiplier="2"')], [], "mimic: got joint slide_a times 2, allowed"),
-        ([('"jaw_b"', '"jaw_a"')], [], "link jaw_a: this name is there twice"),
+         r"\bslide_a .*\bslide_b: "),
+        ([('multiplier="-1"', 'multiplier="2"')], [], r"mimic: .*\bslide_a .*\b2\b"),
+        ([('"jaw_b"', '"jaw_a"')], [], "link jaw_a:"),
         ([('<box size="0.024 0.012 0.07"/>', '<sphere radius="0.01"/>')], [],
-         "link jaw_a: collision: got sphere, allowed box; for others give capsules of jaw_a"),
-        ([], [("tcp: grasp_point", "tcp: palm")], "tcp: got 'palm', allowed .* housing, grasp_po"),
-        ([], [("tcp: grasp_point", "tcp: jaw_a")], "tcp: got 'jaw_a', allowed a link fixed to"),
-        ([], [("mount: [0.0, ", "mount: [")], "mount: got .* allowed a list of 6 numbers"),
-        ([], [("tcp:", "closed_width: -0.1\ntcp:")], "closed_width: got -0.1, allowed 0 m or"),
-        ([], [("tcp:", "width: 0.1\ntcp:")], "width: unknown key; known: urdf, base, tcp"),
-        ([], [("urdf: wide_gripper", "urdf: nowhere")], "nowhere.urdf: cannot be read"),
-        ([], [("urdf: wide_gripper.urdf\n", "")], "yaml: urdf: missing: the path of a file"),
+         r"link jaw_a: collision: .*\bsphere\b"),
+        ([], [("tcp: grasp_point", "tcp: palm")], "tcp:.*'palm'.*housing, grasp_po"),
+        ([], [("tcp: grasp_point", "tcp: jaw_a")], "tcp:.*'jaw_a'.*link"),
+        ([], [("mount: [0.0, ", "mount: [")], r"mount: .*\b6\b"),
+        ([], [("tcp:", "closed_width: -0.1\ntcp:")], "closed_width:.*-0.1.*0 m"),
+        ([], [("tcp:", "width: 0.1\ntcp:")], r"yaml: width: .*\burdf\b"),
+        ([], [("urdf: wide_gripper", "urdf: nowhere")], "nowhere.urdf:"),
+        ([], [("urdf: wide_gripper.urdf\n", "")], "yaml: urdf: "),
     ],
 )  # fmt: skip
 def test_what_is_no_parallel_gripper_is_refused_where_it_is_said(
@@ -173,7 +173,7 @@ def test_an_arm_whose_joint_is_called_as_one_of_the_gripper_is_refused(tmp_path)
         text = (DATA / f"ur5e.{kind}").read_text().replace("elbow_joint", "finger_joint1")
         (tmp_path / f"ur5e.{kind}").write_text(text)
     robot = read_robot(tmp_path / "ur5e.yaml")
-    with pytest.raises(ConfigurationError, match="got a joint finger_joint1, which is one of"):
+    with pytest.raises(ConfigurationError, match="joint finger_joint1"):
         ArmDescription("arm", robot, hand=read_gripper(YAML))
     assert ArmDescription("arm", robot).gripper is None
     assert ArmDescription("arm", MODELS["ur5e"], hand=read_gripper(YAML)).gripper is not None
