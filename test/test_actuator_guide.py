@@ -57,7 +57,7 @@ def test_its_tests_pass_and_can_fail(found: Path):
     tests.test_stiffness_at_the_equilibrium_is_that_of_the_pretension()
     text = (found / "maccepa.py").read_text()
     (found / "wrong.py").write_text(text.replace("motor_2=tension", "motor_2=-tension"))
-    with pytest.raises(ContractBroken, match="torques of link and motor_2 are of no one energy"):
+    with pytest.raises(ContractBroken, match=r"\blink .*\bmotor_2\b"):
         check_actuator(import_module("wrong").Maccepa)
     sys.modules.pop("wrong")
 

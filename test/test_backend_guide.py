@@ -54,9 +54,7 @@ def test_states_that_were_not_written_in_place_stayed_at_zero_for_checks_and_rec
     (found / "bus.py").write_text(
         text.replace("state.q[:], state.dq[:] = ", "state.q, state.dq = ")
     )
-    with pytest.raises(
-        LoopError, match=r"arm \(backend Bus\).*state\.q of arm: got another array"
-    ):
+    with pytest.raises(LoopError, match=r"\bBus\b.*\bstate\.q .*\barm: "):
         Cell.from_yaml(found / "cell.yaml", placement="inline").start()
 
 
@@ -67,9 +65,9 @@ def test_a_cell_runs_on_it_and_its_settings_change(found: Path):
         settings = cell.robot_settings("arm")
         assert (settings.port, settings.friction) == ("/dev/ttyACM0", 4.0)
         assert settings.given == {"port", "friction"}
-        with pytest.raises(SettingsRejected, match=r"port is read at .*arms\.arm\.bus\.port"):
+        with pytest.raises(SettingsRejected, match=r"\bport .*\barm\.bus\.port\b"):
             cell.set_robot_settings("arm", port="elsewhere")
-        with pytest.raises(SettingsRejected, match=r"arm: friction: got 21\.0; .*less than"):
+        with pytest.raises(SettingsRejected, match=r"^arm: friction: .*\b21\.0\b"):
             cell.set_robot_settings("arm", friction=21.0)
         cell.switch([], ["arm/soft"])
         cell.set_robot_settings("arm", friction=3.0)
@@ -104,13 +102,13 @@ def test_what_is_not_allowed_is_refused_with_its_path(found: Path, arm, fault: s
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("import numpy", "import nothing_of_that_name", "cannot be loaded: ModuleNotFoundError"),
-        ("Settings = BusSettings", "Settings = None", r"Bus\.Settings: got None, allowed a fro"),
-        ("@dataclass(frozen=True)", "", "that is no dataclass, allowed a frozen dataclass"),
+        ("import numpy", "import nothing_of_that_name", "loaded: ModuleNotFoundError"),
+        ("Settings = BusSettings", "Settings = None", r"Bus\.Settings:.*None"),
+        ("@dataclass(frozen=True)", "", "BusSettings.* frozen dataclass"),
         ('number(2.0, unit="Nm s/rad", low=0, high=20, doc="of every joint")', "2.0",
-         "friction: got a plain field, allowed one declared with number"),
-        ("yield f", "raise RuntimeError  #", "the check of backend 'bus' raises RuntimeError"),
-        ("yield f", "return f", r"bus\.port: missing; backend bus needs it$"),
+         "friction:.*plain field"),
+        ("yield f", "raise RuntimeError  #", "check.*backend 'bus'.*RuntimeError"),
+        ("yield f", "return f", r"bus\.port: "),
     ],
 )  # fmt: skip
 def test_a_backend_that_is_none_is_refused_with_the_reason(found: Path, old, new, reason):
@@ -126,9 +124,7 @@ def test_settings_that_nobody_would_answer_for_were_waited_for(found: Path):
     path.write_text(path.read_text().replace("super().configure(arm, settings)", ""))
     with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
         cell.switch([], ["arm/soft"])
-        with pytest.raises(
-            SettingsRejected, match=r"configure of backend Bus .*allowed super\(\)"
-        ):
+        with pytest.raises(SettingsRejected, match=r"\bBus .*\bsuper\(\)"):
             cell.set_robot_settings("arm", friction=3.0)
 
 

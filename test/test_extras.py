@@ -133,7 +133,7 @@ def test_other_modules_are_not_explained():
         import a_module_that_nobody_has  # noqa: F401
     assert not isinstance(raised.value, MissingExtra)
     require("json")
-    with pytest.raises(MissingExtra, match="a_module_that_nobody_has is not installed"):
+    with pytest.raises(MissingExtra, match=r"a_module_that_nobody_has.*installed"):
         require("a_module_that_nobody_has")
     assert isinstance(missing("mcap.writer"), ImportError)
     assert "[logs]" in str(missing("mcap.writer"))

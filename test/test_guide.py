@@ -128,7 +128,7 @@ def test_its_ros_calls_name_parameters_that_exist(found: Path):
         for name, value in calls:
             cell.set_parameters("arm/rail", {name: yaml.safe_load(value)})
             assert cell.parameters("arm/rail")[name] == float(value)
-        with pytest.raises(ParameterRejected, match=r"stiffness: got -1\.0, allowed a number in"):
+        with pytest.raises(ParameterRejected, match=r"stiffness: .*-1\.0\b"):
             cell.set_parameters("arm/rail", {"stiffness": -1.0})
         (spec,) = (spec for spec in cell.specs if spec.name == "arm/rail")
         assert spec.channels == ("pose", "joint")
@@ -141,7 +141,7 @@ def test_its_own_channel_pulls_the_tool_and_refuses_more_than_its_bounds(found: 
         cell.set_channel("arm", "tug", [0.0, 0.0, 5.0])
         cell.step(300)
         assert cell.pose("arm").position[2] > start[2] + 0.005
-        with pytest.raises(TargetRejected, match=r"arm: tug: got .*allowed \[-20, 20\] N"):
+        with pytest.raises(TargetRejected, match=r"arm: tug:.*\[-20, 20\] N"):
             cell.set_channel("arm", "tug", [0.0, 0.0, 50.0])
 
 

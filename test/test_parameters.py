@@ -148,18 +148,18 @@ def test_each_element_may_have_bounds_of_its_own(value: list[float], good: bool)
 
 
 def test_bounds_of_another_length_than_the_vector_are_a_mistake_in_the_declaration() -> None:
-    with pytest.raises(ValueError, match="got 2 bounds, allowed 3"):
+    with pytest.raises(ValueError, match=r"2 bounds.*\b3\b"):
         vector(1, 2, 3, low=(0, 0), doc="axes")
 
 
 @pytest.mark.parametrize(
     ("declare", "words"),
     [
-        (lambda: number(20.0, low=0, high=10, doc="g"), r"default of g: got 20.0, allowed .*10\]"),
+        (lambda: number(20.0, low=0, high=10, doc="g"), r"default.*g:.*20.0.*10\]"),
         (lambda: number(0.0, low=0, exclusive_low=True), "got 0.0, allowed a number"),
         (lambda: vector(1, 2, 3, low=(0, 0, 4)), "got .*3.0.*, allowed 3 numbers"),
-        (lambda: choice("c", options=("a", "b")), "got 'c', allowed one of a, b"),
-        (lambda: flag(1), "got 1, allowed true or false"),
+        (lambda: choice("c", options=("a", "b")), "'c'.* a, b"),
+        (lambda: flag(1), r"\b1\b.*\btrue\b.*\bfalse\b"),
     ],
 )
 def test_a_default_outside_of_its_own_bounds_was_a_declaration(declare: Any, words: str) -> None:
@@ -235,12 +235,12 @@ def test_a_vector_of_joints_has_the_length_and_the_figures_of_the_robot() -> Non
     assert parameters.width == 6
     with pytest.raises(
         ParameterRejected,
-        match=r"posture.stiffness: got 7 numbers, allowed 3 numbers, one per joint, 1 in",
+        match=r"posture\.stiffness: .*\b7 .*\b3\b",
     ):
         stiffness.check([1.0] * 7)
 
 
 def test_a_vector_of_joints_without_a_robot_is_that_of_the_default_one() -> None:
-    with pytest.raises(UnknownName, match="figure of robot fr3 'strength' does not exist"):
+    with pytest.raises(UnknownName, match=r"\bfr3 'strength'"):
         PerJoint()
     assert registry.find("controllets", "joint_impedance").Params().stiffness.shape == (7,)
