@@ -19,7 +19,7 @@ def test_a_request_that_a_newer_one_replaced_is_refused_and_counted(make_cell):
         first, second = ask("left"), ask("left")
         while answer(second) is None or answer(second) is False:
             cell.step()
-        with pytest.raises(refusal, match=f"left: a newer {what} request has replaced this one"):
+        with pytest.raises(refusal, match=rf"^left: .*\b{what} request\b"):
             answer(first)
         assert cell.rejected == {f"left {what}": 1}
         cell.rejected.clear()
@@ -27,7 +27,7 @@ def test_a_request_that_a_newer_one_replaced_is_refused_and_counted(make_cell):
 
 def test_a_tare_that_nobody_waits_for_any_more_is_withdrawn_and_counted(make_cell):
     cell = make_cell()
-    with pytest.raises(LoopTimeout, match=r"answer of arm left to its tare .*withdrawn"):
+    with pytest.raises(LoopTimeout, match=r"\bleft .*\btare\b"):
         cell.tare("left", timeout=0.0)
     assert cell.withdrawn == {"tare": 1}
     cell.step(1000)

@@ -48,7 +48,7 @@ def test_a_motion_that_a_posture_replaced_half_way_had_ended(cell):
     plan = half_way(cell)
     cell.set_target("left", q=cell.state("left").q)
     for _ in range(3):
-        with pytest.raises(MotionFailed, match="left: the motion ended as another target took"):
+        with pytest.raises(MotionFailed, match=r"^left: .*\btarget\b"):
             cell.has_ended(plan)
         cell.step(150)
     assert np.abs(cell.state("left").q - plan.points["left"][-1, 1:8]).max() > 0.05
@@ -58,7 +58,7 @@ def test_a_motion_that_a_trajectory_replaced_half_way_had_ended(cell):
     plan = half_way(cell)
     cell.follow("left", [])
     cell.step(300)
-    with pytest.raises(MotionFailed, match="left: the motion ended as another target took"):
+    with pytest.raises(MotionFailed, match=r"^left: .*\btarget\b"):
         cell.has_ended(plan)
 
 
@@ -66,11 +66,11 @@ def test_a_motion_that_another_law_replaced_half_way_had_ended(cell):
     plan = half_way(cell)
     cell.switch(["left/soft"], strictness="force_auto")
     cell.step(100)
-    with pytest.raises(MotionFailed, match="left: the motion ended as left/soft took the arm"):
+    with pytest.raises(MotionFailed, match=r"^left: .*left/soft"):
         cell.has_ended(plan)
     cell.switch([f"left/{LAW}"], strictness="force_auto")
     cell.step(100)
-    with pytest.raises(MotionFailed, match="left: the motion ended as another"):
+    with pytest.raises(MotionFailed, match=r"^left: .*\btarget\b"):
         cell.has_ended(plan)
 
 
@@ -95,10 +95,10 @@ def test_a_plan_that_nobody_has_begun_is_not_judged_by_the_motion_of_another(cel
     ends = cell.begin_move(first)
     cell.wait(lambda: cell.time > ends and cell.has_ended(first), 10.0)
     for wrong in (never, None, "left"):
-        with pytest.raises(PlanRejected, match=r"plan: got .*, allowed one that begin_move"):
+        with pytest.raises(PlanRejected, match=r"^plan: .*begin_move"):
             cell.has_ended(wrong)
     for wrong in (None, "left"):
-        with pytest.raises(PlanRejected, match="plan: got"):
+        with pytest.raises(PlanRejected, match=r"^plan: "):
             cell.begin_move(wrong)
 
 
@@ -107,7 +107,7 @@ def test_two_plans_that_took_the_other_arm_to_rest_were_both_begun(cell):
     cell.begin_move(one)
     for cycles in (0, 1, 39, 15, 7):
         cell.step(cycles)
-        with pytest.raises(PlanRejected, match=r"left: got a motion .* that has begun"):
+        with pytest.raises(PlanRejected, match=rf"^left: .*{LAW}"):
             cell.begin_move(other)
     q = cell.state("right").q
     cell.step(200)
@@ -119,20 +119,20 @@ def test_a_motion_so_slow_that_joints_seemed_to_rest_was_taken_for_rest(cell):
     cell.begin_move(slow)
     cell.step(300)
     assert np.abs(cell.state("left").dq).max() < 0.02
-    with pytest.raises(PlanRejected, match="left: got a motion"):
+    with pytest.raises(PlanRejected, match=rf"^left: .*{LAW}"):
         cell.begin_move(other)
-    with pytest.raises(PlanRejected, match="left: got a motion"):
+    with pytest.raises(PlanRejected, match=rf"^left: .*{LAW}"):
         cell.plan({"right": cell.state("right").q})
 
 
 def test_targets_that_are_no_plans_move_arms_as_well(cell):
     other = plan_of(cell, "right")
     cell.set_target("left", q=cell.state("left").q + 0.04)
-    with pytest.raises(PlanRejected, match="left: got a motion"):
+    with pytest.raises(PlanRejected, match=rf"^left: .*{LAW}"):
         cell.begin_move(other)
     cell.step(1200)
     assert np.abs(cell.state("left").dq).max() < 1e-3
-    with pytest.raises(PlanRejected, match=r"a joint of left is 0.040 rad from where"):
+    with pytest.raises(PlanRejected, match=r"^plan: .*\bleft\b.*0\.040 rad"):
         cell.begin_move(other)
 
 
@@ -149,10 +149,10 @@ def test_a_law_that_begins_anew_is_at_rest_whatever_it_had_reported_before(cell)
 def test_what_was_put_into_a_hand_after_the_plan_was_not_looked_at(cell):
     plan = plan_of(cell, "left")
     cell.attach("left", "cube")
-    with pytest.raises(PlanRejected, match="left holds cube, and it was planned with nothing"):
+    with pytest.raises(PlanRejected, match=r"^plan: left .*\bcube\b.*nothing"):
         cell.begin_move(plan)
     held = plan_of(cell, "left")
     cell.detach("left")
-    with pytest.raises(PlanRejected, match="left holds nothing, and it was planned with cube"):
+    with pytest.raises(PlanRejected, match=r"^plan: left .*nothing.*\bcube\b"):
         cell.begin_move(held)
     cell.begin_move(plan)  # all is as it was

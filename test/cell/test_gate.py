@@ -81,7 +81,7 @@ def test_a_stiffness_that_is_not_finite_is_not_called_one_of_another_shape(
 ) -> None:
     asked = np.eye(6).reshape(-1) if count == 36 else np.ones(6)
     asked[0] = value
-    with pytest.raises(TargetRejected, match=f"left: stiffness: got {value}, allowed finite"):
+    with pytest.raises(TargetRejected, match=rf"^left: stiffness: .*\b{value}\b"):
         check_stiffness(asked, STATE)
 
 
@@ -96,7 +96,7 @@ def test_frames_of_other_arms_and_its_own_are_known() -> None:
 
 
 def test_an_unknown_frame_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(TargetRejected, match="'map' is unknown; known: world, left_fr3_link0"):
+    with pytest.raises(TargetRejected, match=r"'map'.*\bworld, left_fr3_link0"):
         Frames(CELL).base_from("map", "left")
 
 
@@ -197,7 +197,7 @@ def test_a_stream_of_joints_is_clipped_along_its_way_and_never_beyond_limits() -
     stream = stream.of("another", 1, 5.0)
     for step in (0.2, 0.4, 0.6):
         check_joint(READY - [0, 0, 0, step, 0, 0, 0], None, STATE, LIMIT, GATE, stream=stream)
-    with pytest.raises(TargetRejected, match=r"joint 4 of left: .* is outside"):
+    with pytest.raises(TargetRejected, match=r"joint 4 .*left: "):
         check_joint(READY - [0, 0, 0, 0.7, 0, 0, 0], None, STATE, LIMIT, GATE, stream=stream)
 
 
@@ -257,12 +257,12 @@ def test_joints_pass_if_and_only_if_they_are_near_and_within_limits(step: list[f
 def test_a_joint_out_of_limits_is_named_with_its_limits() -> None:
     q = READY.copy()
     q[3] = 0.0
-    with pytest.raises(TargetRejected, match=r"joint 4 of left: .* \[-3.0421, -0.1518\]"):
+    with pytest.raises(TargetRejected, match=r"joint 4.*left: .* \[-3.0421, -0.1518\]"):
         check_joint(q, None, STATE, LIMIT, GATE)
 
 
 def test_a_target_velocity_above_the_limit_is_refused() -> None:
-    with pytest.raises(TargetRejected, match="joint 7 of left: target velocity"):
+    with pytest.raises(TargetRejected, match=r"joint 7 .*left: target velocity"):
         check_joint(READY, [0, 0, 0, 0, 0, 0, -6.0], STATE, LIMIT, GATE)
 
 
@@ -270,20 +270,20 @@ def test_a_target_velocity_above_the_limit_is_refused() -> None:
     "q", [READY[:6], [math.nan] * 7, [math.inf] * 7, "home", None, [[0] * 7], [10**400] * 7, {}]
 )
 def test_what_is_not_seven_finite_numbers_is_refused(q: Any) -> None:
-    with pytest.raises(TargetRejected, match="left: q: got"):
+    with pytest.raises(TargetRejected, match="left: q:"):
         check_joint(q, None, STATE, LIMIT, GATE)
     if q is not None:
-        with pytest.raises(TargetRejected, match="left: dq: got"):
+        with pytest.raises(TargetRejected, match="left: dq:"):
             check_joint(READY, q, STATE, LIMIT, GATE)
 
 
 @pytest.mark.parametrize(
     ("channel", "value", "allowed"),
-    [(POSE, 5, "a Pose"), (JOINT, np.zeros(7), r"\(q, dq\)"), (JOINT, 5, r"\(q, dq\)")],
+    [(POSE, 5, "Pose"), (JOINT, np.zeros(7), r"\(q, dq\)"), (JOINT, 5, r"\(q, dq\)")],
 )
 def test_a_value_of_another_kind_is_no_longer_refused_by_what_python_raised(
     channel: Any, value: Any, allowed: str
 ) -> None:
     asked: Any = SimpleNamespace(who="left", state=STATE, limits=LIMIT, gate=GATE, frame=HERE)
-    with pytest.raises(TargetRejected, match=f"left: {channel.name}: got .*, allowed .*{allowed}"):
+    with pytest.raises(TargetRejected, match=rf"^left: {channel.name}: .*{allowed}"):
         channel.check(value, asked)

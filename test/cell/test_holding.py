@@ -81,18 +81,18 @@ def test_fingers_that_open_let_go(cell):
 
 def test_what_cannot_be_held_is_refused_with_the_reason(cell, make_cell):
     cell.step()
-    with pytest.raises(HoldingRejected, match=r"table rests: its mass is 0 \(objects.table.mass"):
+    with pytest.raises(HoldingRejected, match=r"^table\b.*\b0\b.*objects\.table\.mass"):
         cell.attach("left", "table")
-    with pytest.raises(HoldingRejected, match="thing 'cup' does not exist; known: ball, rod"):
+    with pytest.raises(HoldingRejected, match=r"'cup'.*ball, rod"):
         cell.attach("left", "cup")
-    with pytest.raises(HoldingRejected, match=r"right: the nearest thing, rod, got 0\.61 m from"):
+    with pytest.raises(HoldingRejected, match=r"^right: .*\brod\b.*0\.61 m"):
         cell.attach("right")
-    with pytest.raises(UnknownName, match="known: left, right"):
+    with pytest.raises(UnknownName, match=r"'middle'.*\bleft, right"):
         cell.attach("middle", "rod")
     assert cell.rejected == {"left attach": 2, "right attach": 1}
     assert cell.held() == {}
     simulated = make_cell({"arm": {}}, objects={"ball": BALL})
-    with pytest.raises(HoldingRejected, match="ball is where it is"):
+    with pytest.raises(HoldingRejected, match=r"^arm: pose_in_tool: "):
         simulated.attach("arm", "ball", Pose.identity())
 
 
@@ -100,10 +100,10 @@ def test_what_a_newer_request_had_replaced_was_pending_for_two_seconds(cell):
     """As somebody does who attaches and detaches without waiting."""
     cell.step()
     attached, detached = cell.ask_attach("left"), cell.ask_detach("left")
-    with pytest.raises(HoldingRejected, match=r"left: a newer request .* has replaced this one"):
+    with pytest.raises(HoldingRejected, match=r"^left: .*\brequest\b"):
         cell.holding_answer(attached)
     assert not cell.holding_answer(detached)
     cell.step()
     assert cell.holding_answer(detached)
-    with pytest.raises(HoldingRejected, match="has replaced this one"):
+    with pytest.raises(HoldingRejected, match=r"^left: .*\brequest\b"):
         cell.holding_answer(attached)

@@ -64,9 +64,9 @@ def test_admittance_of_six_joints_did_not_start(make_cell, law):
 
 def test_a_wrong_number_of_joints_is_refused_with_both(make_cell):
     cell = make_cell(ARMS, active=["right/joint_impedance_controller"])
-    with pytest.raises(TargetRejected, match=r"got 7 numbers, .*allowed 6 finite"):
+    with pytest.raises(TargetRejected, match=r"^right: q: .*\b7\b.*\b6\b"):
         cell.set_target("right", q=[0.0] * 7)
-    with pytest.raises(ParameterRejected, match="got 7 numbers, allowed 6 numbers, one per joint"):
+    with pytest.raises(ParameterRejected, match=r"damping_ratio: .*\b7\b.*\b6\b"):
         cell.set_parameters("right/joint_impedance_controller", {"damping_ratio": [1.0] * 7})
     assert cell.parameters("right/joint_impedance_controller")["stiffness"].shape == (6,)
     assert cell.parameters("left/joint_impedance_controller")["stiffness"].shape == (7,)
@@ -76,22 +76,22 @@ DOORS = {
     "a posture for the nullspace": (
         "cartesian_impedance_controller",
         lambda cell: cell.set_target("right", q=[0.0] * 7),
-        r"got 7 numbers, .*allowed 6 finite",
+        r"^right: q: .*\b7\b.*\b6\b",
     ),
     "velocities": (
         "velocity",
         lambda cell: cell.set_target("right", dq=[0.0] * 7),
-        r"got 7 numbers, .*allowed 6 finite",
+        r"^right: dq: .*\b7\b.*\b6\b",
     ),
     "a trajectory": (
         "path",
         lambda cell: cell.follow("right", [[1.0, *[0.0] * 21]]),
-        r"got shape \(1, 22\), allowed \(points, 19\): .* of 6 joints",
+        r"\(1, 22\).*\(points, 19\).* 6 joints",
     ),
     "tolerances": (
         "path",
         lambda cell: cell.follow("right", [[1.0, *[0.0] * 18]], path_tolerance=[0.1] * 7),
-        r"path_tolerance: got .*, allowed 6 numbers",
+        r"path_tolerance: .*\b6\b",
     ),
 }
 
@@ -116,9 +116,9 @@ def test_seven_joints_for_an_arm_of_six_are_refused_at_every_door(make_cell, doo
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"q_start": [0.0] * 7}, "arms.right.q_start: got 7 numbers, allowed 6, one per joint"),
-        ({"noise": {"tau_bias": [0.0] * 7}}, "noise.tau_bias: got 7 numbers, allowed 6"),
-        ({"hand": True}, "arms.right.hand: got true, allowed false for a ur5e"),
+        ({"q_start": [0.0] * 7}, r"right\.q_start: .*\b7\b.*\b6\b"),
+        ({"noise": {"tau_bias": [0.0] * 7}}, r"noise.tau_bias:.*\b7\b.*\b6\b"),
+        ({"hand": True}, r"right\.hand: .*true.*ur5e"),
     ],
 )
 def test_an_arm_is_described_for_its_own_number_of_joints(changed, sentence):
@@ -186,12 +186,11 @@ def test_arms_that_differ_have_parameters_of_joints_of_their_own(make_cell):
     [
         (
             {"stiffness": [100.0] * 7},
-            r"stiffness: got 7 numbers for all arms, allowed one per arm, as they differ: "
-            r"stiffness.left with 7 numbers, stiffness.right with 6 numbers",
+            r"stiffness: .*\b7\b.*\.left\b.*\b7\b.*\.right\b.*\b6\b",
         ),
-        ({"stiffness.right": [100.0] * 7}, r"stiffness.right: got 7 numbers, allowed 6 numbers"),
-        ({"stiffness.left": [100.0] * 6}, r"stiffness.left: got 6 numbers, allowed 7 numbers"),
-        ({"stiffness.middle": [100.0] * 6}, r"'stiffness.middle' does not exist; known: stiff"),
+        ({"stiffness.right": [100.0] * 7}, r"stiffness.right:.*\b7\b.*\b6\b"),
+        ({"stiffness.left": [100.0] * 6}, r"stiffness.left:.*\b6\b.*\b7\b"),
+        ({"stiffness.middle": [100.0] * 6}, "'stiffness.middle'"),
     ],
 )
 def test_numbers_of_the_wrong_arm_are_refused_with_both(make_cell, asked, sentence):
@@ -219,5 +218,5 @@ def test_arms_of_one_kind_have_one_vector_for_all_as_before():
 
 def test_a_law_for_one_number_of_joints_says_so():
     context = StateMaker(2, ("fr3", "ur5e")).context
-    with pytest.raises(ConfigurationError, match="got arm0 7, arm1 6, allowed arms of one number"):
+    with pytest.raises(ConfigurationError, match=r"\barm0 7, arm1 6\b"):
         _ = context.n_joints

@@ -24,15 +24,13 @@ def places():
 
 
 WRONG = {
-    "goals: got .*, allowed places by arm": [[HERE], "left", None, HERE, 3],
-    "goals: got none": [{}],
-    "left: got .*, allowed a pose or 7 joint": [
+    "^goals: .*by arm": [[HERE], "left", None, HERE, 3],
+    r"^goals: .*\bnone\b": [{}],
+    "^left: .*pose .*7 joint": [
         {"left": bad} for bad in ("home", None, ["a"] * 7, [1j] * 7, [True] * 7, [[1.0], [1, 2]])
     ],
-    "left: got numbers of shape .*, allowed 7 joint": [
-        {"left": bad} for bad in (3.0, [0.0] * 6, np.zeros((7, 1)))
-    ],
-    "left: joint 3: got nan, allowed a finite": [{"left": [0, 0, np.nan, 0, 0, 0, 0]}],
+    r"^left: .*\(.*\).*7 joint": [{"left": bad} for bad in (3.0, [0.0] * 6, np.zeros((7, 1)))],
+    r"^left: joint 3: .*\bnan\b": [{"left": [0, 0, np.nan, 0, 0, 0, 0]}],
 }
 
 
@@ -51,7 +49,7 @@ def test_places_on_the_way_that_are_none_were_raw_errors_of_python(places, via):
 
 def test_one_arm_s_way_is_not_a_word():
     for via in ("x", HERE, None):
-        with pytest.raises(PlanRejected, match=r"via: got .*, allowed a list of places"):
+        with pytest.raises(PlanRejected, match=r"via:.*places"):
             goals_by_arm("left", HERE, via)
 
 

@@ -171,7 +171,7 @@ def test_a_law_keeps_off_a_thing_while_it_is_there(make_cell):
 def test_what_would_be_inside_of_something_is_refused(make_cell, place, what, depth):
     cell = cell_with(make_cell, {"brick": BRICK, "table": TABLE})
     with pytest.raises(
-        SimulationRefused, match=rf"would be inside {what}: got {depth:.1f} mm, allowed 1 mm"
+        SimulationRefused, match=rf"^spawn: brick .*\b{what}: .*\b{depth:.1f} mm\b.*\b1 mm"
     ):
         cell.spawn("brick", at(*place))
     assert cell.absent == ("brick",)
@@ -181,10 +181,10 @@ def test_what_would_be_inside_of_an_arm_is_refused(make_cell):
     cell = cell_with(make_cell, {"brick": IN_ARM, "ball": {**BRICK, "shape": "sphere",
                                                            "size": [0.02]}})  # fmt: skip
     cell.step(5)
-    with pytest.raises(SimulationRefused, match=r"brick would be inside arm: got \d\d\.\d mm"):
+    with pytest.raises(SimulationRefused, match=r"^spawn: brick .*\barm: .*\d\d\.\d mm"):
         cell.spawn("brick")
     hand = cell.pose("arm")
-    with pytest.raises(SimulationRefused, match="ball would be inside arm"):
+    with pytest.raises(SimulationRefused, match=r"^spawn: ball .*\barm: "):
         cell.spawn("ball", Pose(hand.position + [0.0, 0.0, 0.08], np.eye(3)))
     cell.spawn("ball", hand)  # between the open fingers
     assert "ball" in cell.objects()
@@ -195,7 +195,7 @@ def test_depth_is_that_of_two_balls(make_cell):
     cell = cell_with(make_cell, {"one": ball, "two": ball})
     cell.spawn("one", at(0.5, 0.5, 0.5))
     place = np.array([0.5, 0.5, 0.5]) + 0.09 * np.array([0.6, 0.0, 0.8])
-    with pytest.raises(SimulationRefused, match=r"inside one: got 10\.0 mm"):
+    with pytest.raises(SimulationRefused, match=r"\bone: .*10\.0 mm"):
         cell.spawn("two", at(*place))
     cell.spawn("two", at(*(place + 0.0092 * np.array([0.6, 0.0, 0.8]))))
 
@@ -255,13 +255,13 @@ def test_two_episodes_are_the_same_to_the_last_bit(make_cell):
 def test_what_a_hand_holds_does_not_go_and_what_is_absent_is_not_held(make_cell):
     cell = cell_with(make_cell, {"brick": BRICK})
     cell.step(5)
-    with pytest.raises(HoldingRejected, match="brick is absent, allowed things in the scene"):
+    with pytest.raises(HoldingRejected, match=r"^brick\b.*absent"):
         cell.attach("arm", "brick")
     with pytest.raises(HoldingRejected, match="no thing"):
         cell.attach("arm")
     cell.spawn("brick", cell.pose("arm"))
     cell.attach("arm", "brick")
-    with pytest.raises(SimulationRefused, match="brick, which arm holds, allowed what no hand"):
+    with pytest.raises(SimulationRefused, match=r"^remove: .*\bbrick\b.*\barm\b"):
         cell.remove("brick")
     assert cell.held() == {"arm": "brick"}
     cell.detach("arm")
@@ -273,19 +273,19 @@ def test_what_makes_no_sense_is_refused(make_cell):
     cell = cell_with(make_cell, {"brick": BRICK, "table": TABLE})
     sim = cell.simulation
     refused = [
-        (lambda: cell.spawn("table"), UnknownName, "thing that moves 'table'"),
-        (lambda: cell.remove("brick"), SimulationRefused, "brick, which is absent already"),
-        (lambda: cell.spawn("brick", [1, 2]), SimulationRefused, "allowed a Pose"),
-        (lambda: cell.spawn("brick", None, [1, 2]), SimulationRefused, "6 finite numbers"),
-        (lambda: sim.set_pose("brick", at(0, 0, 1)), SimulationRefused, "got an absent thing"),
-        (lambda: sim.pose("brick"), SimulationRefused, "got an absent thing"),
-        (lambda: sim.apply_wrench("brick", [1, 2, 3]), SimulationRefused, "got an absent thing"),
+        (lambda: cell.spawn("table"), UnknownName, "'table'"),
+        (lambda: cell.remove("brick"), SimulationRefused, r"^remove: .*\bbrick\b"),
+        (lambda: cell.spawn("brick", [1, 2]), SimulationRefused, "^brick: pose: "),
+        (lambda: cell.spawn("brick", None, [1, 2]), SimulationRefused, r"^brick: twist: .*\b6\b"),
+        (lambda: sim.set_pose("brick", at(0, 0, 1)), SimulationRefused, "^brick: "),
+        (lambda: sim.pose("brick"), SimulationRefused, "^brick: "),
+        (lambda: sim.apply_wrench("brick", [1, 2, 3]), SimulationRefused, "^brick: "),
     ]
     for act, error, words in refused:
         with pytest.raises(error, match=words):
             act()
     cell.spawn("brick")
-    with pytest.raises(SimulationRefused, match="in the scene, allowed absent things: there are"):
+    with pytest.raises(SimulationRefused, match=r"^spawn: .*\bbrick\b"):
         cell.spawn("brick")
 
 
@@ -314,9 +314,7 @@ def test_the_check_of_a_cell_file_knows_about_absence():
     assert "1 object (1 absent)" in summary_of(config(**IN_ARM))
     assert not starts_inside(config(**IN_ARM))
     assert starts_inside(config(**{**IN_ARM, "present": True}))
-    with pytest.raises(
-        ConfigurationError, match=r"objects\.brick\.present: got false for a thing"
-    ):
+    with pytest.raises(ConfigurationError, match=r"objects\.brick\.present:.*false"):
         config(**{**BRICK, "mass": 0.0})
 
 
@@ -324,5 +322,5 @@ def test_real_things_do_not_come_and_go(make_cell):
     cell = make_cell({"arm": {"backend": "mock"}}, objects={"brick": BRICK})
     cell.step(1)
     assert cell.objects() == {}
-    with pytest.raises(SimulationRefused, match=r"arms\.arm\.backend: mock, allowed simulated"):
+    with pytest.raises(SimulationRefused, match=r"arms\.arm\.backend: mock\b"):
         cell.spawn("brick")

@@ -102,9 +102,7 @@ def test_a_stop_comes_before_what_waits_for_rest(cell):
     cell.step(2)
     assert pending.look() is None
     cell.hold()
-    with pytest.raises(
-        SwitchRejected, match="a stop came first; to bring left to rest, left/rate was deact"
-    ):
+    with pytest.raises(SwitchRejected, match=r"\bleft\b.*\bleft/rate\b"):
         pending.look()
     cell.step(500)
     assert cell.active == ("left/hold", "right/hold")
@@ -132,7 +130,7 @@ def test_a_stop_over_laws_that_were_ended_for_rest_was_said_to_have_changed_noth
     assert pending.look() is None
     cell.step(1)
     cell.hold()
-    with pytest.raises(SwitchRejected, match="first; to bring left to rest, left/rate was"):
+    with pytest.raises(SwitchRejected, match=r"\bleft\b.*\bleft/rate\b"):
         pending.look()
 
 
@@ -164,7 +162,7 @@ def test_nothing_is_stopped_for_an_arm_with_a_fault(make_cell):
     cell.set_parameters("right/odd", {"fault": "nan"})
     cell.set_target("left", dq=RATES)
     cell.step(200)
-    with pytest.raises(SwitchRejected, match="arm right has a latched fault"):
+    with pytest.raises(SwitchRejected, match=r"\bright\b.*\bfault\b"):
         force(cell, "both")
     assert cell.state("left").owner == "left/rate"
 

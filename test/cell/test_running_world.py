@@ -61,14 +61,14 @@ def test_a_paused_world_says_so_and_goes_on(paused):
     count = paused.world.cycles
     paused.world.resume()
     paused.wait(lambda: paused.world.cycles > count + 20, 10.0, "time that goes on")
-    with pytest.raises(SimulationRefused, match="got a simulation that runs, allowed a paused"):
+    with pytest.raises(SimulationRefused, match=r"^steps: "):
         paused.world.ask_steps(1)
 
 
 def test_a_pause_did_not_end_steps_that_were_under_way(paused):
     """A world that was to do a billion steps could be let go on, and not be stopped."""
     for steps in (0, 10**9 + 1, 2**63):  # the last one is more than the loop can count to
-        with pytest.raises(SimulationRefused, match=f"steps: got {steps}, allowed 1 to"):
+        with pytest.raises(SimulationRefused, match=rf"^steps: .*\b{steps}\b.*\b1\b"):
             paused.world.ask_steps(steps)
     paused.world.ask_steps(10**9)
     count = paused.world.cycles
@@ -95,7 +95,7 @@ def test_a_thing_that_was_put_into_an_arm_threw_it_aside_and_nobody_said_why(pau
     """Who asks is refused; who does not is told."""
     elbow = Pose(np.array([0.0, 0.0, 0.3]), np.eye(3))
     request = paused.ask_move("ball", elbow)
-    with pytest.raises(SimulationRefused, match=r"ball would be inside left: got [0-9.]+ mm"):
+    with pytest.raises(SimulationRefused, match=r"^move: ball .*\bleft: .*[0-9.]+ mm"):
         paused.wait(lambda: paused.entry_answer(request), 10.0, "an answer")
     assert paused.objects()["ball"].position[1] == 1.0
     aside = Pose(np.array([0.3, 1.2, 0.8]), np.eye(3))
@@ -109,7 +109,7 @@ def test_a_thing_that_was_put_into_an_arm_threw_it_aside_and_nobody_said_why(pau
     assert event.text.startswith("ball is put ")
     assert event.text.endswith(" mm inside left")
     request = paused.ask_move("spare", aside)
-    with pytest.raises(SimulationRefused, match="move: got spare, which is absent, allowed what"):
+    with pytest.raises(SimulationRefused, match=r"^move: .*\bspare\b.*absent"):
         paused.wait(lambda: paused.entry_answer(request), 10.0, "an answer")
 
 
@@ -121,9 +121,7 @@ def test_things_come_and_go_while_the_loop_runs_and_arms_follow():
             cell.spawn("spare")
             assert "spare" in cell.objects()
             assert cell.absent == ("second",)
-            with pytest.raises(
-                SimulationRefused, match=r"second would be inside spare: got \d\d\."
-            ):
+            with pytest.raises(SimulationRefused, match=r"^spawn: second .*\bspare: .*\d\d\."):
                 cell.spawn("second", cell.objects()["spare"])
             cell.remove("spare")
             assert cell.absent == ("spare", "second")
@@ -135,7 +133,7 @@ def test_a_paused_world_lets_things_in_at_once_and_no_time_passes(paused):
     time, cycles = float(paused.row()["time"]), paused.world.cycles
     paused.spawn("spare")
     assert paused.objects()["spare"].position.tolist() == [0.0, 1.0, 0.5]
-    with pytest.raises(SimulationRefused, match="second would be inside spare"):
+    with pytest.raises(SimulationRefused, match=r"^spawn: second .*\bspare: "):
         paused.spawn("second")
     paused.spawn("second", Pose(np.array([0.0, 1.0, 0.8]), np.eye(3)))
     paused.remove("spare")
@@ -143,7 +141,7 @@ def test_a_paused_world_lets_things_in_at_once_and_no_time_passes(paused):
     assert float(paused.row()["time"]) == time
     assert paused.world.is_paused
     assert paused.world.cycles == cycles
-    with pytest.raises(SimulationRefused, match="spare: got an absent thing"):
+    with pytest.raises(SimulationRefused, match=r"^spare: "):
         paused.world.ask_pose("spare", Pose(np.zeros(3), np.eye(3)))
     before = paused.world.cycles
     step(paused, 50)
@@ -163,17 +161,17 @@ def test_of_two_things_that_were_put_elsewhere_in_one_cycle_one_stayed(paused):
 def test_what_cannot_be_is_refused(paused):
     with pytest.raises(UnknownName, match="wall"):
         paused.world.ask_pose("wall", Pose(np.zeros(3), np.eye(3)))
-    with pytest.raises(SimulationRefused, match="allowed 6 finite numbers"):
+    with pytest.raises(SimulationRefused, match=r"^ball: twist: .*\bnan\b.*\b6\b"):
         paused.world.ask_pose("ball", Pose(np.zeros(3), np.eye(3)), [np.nan] * 6)
-    with pytest.raises(SimulationRefused, match="steps: got 0, allowed 1 to"):
+    with pytest.raises(SimulationRefused, match=r"steps:.*\b0\b.*\b1\b"):
         paused.world.ask_steps(0)
 
 
 def test_time_of_others_is_not_stopped():
     arms = {"left": {"backend": "franka", "robot_ip": "127.0.0.1"}}
     real = Cell(config(cell={"name": "pausing"}, arms=arms))
-    with pytest.raises(SimulationRefused, match=r"arms\.left\.backend: franka, allowed simul"):
+    with pytest.raises(SimulationRefused, match=r"arms\.left\.backend: franka\b"):
         real.world.pause()
     inline = config(cell={"name": "pausing", "placement": "inline"})
-    with pytest.raises(SimulationRefused, match="inline, which is stepped by hand"):
+    with pytest.raises(SimulationRefused, match=r"placement: inline\b"):
         Cell(inline).world.pause()

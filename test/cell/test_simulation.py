@@ -224,14 +224,26 @@ def test_the_links_of_two_arms_meet_with_opposite_forces(make_cell):
 @pytest.mark.parametrize(
     ("act", "error", "words"),
     [
-        (lambda s: s.pose("bax"), UnknownName, "'bax' does not exist; known: floor, .*box"),
-        (lambda s: s.set_pose("arm_fr3_link3", Pose.identity()), SimulationRefused, "things"),
+        (lambda s: s.pose("bax"), UnknownName, "'bax'.*floor, .*box"),
+        (
+            lambda s: s.set_pose("arm_fr3_link3", Pose.identity()),
+            SimulationRefused,
+            "arm_fr3_link3",
+        ),
         (lambda s: s.set_pose("floor", Pose.identity()), SimulationRefused, "floor"),
-        (lambda s: s.apply_wrench("box", [1.0, 2.0]), SimulationRefused, "force: got .* 3 finite"),
-        (lambda s: s.apply_wrench("box", [1.0, 2.0, np.nan]), SimulationRefused, "3 finite"),
-        (lambda s: s.set_friction("box", -1.0), SimulationRefused, "got -1.0, allowed 0 or more"),
-        (lambda s: s.scale_inertia("box", 0.0), SimulationRefused, "allowed more than 0"),
-        (lambda s: s.reset(seed=-1), SimulationRefused, "seed: got -1, allowed 0 or more"),
+        (
+            lambda s: s.apply_wrench("box", [1.0, 2.0]),
+            SimulationRefused,
+            r"force: .*2\.0\].*\b3\b",
+        ),
+        (
+            lambda s: s.apply_wrench("box", [1.0, 2.0, np.nan]),
+            SimulationRefused,
+            r"force: .*\bnan\b.*\b3\b",
+        ),
+        (lambda s: s.set_friction("box", -1.0), SimulationRefused, r"friction: .*-1\.0\b.*\b0\b"),
+        (lambda s: s.scale_inertia("box", 0.0), SimulationRefused, r"inertia: .*\b0\.0\b"),
+        (lambda s: s.reset(seed=-1), SimulationRefused, r"seed:.*-1.*\b0\b"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make_cell, act, error, words):
@@ -242,14 +254,14 @@ def test_what_makes_no_sense_is_refused(make_cell, act, error, words):
 def test_values_of_another_type_ended_in_errors_of_numpy_and_mujoco(make_cell):
     sim = boxed(make_cell).simulation
     refused = [
-        (lambda: sim.reset("x"), "reset: state: got 'x', allowed what"),
-        (lambda: sim.set_pose("box", [1, 2, 3]), r"box: pose: got \[1, 2, 3\], allowed a Pose"),
-        (lambda: sim.scale_inertia("box", "2"), "inertia: got '2', allowed more than 0"),
-        (lambda: sim.set_friction("box", True), "friction: got True, allowed 0 or more"),
-        (lambda: sim.image(width=64.5), "image: width: got 64.5, allowed 1 or more pixels"),
+        (lambda: sim.reset("x"), "reset: state: .*'x'"),
+        (lambda: sim.set_pose("box", [1, 2, 3]), r"box: pose: .*\[1, 2, 3\]"),
+        (lambda: sim.scale_inertia("box", "2"), r"inertia:.*'2'.*\b0\b"),
+        (lambda: sim.set_friction("box", True), r"friction:.*True.*\b0\b"),
+        (lambda: sim.image(width=64.5), r"image: width: .*\b64\.5\b"),
     ]
     for seed in ("x", 1.5, np.nan, True):
-        words = f"reset: seed: got {seed!r}, allowed 0 or more, a whole number"
+        words = f"reset: seed: .*{seed!r}.* 0 "
         refused.append((lambda seed=seed: sim.reset(seed=seed), words))
     for act, words in refused:
         with pytest.raises(SimulationRefused, match=words):
@@ -264,9 +276,9 @@ def test_a_state_of_another_cell_is_refused(make_cell):
 
 
 def test_there_is_no_door_to_what_is_not_stepped_by_hand(make_cell):
-    with pytest.raises(SimulationRefused, match="placement: thread, allowed inline"):
+    with pytest.raises(SimulationRefused, match=r"placement: thread.*inline"):
         make_cell(ARM, placement="thread").simulation  # noqa: B018
-    with pytest.raises(SimulationRefused, match=r"arms.arm.backend: got mock, allowed mujoco"):
+    with pytest.raises(SimulationRefused, match=r"arms\.arm\.backend: .*\bmock\b"):
         make_cell({"arm": {"backend": "mock"}}).simulation  # noqa: B018
     with pytest.raises(LoopError, match="not started"):
         simple_cell(ARM).simulation  # noqa: B018
@@ -280,7 +292,7 @@ def test_a_picture_shows_what_was_put_into_the_scene(make_cell):
     assert np.array_equal(before, sim.image("overview", 64, 48))
     sim.set_pose("box", Pose(np.array([0.3, 0.0, 0.9]), np.eye(3)))
     assert not np.array_equal(before, sim.image("overview", 64, 48))
-    with pytest.raises(UnknownName, match="camera 'top' does not exist"):
+    with pytest.raises(UnknownName, match="camera 'top'"):
         sim.image("top")
 
 

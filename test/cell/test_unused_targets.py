@@ -36,8 +36,8 @@ def refused(cell, reason, **target):
 def test_positions_given_to_a_law_of_velocities_were_ignored(make_cell, law):
     cell = one_arm(make_cell, law)
     q = cell.state("left").q
-    refused(cell, "left: joint: got positions, allowed velocities alone", q=q)
-    refused(cell, "got positions", q=q, dq=RATES)
+    refused(cell, "^left: joint: .*positions.*velocities", q=q)
+    refused(cell, "^left: joint: .*positions", q=q, dq=RATES)
     cell.set_target("left", dq=RATES)
     np.testing.assert_array_equal(record_of(cell)[7:], RATES)
 
@@ -47,9 +47,9 @@ def test_velocities_given_to_a_law_that_plans_its_own_were_ignored(make_cell, la
     """Alone they even were a motion: to where the arm was."""
     cell = one_arm(make_cell, law)
     q = cell.state("left").q + 0.1
-    refused(cell, "got velocities alone, allowed positions", dq=RATES)
-    refused(cell, "got velocities alone", dq=ZERO)
-    refused(cell, "velocities .* beside positions, allowed none or zeros", q=q, dq=RATES)
+    refused(cell, "^left: joint: .*velocities.*positions", dq=RATES)
+    refused(cell, "^left: joint: .*velocities", dq=ZERO)
+    refused(cell, "velocities.*positions.*zeros", q=q, dq=RATES)
     cell.set_target("left", q=q, dq=ZERO)  # as joint states of an arm at rest say it
     np.testing.assert_allclose(record_of(cell)[:7], q)
 
@@ -58,11 +58,11 @@ def test_velocities_given_to_a_law_that_plans_its_own_were_ignored(make_cell, la
 def test_a_posture_that_no_feature_looks_at_was_taken(make_cell, law):
     cell = one_arm(make_cell, law, features=["coriolis"])
     q = cell.state("left").q
-    refused(cell, "left/law: joint: .* this controllet has no such feature", q=q)
+    refused(cell, "^left/law: joint: ", q=q)
     full = one_arm(make_cell, law)
     full.set_target("left", q=q)
     full.set_parameters("left/law", {"nullspace.enabled": False})
-    refused(full, "nullspace.enabled is false", q=q)
+    refused(full, r"\bnullspace\.enabled\b", q=q)
     full.set_parameters("left/law", {"nullspace.enabled": True})
     full.set_target("left", q=q + 0.1)
     np.testing.assert_allclose(record_of(full)[:7], q + 0.1)
@@ -70,7 +70,7 @@ def test_a_posture_that_no_feature_looks_at_was_taken(make_cell, law):
 
 def test_a_wrench_for_a_feature_that_is_switched_off_was_taken(make_cell):
     cell = one_arm(make_cell, "cartesian_impedance", params={"wrench": {"enabled": False}})
-    refused(cell, "wrench: .* wrench.enabled is false", wrench=[5.0, 0, 0, 0, 0, 0])
+    refused(cell, r"\bwrench: .*\bwrench\.enabled\b", wrench=[5.0, 0, 0, 0, 0, 0])
     cell.set_parameters("left/law", {"wrench.enabled": True})
     cell.set_target("left", wrench=[5.0, 0, 0, 0, 0, 0])
     assert record_of(cell, "wrench")[0] == 5.0

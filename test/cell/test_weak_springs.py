@@ -58,17 +58,17 @@ def test_weak_springs_are_limits_of_the_arm(mode):
 def test_motors_that_cannot_hold_the_springs_are_limits_too():
     (arm,) = describe_arms(configured(soft(max_torque=20.2, friction=0.2)))
     assert (arm.limits.torque[:4] < 40.0).all()
-    with pytest.raises(ConfigurationError, match=r"shoulder.motor.max_torque: got less than the"):
+    with pytest.raises(ConfigurationError, match=r"shoulder.motor.max_torque:"):
         configured(soft(max_torque=1.0))
 
 
 def test_an_arm_that_its_motors_cannot_carry_is_refused_at_the_start(make_cell):
-    with pytest.raises(BackendError, match=r"left_fr3_joint\d: got \d.* its springs and motors"):
+    with pytest.raises(BackendError, match=r"left_fr3_joint\d: .*\d"):
         make_cell({"left": {"actuators": soft(max_torque=12.0)}})
 
 
 def test_an_arm_whose_motors_would_stand_beyond_their_stops_is_refused_and_not_flung(make_cell):
-    with pytest.raises(BackendError, match=r"left_fr3_joint\d: got a motor .* its stops, 1 to 2"):
+    with pytest.raises(BackendError, match=r"left_fr3_joint\d: .*\b1 .*\b2\b"):
         make_cell({"left": {"actuators": soft(low=1.0, high=2.0)}})
 
 
