@@ -146,9 +146,7 @@ def test_a_change_of_interface_in_motion_is_refused_in_words():
         switch(cell, "unsteady")
         cell.set_parameters("left/unsteady", {"rate": 0.5})
         cell.step(200)
-        with pytest.raises(
-            SwitchRejected, match=r"moves at 0\.\d+ rad/s .joint \d., allowed 0\.02 rad/s to"
-        ):
+        with pytest.raises(SwitchRejected, match=r"0\.\d+ rad/s .joint \d.*\b0\.02 rad/s"):
             cell.switch(["left/impedance"], ["left/unsteady"])
         assert cell.state("left").owner == "left/unsteady"
         cell.hold()
@@ -186,9 +184,7 @@ def test_a_law_that_does_not_fit_is_refused_with_the_file():
 
 
 def test_an_interface_that_a_backend_lacks_is_refused():
-    with pytest.raises(
-        ConfigurationError, match=r"arms.left.interfaces: got velocity, allowed ef"
-    ):
+    with pytest.raises(ConfigurationError, match=r"arms\.left\.interfaces: .*velocity"):
         simple_cell(arms={"left": {"backend": "mock", "interfaces": ["velocity"]}})
 
 
@@ -308,7 +304,7 @@ def test_a_saved_state_has_the_interface_too():
 
 def test_a_feature_that_only_adds_torques_is_refused():
     laws = {"law": {"type": "joint_position", "features": ["coriolis"]}}
-    with pytest.raises(ConfigurationError, match="coriolis does not fit joint_position: it adds"):
+    with pytest.raises(ConfigurationError, match=r"\bcoriolis .*\bjoint_position\b"):
         simple_cell(arms={"left": {}}, controllets=laws)
 
 

@@ -196,17 +196,15 @@ def test_an_arm_was_lifted_by_a_weight_that_was_not_in_its_hand(make_cell):
     cell = make_cell({"arm": heavy("ur5e")}, {}, objects={"block": block})
     cell.step()
     before = cell.state("arm").q.copy()
-    allowed = r"allowed 0\.45 m: the loop carries arm \(compensates_gravity: false\)"
-    with pytest.raises(
-        HoldingRejected, match=rf"arm: block, got 1\.\d+ m from the tool, {allowed}"
-    ):
+    allowed = r"0\.45 m: .*\(compensates_gravity: false\)"
+    with pytest.raises(HoldingRejected, match=rf"^arm: block\b.*\b1\.\d+ m\b.*{allowed}"):
         cell.attach("arm", "block")
     cell.step(300)
     assert np.abs(cell.state("arm").q - before).max() < 1e-3
     unmeasured = {"arm": {"backend": "mock", "compensates_gravity": False}}
     cell = make_cell(unmeasured, {}, objects={"block": block})
     cell.step()
-    with pytest.raises(HoldingRejected, match=r"arm: block, got 2\.00 m from the tool"):
+    with pytest.raises(HoldingRejected, match=r"^arm: block\b.*\b2\.00 m"):
         cell.attach("arm", "block", Pose(np.array([0.0, 0.0, 2.0]), np.eye(3)))
     assert cell.attach("arm", "block", Pose(np.array([0.0, 0.0, 0.1]), np.eye(3))) == "block"
 

@@ -48,7 +48,7 @@ def test_an_odd_exception_of_a_law_ended_the_loop(make_cell, fault, text):
 
 @pytest.mark.inline
 def test_a_law_that_put_other_arrays_in_the_place_of_its_torques_commanded_zero(make_cell):
-    with pytest.raises(LoopError, match=r"odd.*tau: got another list, allowed what is written in"):
+    with pytest.raises(LoopError, match=r"\bodd.*\btau: .*\blist\b"):
         make_cell(controllets=odd("replace"), active=[])
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "replace", "torque": 1.0})
@@ -118,7 +118,7 @@ def test_torques_assigned_to_an_arm_are_written_in_place(make_cell):
 
 @pytest.mark.inline
 def test_a_report_in_the_place_of_the_one_that_is_read_stayed_at_zero(make_cell):
-    with pytest.raises(LoopError, match=r"odd.*report: got another array, allowed what"):
+    with pytest.raises(LoopError, match=r"\bodd.*\breport: .*\barray\b"):
         make_cell(controllets=odd("report"), active=[])
 
 
@@ -149,7 +149,7 @@ def test_ctrl_c_of_an_inline_cell_gets_to_its_user(make_cell, request):
 def test_words_of_a_handover_that_are_none_ended_the_loop_after_the_switch(make_cell):
     """Nobody could report the number 5, and that was noticed when the law had the arm."""
     cell = make_cell(controllets=odd("words"), active=[])
-    with pytest.raises(SwitchRejected, match="on_handover of misbehaving: got int, allowed str"):
+    with pytest.raises(SwitchRejected, match=r"on_handover .*\bmisbehaving: .*\bint\b"):
         cell.switch(["left/odd"], strictness=Strictness.STRICT)
     cell.step(2)
     assert cell.active == ("left/hold", "right/hold")
@@ -169,7 +169,7 @@ def test_parameters_that_an_idle_law_cannot_take_latched_a_fault_on_the_arm_of_a
     assert event.controllet == "left/odd"
     assert not cell.state("left").fault
     assert cell.active == ("left/joint", "right/joint")
-    with pytest.raises(SwitchRejected, match="left/odd: it failed to take its parameters; set"):
+    with pytest.raises(SwitchRejected, match=r"^left/odd: .*\bparameters\b"):
         cell.switch(["left/odd"], strictness=Strictness.FORCE_AUTO)
     cell.set_parameters("left/odd", {"fault": "none"})
     cell.switch(["left/odd"], strictness=Strictness.FORCE_AUTO)
@@ -214,7 +214,7 @@ def test_a_law_that_failed_to_take_over_at_the_start_was_not_named(make_cell):
 
 @pytest.mark.clock
 def test_a_law_that_failed_at_the_start_of_a_process_was_not_named(make_cell):
-    with pytest.raises(LoopError, match=r"left/odd \(misbehaving\): SystemExit: .*laws.py:\d+\)"):
+    with pytest.raises(LoopError, match=r"left/odd\b.*\bSystemExit: .*\.py:\d+\)"):
         make_cell(controllets=odd("exit"), active=[], placement="process")
 
 

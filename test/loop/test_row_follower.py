@@ -114,9 +114,9 @@ def test_a_follower_can_only_read_and_only_its_own_cell():
         follower = cell.follow_rows()
         with pytest.raises(ValueError, match="read-only"):
             follower._ring.flat[0, 0] = 1.0
-        with pytest.raises(LoopError, match="bytes is not that of cell"):
+        with pytest.raises(LoopError, match=r"\b\d{5,} .*'test'.* \d{5,}"):
             RowFollower(cell.config, other.rows_path)
-        with pytest.raises(LoopError, match=r"cannot be read .*Cell.rows_path"):
+        with pytest.raises(LoopError, match=r"\bCell\.rows_path"):
             RowFollower(cell.config, "/proc/self/fd/987654")
 
 

@@ -89,7 +89,7 @@ def test_a_law_takes_over_from_another_in_one_request(rule: Strictness) -> None:
 
 @pytest.mark.parametrize("rule", [STRICT, AUTO])
 def test_an_owned_arm_is_not_taken(rule: Strictness) -> None:
-    with pytest.raises(SwitchRejected, match="ab: conflicts with a/one over arm a"):
+    with pytest.raises(SwitchRejected, match=r"^ab: .*\ba/one\b.*\barm a\b"):
         switch(("a/one",), ["ab"], [], rule)
 
 
@@ -123,7 +123,7 @@ def test_force_takes_the_arms_from_whoever_owns_them() -> None:
 
 
 def test_force_does_not_choose_between_two_that_are_asked_for() -> None:
-    with pytest.raises(SwitchRejected, match=r"bc: conflicts with ab over arm b$"):
+    with pytest.raises(SwitchRejected, match=r"^bc: .*\bab\b.*\barm b$"):
         switch((), ["ab", "bc"], [], FORCE)
 
 
