@@ -174,20 +174,20 @@ def test_a_command_of_before_does_not_come_back_with_its_mode(make_cell):
 
 
 REFUSED = {
-    "of another mode": ({"reference_1": 0.1}, "joint1 is in mode 6 .equilibrium_pid., which"),
-    "beyond its presets": ({"stiffness_preset": 0.9}, "joint1: got 0.9, allowed 0 to 0.4 rad$"),
+    "of another mode": ({"reference_1": 0.1}, r"^left: .*joint1 .*\bequilibrium_pid\b"),
+    "beyond its presets": ({"stiffness_preset": 0.9}, r"joint1: .*\b0\.9\b.* 0 .* 0\.4 rad$"),
     "beyond all joints": (
-        {"equilibrium_position": 1e308}, "joint1: got 1e.308, allowed -1e.06 to 1e.06 rad$"
+        {"equilibrium_position": 1e308}, r"joint1: .*\b1e.308\b.* -1e.06 .* 1e.06 rad$"
     ),
-    "not a number": ({"equilibrium_position": math.nan}, "allowed 7 finite numbers"),
-    "too few": ({"equilibrium_position": [0.1] * 6}, "got 6 numbers.*allowed 7 finite"),
-    "of no joint": ({"equilibrium_position": {"joint9": 0.1}}, "got 'joint9', allowed joints"),
-    "too strong a push": ({"external_torque": 1e3}, "got 1000, allowed -87 to 87 Nm"),
+    "not a number": ({"equilibrium_position": math.nan}, r"equilibrium_position: .*nan.*\b7\b"),
+    "too few": ({"equilibrium_position": [0.1] * 6}, r"equilibrium_position: .*\b6\b.*\b7\b"),
+    "of no joint": ({"equilibrium_position": {"joint9": 0.1}}, "equilibrium_position: .*'joint9'"),
+    "too strong a push": ({"external_torque": 1e3}, r"external_torque: .*\b1000\b.* -87 .* 87 Nm"),
     "one bad of two": (
-        {"equilibrium_position": {"joint1": 0.0}, "stiffness_preset": 7.0}, "got 7, allowed"
+        {"equilibrium_position": {"joint1": 0.0}, "stiffness_preset": 7.0}, r"_preset: .*\b7\b"
     ),
-    "none": ({}, "left: got no command"),
-    "unknown": ({"references": 0.0}, "takes torque_command, .*got references"),
+    "none": ({}, "^left: .*command"),
+    "unknown": ({"references": 0.0}, r"\btorque_command, .*\breferences\b"),
 }  # fmt: skip
 
 
@@ -209,22 +209,18 @@ def test_modes_with_motors_are_refused_where_there_are_no_parameters_of_them(mak
     arms = {"left": {"actuators": own}}
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
     cell = make_cell(arms, laws, [LAW])
-    with pytest.raises(
-        ParameterRejected, match=r"mode: got motor_pid, .*joint5 of arm left has no"
-    ):
+    with pytest.raises(ParameterRejected, match=r"mode: .*\bmotor_pid\b.*\bjoint5\b.*\bleft\b"):
         cell.set_parameters(LAW, {"mode": "motor_pid"})
     cell.step(5)
     assert set(cell.actuators("left").modes) == {OperationMode.EQUILIBRIUM}
     laws[LAW]["params"] = {"mode": "motor_torque"}
-    with pytest.raises(
-        ConfigurationError, match=r"controllets\.commands\.params\.mode: got motor_t"
-    ):
+    with pytest.raises(ConfigurationError, match=r"commands\.params\.mode: .*\bmotor_torque\b"):
         make_cell(arms, laws)
 
 
 def test_an_arm_without_springs_takes_no_such_law(make_cell):
     laws = {LAW: {"type": "actuator_commands"}}
-    with pytest.raises(ConfigurationError, match="commands motors and springs, which arm right"):
+    with pytest.raises(ConfigurationError, match=r"\.commands\.type: .*\bright\b"):
         make_cell({"left": {"actuators": springs()}, **RIGHT}, laws)
 
 
@@ -395,7 +391,7 @@ def test_a_pivot_has_a_range_in_metres_and_a_single_motor_no_second_reference(ma
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
     params = {LAW: {**laws[LAW], "params": {"mode": "spring_references"}}}
     cell = make_cell({"left": arm_on(groups)}, params, [LAW])
-    with pytest.raises(TargetRejected, match=r"reference_2: joint5: got 0\.5, allowed 0 to 0\.04"):
+    with pytest.raises(TargetRejected, match=r"reference_2: joint5:.*0\.5.*\b0\b.*0\.04"):
         cell.command_actuators("left", reference_2=0.5)
     before = cell.actuators("left")
     cell.command_actuators("left", reference_2={"joint5": 0.02, "joint6": 0.5})

@@ -39,7 +39,7 @@ def test_a_jump_beyond_the_gate_is_refused_and_changes_nothing(make_cell, mode):
     cell.step(20)
     q, before = cell.state("left").q.copy(), cell.actuators("left").equilibrium
     for step in (0.45, -0.45, 10.0):
-        with pytest.raises(TargetRejected, match=r"joint1: got .*allowed 0.4 \(gate.joint\)"):
+        with pytest.raises(TargetRejected, match=r"joint1:.*0.4 \(gate.joint\)"):
             cell.command_actuators("left", equilibrium_position={"joint1": q[0] + step})
     cell.step(20)
     np.testing.assert_allclose(cell.state("left").q, q, atol=1e-4)

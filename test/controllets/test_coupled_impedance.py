@@ -239,7 +239,7 @@ def test_the_turns_of_dampers_went_on_over_activations(make_cell):
 
 
 def test_one_arm_is_no_pair():
-    with pytest.raises(ConfigurationError, match=r"pair.arms: got 1, allowed 2"):
+    with pytest.raises(ConfigurationError, match=r"pair.arms:.*\b1\b.*\b2\b"):
         simple_cell(controllets={"pair": {"type": "coupled_impedance"}})
 
 
@@ -255,7 +255,7 @@ def test_object_targets_are_checked(make_cell):
         cell.set_object_target("pair", squeeze=-1.0)
     with pytest.raises(TargetRejected, match="not active"):
         cell.set_object_target("left/cart", squeeze=1.0)
-    with pytest.raises(TargetRejected, match="takes object, squeeze, joint, got pose"):
+    with pytest.raises(TargetRejected, match=r"\bobject, squeeze, joint\b.*\bpose\b"):
         cell.set_target("left", cell.pose("left"))
     assert cell.rejected["pair target"] == 2
 

@@ -142,19 +142,17 @@ def test_the_speed_of_a_carriage_was_refused_in_radians(make_cell, model):
     cell.set_target("arm", dq=[0.4, *[0.0] * 6])
     cell.step(400)
     for rule in ("auto", "force_auto"):
-        with pytest.raises(
-            SwitchRejected, match=r"moves at 0\.\d+ m/s .joint 1., allowed 0\.0\d m/s to"
-        ):
+        with pytest.raises(SwitchRejected, match=r"\b0\.\d+ m/s .joint 1.*\b0\.0\d m/s"):
             cell.switch(["arm/torques"], ["arm/rate"], rule, timeout=0.0)
     cell.hold()
     request = cell.ask_tare("arm")
     cell.step(2)
-    with pytest.raises(TareRejected, match=r"joint 1 at 0\.\d+ m/s, .* mm from where"):
+    with pytest.raises(TareRejected, match=r"joint 1 .*\b0\.\d+ m/s.* mm\b"):
         cell.tare_answer(request)
 
 
 def test_units_are_those_of_the_joint(model):
     robot = railed_ur5e()
     assert robot.unit("Nm s/rad") == "Nm s/rad; N s/m of joint 1, which slides"
-    with pytest.raises(ConfigurationError, match=r"q_start: joint 1: got 0\.9 m, allowed \[-0\.8"):
+    with pytest.raises(ConfigurationError, match=r"q_start: joint 1:.*0\.9 m.*\[-0\.8"):
         CellConfig.from_dict({"arms": {"arm": {"model": model, "q_start": [0.9] + [0.0] * 6}}})

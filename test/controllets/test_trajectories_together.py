@@ -173,9 +173,9 @@ def test_one_bad_trajectory_moves_no_arm(make_cell):
     cell, left, right = make_pair(make_cell)
     good, bad = complete([0.5], [left + STEP]), complete([0.5], [right + 3.0])
     for paths, reason in (
-        ({"left": Trajectory(good), "right": Trajectory(bad)}, "of right: point 0"),
-        ({"left": Trajectory(good)}, "got left, allowed one for each of left, right"),
-        ({"left": Trajectory(good, start=1e9), "right": Trajectory(good)}, "start: got"),
+        ({"left": Trajectory(good), "right": Trajectory(bad)}, r"\bright: point 0\b"),
+        ({"left": Trajectory(good)}, r"\bleft\b.*\bleft, right\b"),
+        ({"left": Trajectory(good, start=1e9), "right": Trajectory(good)}, "start:"),
     ):
         with pytest.raises(TargetRejected, match=reason):
             cell.follow_together(BOTH, paths)
@@ -189,7 +189,7 @@ def test_a_start_in_the_future_is_for_arms_at_rest(make_cell):
     q = cell.state("left").q
     cell.follow("left", complete([1.0], [q + 2 * STEP]))
     cell.step(400)
-    with pytest.raises(TargetRejected, match="and the arm moves; allowed at rest"):
+    with pytest.raises(TargetRejected, match=r"^left: start: .*\d s\b"):
         cell.follow("left", complete([1.0], [q]), start=cell.state("left").time + 1.0)
     cell.step(700)
     assert np.abs(cell.state("left").q - q - 2 * STEP).max() < 2e-3
