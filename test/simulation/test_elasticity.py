@@ -186,7 +186,7 @@ def test_a_bare_flange_is_no_trouble_and_too_stiff_a_spring_is_named(make_cell):
     cell.step(1000)
     assert np.abs(cell.state("left").dq).max() < 0.01
     stiff = {"stiffness": [1e5] * 7}
-    with pytest.raises(BackendError, match=r"arms\.left\.joints\.stiffness: vibrates at \d+ Hz"):
+    with pytest.raises(BackendError, match=r"left\.joints\.stiffness: .*\b\d+ Hz"):
         make_cell({"left": {"joints": stiff, "hand": False}})
 
 

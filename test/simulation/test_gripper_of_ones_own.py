@@ -58,10 +58,10 @@ def test_it_homes_and_moves_within_its_own_figures_and_no_others(make_cell):
     assert [motion.wait().width for motion in motions] == pytest.approx([0.11, 0.02], abs=2e-4)
     assert gripper.move(0.1, speed=0.16).wait().succeeded
     for ask, sentence in (
-        (lambda: gripper.move(0.12), r"width: got 0.12, allowed \[0, 0.11\] m"),
-        (lambda: gripper.move(0.1, speed=0.2), r"speed: got 0.2, allowed \(0, 0.16\] m/s"),
-        (lambda: gripper.grasp(0.1, force=61.0), r"force: got 61.0, allowed \(0, 60\] N"),
-        (lambda: other.move(0.1), r"width: got 0.1, allowed \[0, 0.08\] m"),
+        (lambda: gripper.move(0.12), r"width:.*0.12.*\[0, 0.11\] m"),
+        (lambda: gripper.move(0.1, speed=0.2), r"speed:.*0.2.*\(0, 0.16\] m/s"),
+        (lambda: gripper.grasp(0.1, force=61.0), r"force:.*61.0.*\(0, 60\] N"),
+        (lambda: other.move(0.1), r"width:.*0.1.*\[0, 0.08\] m"),
     ):
         with pytest.raises(TargetRejected, match=sentence):
             ask()

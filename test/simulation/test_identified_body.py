@@ -108,12 +108,12 @@ def test_files_are_beside_the_cell_file_and_come_back_from_json(tmp_path, monkey
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"identified": "missing.yaml"}, r"arms\.left\.identified: .*missing\.yaml: cannot be"),
+        ({"identified": "missing.yaml"}, r"left\.identified: .*missing\.yaml: "),
         ({"perturbation": {"parameters": "missing.yaml"}},
-         r"arms\.left\.perturbation\.parameters: .*missing\.yaml: cannot be read"),
-        ({"identified": 3}, r"arms\.left\.identified: got 3; .*string"),
+         r"perturbation\.parameters: .*missing\.yaml: "),
+        ({"identified": 3}, r"left\.identified: .*\b3\b.*string"),
         ({"identified": "robot.yaml", "model": "ur5e"},
-         r"arms\.left\.identified: .*robot: got 'fr3', allowed 'ur5e'"),
+         r"left\.identified: .*'fr3'.*'ur5e'"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_none_is_refused_where_it_is_named(tmp_path, files, words):

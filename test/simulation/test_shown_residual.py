@@ -102,10 +102,10 @@ def test_what_was_learned_is_taken_off_what_is_felt(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"robot": "fer"}, "got fr3 with 7 joints, allowed fer"),
+        ({"robot": "fer"}, r"\bfr3 .*\b7 .*\bfer\b"),
         ({"rate": 300.0}, "a whole number of cycles"),
         ({"kind": PRECISE}, "allowed real_time"),
-        (None, "was cut or changed|not a trained residual"),
+        (None, r"weights\.npz\b"),
     ],
 )
 def test_what_is_not_this_robots_is_refused_by_its_place(tmp_path, use, changes, words):
