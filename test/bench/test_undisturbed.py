@@ -73,12 +73,12 @@ def test_arms_that_fail_are_brought_back_and_measured_anew():
 
 
 def test_three_rows_of_nine_were_figures_of_arms_that_held():
-    with pytest.raises(BenchError, match=r"held in 50 % .* 3 times: .* with: all arms hold"):
+    with pytest.raises(BenchError, match=r"50 %.* 3 "):
         undisturbed({Cell(): ["law"]}, measure(*[500] * ATTEMPTS))
 
 
 def test_a_fault_that_comes_again_is_named():
-    with pytest.raises(BenchError, match="left ended with a fault"):
+    with pytest.raises(BenchError, match=r"\bleft\b"):
         undisturbed({Cell(*["left"] * 4): ["law"]}, measure(*[0] * ATTEMPTS))
 
 

@@ -86,7 +86,7 @@ def test_a_saved_state_is_little_different_from_none(env):
 
 
 def test_what_cannot_be_gone_back_to_is_refused(env):
-    with pytest.raises(ActionRejected, match=r"save: got no episode, allowed after reset"):
+    with pytest.raises(ActionRejected, match=r"^save: "):
         env.save()
     other = CellEnv(Counting(), features=["nullspace"])
     try:

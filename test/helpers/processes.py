@@ -53,13 +53,21 @@ PATIENCE = 4.0
 fraction of a core. It costs nothing where all goes well, and what hangs is found all the same."""
 
 
+def let_pass(seconds):
+    """Let time pass [s] where the time itself is under test: a silence, a load, a late signal.
+
+    It is the only sleep of the tests. What can be waited for is waited for with ``wait_until``.
+    """
+    time.sleep(seconds)
+
+
 def poll():
-    """Leave other processes some time."""
-    time.sleep(0.01)
+    """Leave other processes some time between two checks of a condition."""
+    let_pass(0.01)
 
 
 def wait_until(condition, timeout=15.0, what=lambda: "condition", turn=poll):
-    """Wait until a condition holds; fail with ``what()`` if it takes too long."""
+    """Wait until a condition holds, with ``turn()`` between two checks; fail with ``what()``."""
     deadline = time.monotonic() + PATIENCE * timeout
     while not condition():
         if time.monotonic() > deadline:

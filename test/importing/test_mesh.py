@@ -75,8 +75,8 @@ def test_packages_are_found_above_the_description_or_where_one_says(tmp_path):
     assert find_mesh(name, outside, [tmp_path / "ws" / "my_arm"]) == mesh
     assert find_mesh("../meshes/a.stl", inside.with_name("x.urdf")).samefile(mesh)
     assert find_mesh(f"file://{mesh}", outside) == mesh
-    with pytest.raises(ConfigurationError, match=r"got 'package://my_arm/.*which is not there, "
-                                                 r"allowed a file: .*--package-path"):  # fmt: skip
+    with pytest.raises(ConfigurationError, match=r"'package://my_arm/.*"
+                                                 r"--package-path"):  # fmt: skip
         find_mesh(name, outside)
 
 

@@ -36,7 +36,7 @@ def test_time_that_does_not_increase_is_refused_with_the_place(time):
 
 
 def test_wrong_shapes_and_empty_logs_are_refused():
-    with pytest.raises(LogError, match=r"dq is \(2, 3\), allowed \(2, 2\)"):
+    with pytest.raises(LogError, match=r"\bdq\b.*\(2, 3\).*\(2, 2\)"):
         log_at([0.0, 0.1], dq=np.zeros((2, 3)))
     with pytest.raises(LogError, match="without a sample"):
         log_at([])
@@ -45,7 +45,7 @@ def test_wrong_shapes_and_empty_logs_are_refused():
 def test_a_column_that_nobody_recorded_is_said_with_those_there_are():
     log = log_at([0.0, 0.1])
     assert log["q"] is log.q
-    with pytest.raises(UnknownName, match="'tau' does not exist; known: time, q, owner"):
+    with pytest.raises(UnknownName, match=r"'tau'.*time, q, owner"):
         log["tau"]
 
 
@@ -68,7 +68,7 @@ def test_a_recording_that_comes_later_keeps_its_time():
 
 def test_recordings_of_other_robots_are_not_joined():
     other = ArmLog("left", None, ("a", "c"), np.arange(2.0), np.zeros((2, 2)))
-    with pytest.raises(LogError, match="joints of one log is"):
+    with pytest.raises(LogError, match="joints"):
         joined([log_at([0.0, 1.0]), other])
 
 

@@ -179,7 +179,7 @@ def test_a_disk_that_is_full_at_the_end_is_said_and_the_cell_still_closes(
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         cell.recorder.start(tmp_path / "run.mcap")
         cell.step(2)
-        with pytest.raises(LogError, match=r"not whole: .*run\.mcap: No space left"):
+        with pytest.raises(LogError, match=r"run\.mcap: No space left"):
             cell.recorder.stop()
         cell.recorder.start(tmp_path / "other.mcap")
     assert "not whole" in capfd.readouterr().err

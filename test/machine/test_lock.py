@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import tempfile
 
 import pytest
@@ -114,7 +116,7 @@ def test_a_linked_folder_is_refused(places, tmp_path):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     for folder in places:
         folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LoopError, match="cannot be used"):
+    with pytest.raises(LoopError, match=re.escape(f"{places[0]}: ")):
         CellLock("one")
     assert not list((tmp_path / "elsewhere").iterdir())
 
@@ -122,7 +124,7 @@ def test_a_linked_folder_is_refused(places, tmp_path):
 def test_a_file_in_place_of_the_folder_is_refused_in_words(places):
     for folder in places:
         folder.write_text("")
-    with pytest.raises(LoopError, match="cannot be used for the locks of running cells"):
+    with pytest.raises(LoopError, match=re.escape(f"{places[0]}: ")):
         CellLock("one")
 
 
@@ -135,5 +137,5 @@ def test_a_pipe_in_place_of_the_lock_does_not_block(places):
 
 
 def test_a_name_too_long_for_a_file_is_refused_in_words(places):
-    with pytest.raises(LoopError, match="cannot be opened as a lock: File name too long"):
+    with pytest.raises(LoopError, match=os.strerror(errno.ENAMETOOLONG)):
         CellLock("a" * 300)

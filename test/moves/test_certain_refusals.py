@@ -60,13 +60,13 @@ def at(*position):
 
 READY = ArmDescription("left").robot.ready
 IMPOSSIBLE = {
-    "goal of left: got a pose 3.* out of reach; allowed up to 1.09 m": {"left": at(3.0, 0.0, 0.5)},
-    "goal: left and table would be 0.000 m": {"left": at(0.5, 0.0, 0.1)},
-    "goal: left and right would be": {arm: at(0.5, 0.0, 0.6) for arm in ("left", "right")},
-    r"goal of left: joint 1: got 9.0000 rad, allowed \[-2.7237, 2.7237\]": {
+    r"^goal of left: .* 3\b.*\b1\.09 m": {"left": at(3.0, 0.0, 0.5)},
+    r"^goal: left and table .*0\.000 m": {"left": at(0.5, 0.0, 0.1)},
+    "^goal: left and right ": {arm: at(0.5, 0.0, 0.6) for arm in ("left", "right")},
+    r"^goal of left: joint 1: .*9\.0000 rad.*\[-2\.7237, 2\.7237\]": {
         "left": READY + [9.0, 0, 0, 0, 0, 0, 0]
     },
-    "goal: parts of left would be 0.00\\d m": {"left": [0.0, -1.7, 0.0, -3.02, 0.0, 0.58, 0.0]},
+    r"^goal: .*\bleft\b.* 0\.00\d m": {"left": [0.0, -1.7, 0.0, -3.02, 0.0, 0.58, 0.0]},
 }
 
 
@@ -86,12 +86,12 @@ def test_a_thing_in_a_hand_cannot_be_in_another_thing():
     grip = Grip("left", "rod", Pose(np.zeros(3), np.eye(3)))
     above = MoveRequest([{"left": at(0.5, 0.0, 0.33)}])
     refuse(scene, above)
-    with pytest.raises(PlanRejected, match="goal: rod and table would be"):
+    with pytest.raises(PlanRejected, match=r"^goal: rod and table "):
         refuse(scene, above, [grip])
 
 
 def test_a_place_on_the_way_is_named():
-    with pytest.raises(PlanRejected, match="via, place 1 of left: got a pose"):
+    with pytest.raises(PlanRejected, match=r"^via, .*\b1 of left: "):
         refuse(two_arms(), MoveRequest([{"left": at(3.0, 0.0, 0.5)}, {"left": at(0.5, 0.0, 0.5)}]))
 
 

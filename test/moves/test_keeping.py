@@ -28,16 +28,16 @@ def tool(scene, q):
 
 def test_a_goal_that_leans_was_searched_for(scene):
     here = tool(scene, scene.start)
-    for keep, axis, words in (
-        ("upright", 0, "leans by 0.400"),
-        ("orientation", 2, "is turned by 0.400"),
+    for keep, axis, word in (
+        ("upright", 0, "lean"),
+        ("orientation", 2, "turn"),
     ):
         turn = pin.exp3(0.4 * np.eye(3)[axis])
         goal = Pose(here.position + [0.0, 0.1, 0.0], turn @ here.rotation)
-        with pytest.raises(PlanRejected, match=f"goal of arm: its tool {words} rad"):
+        with pytest.raises(PlanRejected, match=rf"^goal of arm: .*\b{word}.* 0\.400 rad"):
             find_move(scene, {}, MoveRequest([{"arm": goal}], keep=keep))
     bent = scene.start + [0, 0, 0, 0, 0, 0.5, 0]
-    with pytest.raises(PlanRejected, match=r"goal of arm: its tool leans by 0.500 rad"):
+    with pytest.raises(PlanRejected, match=r"^goal of arm: .*\blean.* 0\.500 rad"):
         find_move(scene, {}, MoveRequest([{"arm": bent}], keep="upright"))
 
 

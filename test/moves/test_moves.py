@@ -106,7 +106,7 @@ def test_a_motion_of_two_begins_in_one_cycle_or_not_at_all(cell):
     plan = cell.plan(goals, speed=1.0)
     cell.switch(["right/hold"], strictness="force_auto")
     before = {arm: cell.state(arm).q for arm in cell.arms}
-    with pytest.raises(TargetRejected, match="right: got a motion, and right/hold takes no"):
+    with pytest.raises(TargetRejected, match=r"^right: .*\bright/hold\b"):
         cell.begin_move(plan)
     cell.step(300)
     for arm, q in before.items():
@@ -130,21 +130,21 @@ def test_what_stops_an_arm_is_said(cell):
     cell.step(300)
     assert not cell.has_ended(plan)
     cell.hold()
-    with pytest.raises(MotionFailed, match="left: the motion ended as left/hold took the arm"):
+    with pytest.raises(MotionFailed, match=r"^left: .*\bleft/hold\b"):
         cell.wait(lambda: cell.time > ends or cell.has_ended(plan), 5.0)
 
 
 def test_a_plan_for_another_place_is_refused(cell):
     plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0)
     cell.move_to("left", moved(cell.pose("left"), 0.0, 0.1, 0.0), speed=1.0)
-    with pytest.raises(PlanRejected, match=r"a joint of left is .* plan anew"):
+    with pytest.raises(PlanRejected, match=r"^plan: .*\bleft\b.*\d rad"):
         cell.begin_move(plan)
 
 
 def test_arms_that_move_are_not_planned_for(cell):
     cell.begin_move(cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0))
     cell.step(300)
-    with pytest.raises(PlanRejected, match=r"left: got a motion of .* that has begun"):
+    with pytest.raises(PlanRejected, match=rf"^left: .*\bleft/{LAW}\b"):
         cell.plan({"left": cell.pose("left")})
 
 
@@ -154,14 +154,14 @@ def refused(cell):
         {"left": moved(here, 2.0, 0.0, 0.0)},
         {},
         PlanRejected,
-        "goal of left: got a pose .* out of reach",
+        r"^goal of left: .*\d m .*\d m$",
     )
     inside = {"left": Pose([0.45, -0.3, 0.35], here.rotation)}
-    yield inside, {}, PlanRejected, "goal: left and shelf would be 0.000 m"
+    yield inside, {}, PlanRejected, r"^goal: left and shelf .*0\.000 m"
     yield {}, {}, PlanRejected, "goals: got none"
     yield {"other": here}, {}, UnknownName, "other"
-    yield {"left": [0.0] * 6}, {}, PlanRejected, "left: .* allowed 7 joint positions"
-    yield {"left": here}, {"frame": "moon"}, TargetRejected, "frame 'moon' is unknown"
+    yield {"left": [0.0] * 6}, {}, PlanRejected, r"left: .*\b7\b"
+    yield {"left": here}, {"frame": "moon"}, TargetRejected, "frame.*'moon'"
     yield {"left": here}, {"keep": "flat"}, PlanRejected, "keep: got 'flat'"
     yield {"left": here}, {"speed": 0.0}, PlanRejected, "speed: got 0.0"
     yield {"left": here}, {"clearance": -1.0}, PlanRejected, "clearance: got -1.0"
@@ -175,7 +175,7 @@ def test_what_cannot_be_done_is_refused_and_no_arm_moves(cell):
     for wrong in ({"arm": "left"}, {"arm": {"left": q}, "goal": q}):
         with pytest.raises(PlanRejected, match="move_to: got"):
             cell.move_to(**wrong)
-    with pytest.raises(PlanRejected, match="via: got a place"):
+    with pytest.raises(PlanRejected, match=r"^via: "):
         cell.move_to({"left": q}, via=[cell.pose("left")])
     cell.step(100)
     np.testing.assert_allclose(cell.state("left").q, q, atol=1e-5)
@@ -185,7 +185,7 @@ def test_a_start_within_a_thing_is_refused():
     arm = ArmDescription("left")
     block = SceneObject("block", "box", (0.05, 0.05, 0.05), np.array([0.3, 0.0, 0.6]))
     request = MoveRequest([{"left": arm.robot.ready}])
-    with pytest.raises(PlanRejected, match=r"start: left and block are 0.\d+ m within each other"):
+    with pytest.raises(PlanRejected, match=r"^start: left and block .*0\.\d+ m"):
         find_move(Scene([arm], [block]), {}, request)
 
 
@@ -214,7 +214,7 @@ def beside_a_cube(make_cell):
 def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
     cell = beside_a_cube
     around = cell.pose("arm").at(cell.objects()["cube"].position + [0.0, 0.0, 0.005])
-    with pytest.raises(PlanRejected, match="arm and cube would be"):
+    with pytest.raises(PlanRejected, match="arm and cube "):
         cell.plan({"arm": around}, touching=["table"])
     plan = cell.plan({"arm": around}, touching=["cube", "table"], speed=1.0)
     assert plan.duration > 0.0
@@ -223,19 +223,19 @@ def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
         lambda: cell.begin_move(plan),
         lambda: cell.plan({"arm": around}, touching=["cube", "table"]),
     ):
-        with pytest.raises(PlanRejected, match=r"arm/hand and table are .* m apart"):
+        with pytest.raises(PlanRejected, match=r"arm/hand and table .*\d m\b"):
             refused()
     cell.set_parameters(f"arm/{LAW}", {"collision_avoidance.fixed_objects": "without_hand"})
     ends = cell.begin_move(plan)
     cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 30.0, "the motion's end")
     inside = around.at(around.position - [0.0, 0.0, 0.15])
-    with pytest.raises(PlanRejected, match="arm and table would be"):
+    with pytest.raises(PlanRejected, match="arm and table "):
         cell.plan({"arm": inside}, touching=["cube", "table"])
 
 
 def test_what_hands_may_touch_is_a_list_of_things(beside_a_cube):
     here = beside_a_cube.pose("arm")
-    with pytest.raises(PlanRejected, match="touching: got 'cube', allowed a list of names"):
+    with pytest.raises(PlanRejected, match=r"^touching: .*'cube'"):
         beside_a_cube.plan({"arm": here}, touching="cube")
     with pytest.raises(UnknownName, match="cubes"):
         beside_a_cube.plan({"arm": here}, touching=["cubes"])

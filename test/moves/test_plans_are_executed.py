@@ -182,5 +182,5 @@ def test_a_plan_of_129_points_was_handed_out_and_could_not_be_begun():
         ends = cell.begin_move(plan)
         cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 60.0, "the motion's end")
         np.testing.assert_allclose(cell.state("left").q, ways[-1], atol=2e-3)
-        with pytest.raises(PlanRejected, match="via: got 100 places"):
+        with pytest.raises(PlanRejected, match=r"^via: .*\b100\b"):
             cell.plan({"left": start}, via=[{"left": start}] * 100)

@@ -147,7 +147,7 @@ def test_an_axis_alone_leaves_the_turn_about_it_free():
 def test_out_of_reach_says_by_how_much():
     scene = one_arm()
     far = np.array([2.0, 0.0, 0.333])
-    with pytest.raises(PlanRejected, match=r"Position\(left/tool world\) is off by") as refused:
+    with pytest.raises(PlanRejected, match=r"Position\(left/tool world\) .*\d m") as refused:
         inverse_kinematics(scene, [Position("left/tool", far)], tries=5, settings=PATIENT)
     # A stretched arm of 0.316 + 0.384 m and what is beyond its wrist reaches about 1.1 m.
     off = float(str(refused.value).split("off by ")[1].split()[0])
@@ -163,7 +163,7 @@ def test_a_goal_within_a_table_is_refused_with_the_pair():
         [SceneObject("table", "box", (0.3, 0.3, 0.2), np.array([0.6, 0.0, 0.2]))],
     )
     goal = Position("left/tool", [0.6, 0.0, 0.2])
-    with pytest.raises(PlanRejected, match=r"Distance\(left table\) is off by .* m"):
+    with pytest.raises(PlanRejected, match=r"Distance\(left table\) .*\d m"):
         inverse_kinematics(
             scene, [goal], apart=[Distance(scene, "left", "table")], tries=3, settings=PATIENT
         )

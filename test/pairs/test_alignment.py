@@ -67,15 +67,15 @@ def test_each_alignment_is_told_by_its_name_and_others_are_refused():
     begins = {by: tuple(int(side[0, 0]) for side in pair.cut(by)) for by in ALIGNMENTS}
     assert begins == {"rest": (300, 340), "correlation": (300, 305), "clock": (300, 300),
                       "told": (300, 300)}  # fmt: skip
-    with pytest.raises(ConfigurationError, match="got 'eye', allowed clock, told, rest, "):
+    with pytest.raises(ConfigurationError, match=r"'eye'.* clock, told, rest, "):
         pair.cut("eye")
 
 
 @pytest.mark.parametrize(
     ("q", "rest", "says"),
     [
-        (np.zeros((50, 2)), 20, "nothing moves in 50 samples"),
-        (np.zeros((50, 2)), 50, "got 50, allowed 2 to 49"),
+        (np.zeros((50, 2)), 20, r"\b50\b"),
+        (np.zeros((50, 2)), 50, r"\b50\b.*\b2\b.*\b49\b"),
         (np.full((50, 2), np.nan), 20, "not finite"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
     assert not (whole / TABLE).exists()
     first = {file.name for file in (whole / RECORDED).glob("*.npz")}
     assert record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, say=said.append) == 2
-    assert said[0].endswith("of 2 motions are there already")
+    assert "of 2 motions" in said[0]
     shutil.copytree(whole, again)  # as it was broken off before the motion that came first here
     for file in (again / TABLE, *(again / RECORDED / name for name in first)):
         file.unlink()
@@ -68,17 +68,17 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
     sound = file.read_bytes()
     for damaged in (sound[:3000], b"", b"a text", sound[:-30]):
         file.write_bytes(damaged)
-        with pytest.raises(ConfigurationError, match=rf"{file.name}: was cut or changed: lacks"):
+        with pytest.raises(ConfigurationError, match=rf"\b{file.name}: .*lacks"):
             record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1)
     (again / RECORDED / "key.txt").unlink()
-    with pytest.raises(ConfigurationError, match=r"has motions, but key\.txt, which says whose"):
+    with pytest.raises(ConfigurationError, match=r"\bkey\.txt\b"):
         record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1)
 
     with pytest.raises(
-        ConfigurationError, match="align: got 'eye', allowed clock, told, rest, correlation"
+        ConfigurationError, match=r"^align: .*'eye'.*clock, told, rest, correlation"
     ):
         record_pairs(TWIN, PLANT, "arm", whole, WISHED, align="eye")
-    with pytest.raises(ConfigurationError, match="another cell, plant, arm, seed"):
+    with pytest.raises(ConfigurationError, match="cell, plant, arm, seed"):
         record_pairs(TWIN, TWIN, "arm", whole, WISHED, jobs=1)
 
 
@@ -86,6 +86,6 @@ def test_real_arms_and_other_robots_are_refused(tmp_path):
     other = CellConfig.from_dict({"arms": {"arm": {"model": "ur5e"}}})
     with pytest.raises(ValidationRefused, match="same joints"):
         record_pairs(TWIN, other, "arm", tmp_path / "a", WISHED)
-    with pytest.raises(ValidationRefused, match="has no arm 'left'"):
+    with pytest.raises(ValidationRefused, match="'left'"):
         record_pairs(TWIN, PLANT, "left", tmp_path / "a", WISHED)
     assert not (tmp_path / "a").exists()

@@ -55,7 +55,7 @@ def test_a_motion_depends_on_seed_and_number_only():
 
 
 def test_a_motion_without_room_is_refused():
-    with pytest.raises(ConfigurationError, match="motion multi 3: none of 2000"):
+    with pytest.raises(ConfigurationError, match=r"^motion multi 3: .*\b2000\b"):
         joint_motion("multi", 3, 0, ARM.limits, lambda postures: 1.0)
 
 

@@ -49,8 +49,8 @@ def test_dask_has_a_cluster_of_its_own():
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (("ray",), "--parallel: got 'ray', allowed loky, dask"),
-        (("loky", "host:1"), "--cluster: got 'host:1', allowed with --parallel dask only"),
+        (("ray",), "^--parallel: .*'ray'.*loky, dask"),
+        (("loky", "host:1"), "^--cluster: .*'host:1'.*--parallel dask"),
     ],
 )
 def test_what_is_no_backend_is_refused(names, said):
@@ -61,7 +61,7 @@ def test_what_is_no_backend_is_refused(names, said):
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
-        pytest.raises(MissingExtra, match=r"pip install 'multipanda_py\[cluster\]' brings it"),
+        pytest.raises(MissingExtra, match=r"multipanda_py\[cluster\]"),
         workers("dask"),
     ):
         pass

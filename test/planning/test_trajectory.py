@@ -87,7 +87,7 @@ def test_overshoot_between_good_points_is_refused():
         (complete([0.0, 2.0], good, np.outer([0.0, -2.0], np.eye(7)[3]) * -1.0), "position"),
     ):
         rows[:, 4] += -0.2 - READY[3] if reason == "position" else 0.0
-        with pytest.raises(TargetRejected, match=f"of left: trajectory has {reason} .* allowed"):
+        with pytest.raises(TargetRejected, match=f"of left: .*{reason}"):
             check_between(rows, "left", LIMIT)
 
 
@@ -113,13 +113,13 @@ def test_record_has_count_points_and_room_for_tolerances():
     ("rows", "reason"),
     [
         (np.zeros((2, 21)), "got shape"),
-        (complete(np.arange(129.0), np.tile(READY, (129, 1))), "129 points, allowed 1 to 128"),
+        (complete(np.arange(129.0), np.tile(READY, (129, 1))), r"\b129\b.*\b1\b.*\b128\b"),
         (complete([1.0, 2.0, 1.5], np.tile(READY, (3, 1))), "times must start"),
         (complete([-0.1, 1.0], [READY, READY]), "times must start"),
         (complete([0.0, 1.0], [READY + 0.5, READY + 0.5]), "gate.joint"),
         (complete([0.09], [READY + 0.45]), "gate.joint"),
         (complete([0.2], [READY + 0.4]), "velocity"),
-        (complete([1.0], [READY], [np.ones(7)]), "at the last point, allowed 0"),
+        (complete([1.0], [READY], [np.ones(7)]), r"velocity.*\b0\b"),
         ("home", "trajectory: got"),
     ],
 )

@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from processes import wait_until
 
 from multipanda_py.datasets.features import features_of, numbers_of
 from multipanda_py.exceptions import PolicyFailed
@@ -83,11 +84,15 @@ def program(tmp_path):
         one.close()
 
 
-def awaited(inference, seconds=60.0):
-    end = time.monotonic() + seconds
-    while (answer := inference.answer(0.0)) is None and time.monotonic() < end:
-        time.sleep(0.002)
-    return answer
+def awaited(inference):
+    answers = []
+
+    def has_answered():
+        answers.append(inference.answer(0.0))
+        return answers[-1] is not None
+
+    wait_until(has_answered)
+    return answers[-1]
 
 
 def test_a_program_is_asked_by_flat_keys_and_answers(program, env):
@@ -131,19 +136,19 @@ def test_a_program_that_fails_leaves_arms_that_hold(program, env, kind, sentence
 
 
 def test_a_policy_that_cannot_be_made_is_a_sentence(program, tmp_path):
-    with pytest.raises(PolicyFailed, match="policy: not made, raised RuntimeError: no weights"):
+    with pytest.raises(PolicyFailed, match=r"^policy: .*RuntimeError: no weights"):
         program("no weights")
-    with pytest.raises(PolicyFailed, match=r"policy: not made, silent for 0\.5 s"):
+    with pytest.raises(PolicyFailed, match=r"^policy: .* 0\.5 s\b"):
         program("slow", timeout=0.5)
-    with pytest.raises(PolicyFailed, match="nowhere cannot be run: No such file"):
+    with pytest.raises(PolicyFailed, match=r"\bnowhere\b.*No such file"):
         ProgramInference(tmp_path / "nowhere", "standin:make")
     other = tmp_path / "other"
     other.write_text("#!/bin/sh\necho hello there\n")
     other.chmod(0o755)
-    with pytest.raises(PolicyFailed, match="its program says what is no message: got a message"):
+    with pytest.raises(PolicyFailed, match="message"):
         ProgramInference(other, "standin:make")
     other.write_text("#!/bin/sh\nexit 3\n")
-    with pytest.raises(PolicyFailed, match="its program has ended, exit code 3"):
+    with pytest.raises(PolicyFailed, match=r"\b3$"):
         ProgramInference(other, "standin:make")
 
 
@@ -208,9 +213,9 @@ def test_a_policy_of_another_robot_is_refused_before_anything_moves(env):
     sizes = {key: [len(names)] for key, names in features_of(env).vectors.items()}
     state, action = sizes["observation.state"][0], sizes["action"][0]
     lerobot_policy.check(Trained(state, action), sizes)
-    with pytest.raises(ValueError, match=rf"action: trained with \[7\], .* has \[{action}\]"):
+    with pytest.raises(ValueError, match=rf"\baction: .*\[7\].*\[{action}\]"):
         lerobot_policy.check(Trained(state, 7), sizes)
-    with pytest.raises(ValueError, match=r"observation\.state: trained with \[6\]"):
+    with pytest.raises(ValueError, match=r"observation\.state: .*\[6\]"):
         lerobot_policy.check(Trained(6, action), sizes)
-    with pytest.raises(ValueError, match="n_obs_steps: got 2, allowed 1"):
+    with pytest.raises(ValueError, match=r"n_obs_steps: .*\b2\b.*\b1\b"):
         lerobot_policy.check(Trained(state, action, 2), sizes)

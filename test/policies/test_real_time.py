@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -46,7 +45,8 @@ def test_a_policy_that_stalls_is_a_sentence_and_the_arm_holds(tmp_path):
         assert moved[0] - moved[-1] > 0.005, "it had moved before"
         target = moved[-1]
         env.cell.wait(lambda: np.abs(env.cell.state("arm").dq).max() < 0.01, 20.0, "rest")
-        time.sleep(0.1)
+        rest = env.cell.time
+        env.cell.wait(lambda: env.cell.time > rest + 0.1, 20.0, "an arm that holds")
         assert env.cell.pose("arm").position[2] == pytest.approx(target, abs=0.02)
     finally:
         go.set()

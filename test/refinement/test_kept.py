@@ -56,8 +56,8 @@ def test_a_file_that_is_cut_off_is_done_again(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"seconds": 2.0}, "what is there is of another seconds: allowed the same"),
-        ({"plant": "two", "tasks": (1,)}, "of another plant, another tasks: allowed"),
+        ({"seconds": 2.0}, r"\bseconds\b"),
+        ({"plant": "two", "tasks": (1,)}, r"\bplant\b.*\btasks\b"),
     ],
 )
 def test_what_is_the_answer_to_something_else_is_refused(tmp_path, change, words):

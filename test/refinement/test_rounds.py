@@ -49,7 +49,7 @@ def test_a_twin_that_could_not_do_a_task_at_first_is_beaten_by_one_that_can():
 def test_a_plant_that_cannot_do_a_task_is_refused(tmp_path, monkeypatch):
     cell = CellConfig.from_yaml("config/dual_sim.yaml")
     monkeypatch.setattr(MODULE, "runs_of", lambda *args: [Run({}, fault="left: reflex")])
-    with pytest.raises(ValidationRefused, match="task 1: the plant cannot do it: left: reflex"):
+    with pytest.raises(ValidationRefused, match=r"task 1: .*left: reflex"):
         refine(cell, cell, tmp_path, RefinementPlan(tasks=[1]))
 
 
@@ -66,7 +66,7 @@ def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_pat
     monkeypatch.setattr(MODULE, "identify", told)
     motion = some_motion(ArmDescription("arm"))
     points = motion.table(motion.times(10.0))
-    with pytest.raises(IdentificationRefused, match=r"the flange carried 0\.8 kg"):
+    with pytest.raises(IdentificationRefused, match=r"\b0\.8 kg"):
         refine(plant, twin, tmp_path, RefinementPlan(tasks=[1]), {"arm": points})
 
 
@@ -80,7 +80,7 @@ def test_an_arm_that_stopped_on_its_way_is_not_identified(monkeypatch):
     log = ArmLog("arm", "fr3", names, points[:, 0], q, tau=np.zeros_like(q))
     monkeypatch.setattr(arm, "run_task", lambda *_, **__: Run({"arm": log}))
     cell = CellConfig.from_dict({"arms": {"arm": {}}})
-    with pytest.raises(ValidationRefused, match=r"arm: stopped \d\.\d\d rad from the end"):
+    with pytest.raises(ValidationRefused, match=r"\barm: .*\d\.\d\d rad"):
         arm.measure(cell, "arm", points, 1)
 
 

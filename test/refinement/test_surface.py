@@ -89,7 +89,7 @@ def test_a_log_without_a_wrench_is_refused_in_words(twin):
     ((name, log),) = run.logs.items()
     columns = {key: log.columns[key] for key in ("tau_ext", "position_ee_in_base")}
     run = replace(run, logs={name: replace(log, columns=columns)})
-    with pytest.raises(ValidationRefused, match="left: wrench_ext_in_base was not recorded"):
+    with pytest.raises(ValidationRefused, match=r"left: .*wrench_ext_in_base"):
         SurfaceFit(twin, [(task, [run])], 0)
 
 

@@ -52,5 +52,5 @@ def test_plants_of_other_options_are_not_gone_on_with(tmp_path):
     file.write_text(json.dumps({"asked": asked, "plants": {"3": plant(1.0, 0.5)}}))
     assert list(benchmark.known(file, asked, False)) == ["3"]
     assert benchmark.known(file, {**asked, "seconds": 4.0}, True) == {}
-    with pytest.raises(SystemExit, match="has other seconds: --again begins anew"):
+    with pytest.raises(SystemExit, match=r"\bseconds\b.*--again"):
         benchmark.known(file, {**asked, "seconds": 4.0}, False)

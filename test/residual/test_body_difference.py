@@ -63,9 +63,9 @@ def test_a_motion_is_what_its_samples_are():
 
 def test_what_is_missing_or_does_not_fit_is_refused():
     parts = parts_of(ARM) | {"parameters": np.zeros((7, 10))}
-    with pytest.raises(ConfigurationError, match="bodies: parts are missing: axes"):
+    with pytest.raises(ConfigurationError, match=r"^bodies: .*\baxes\b"):
         BodyDifference.of_parts({name: part for name, part in parts.items() if name != "axes"})
-    with pytest.raises(ConfigurationError, match=r"parameters: got \(6, 10\), allowed \(7, 10\)"):
+    with pytest.raises(ConfigurationError, match=r"parameters: .*\(6, 10\).*\(7, 10\)"):
         BodyDifference(**parts | {"parameters": np.zeros((6, 10))})
     with pytest.raises(ConfigurationError, match="bodies' gravity"):
         BodyDifference(**parts | {"gravity": np.array([0.0, np.nan, 0.0])})

@@ -96,15 +96,15 @@ def test_weights_that_do_not_fit_are_refused():
     good = arrays(REAL_TIME, 2)
     with pytest.raises(ConfigurationError, match=r"missing: second\.bias"):
         network(REAL_TIME, {k: v for k, v in good.items() if k != "second.bias"})
-    with pytest.raises(ConfigurationError, match="got 'other', allowed real_time or precise"):
+    with pytest.raises(ConfigurationError, match=r"'other'.*real_time.*precise"):
         network("other", good)
-    with pytest.raises(ConfigurationError, match="weights of a layer"):
+    with pytest.raises(ConfigurationError, match=r"weights.*layer"):
         network(REAL_TIME, {**good, "first.bias": np.zeros(3)})
     with pytest.raises(ConfigurationError, match="dense layer"):
         network(REAL_TIME, {**good, "dense.bias": np.zeros(3)})
     other = {**arrays(REAL_TIME, 2, units=5), "first.bias": good["first.bias"]}
     other |= {f"first.{p}": good[f"first.{p}"] for p in ("of_input", "of_output")}
-    with pytest.raises(ConfigurationError, match="second layer: got 5 inputs, allowed 6"):
+    with pytest.raises(ConfigurationError, match=r"second layer: .*\b5\b.*\b6\b"):
         network(REAL_TIME, other)
     mixed = arrays(PRECISE, 2)
     mixed |= {k: v for k, v in arrays(PRECISE, 1).items() if k.startswith("second")}

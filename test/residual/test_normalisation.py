@@ -40,5 +40,5 @@ def test_rows_and_residuals_come_back():
     ],
 )
 def test_limits_that_are_none_are_refused(low, high):
-    with pytest.raises(ConfigurationError, match="limits of a normalisation"):
+    with pytest.raises(ConfigurationError, match="limits"):
         Normalisation(low, high)

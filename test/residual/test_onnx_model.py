@@ -76,10 +76,10 @@ def test_a_model_says_what_it_is_of():
 def test_what_is_no_network_of_a_loop_is_refused():
     from multipanda_py.residual.body_difference import BodyDifference
 
-    with pytest.raises(ConfigurationError, match="got a precise network, allowed real_time"):
+    with pytest.raises(ConfigurationError, match=r"\bprecise\b.*\breal_time\b"):
         onnx_model(trained(kind=PRECISE))
     bodies = BodyDifference(
         np.tile(np.eye(4), (2, 1, 1)), np.eye(3)[:2], np.zeros(2), np.zeros(3), np.ones((2, 10))
     )
-    with pytest.raises(ConfigurationError, match="got a residual with bodies"):
+    with pytest.raises(ConfigurationError, match="bodies"):
         onnx_model(replace(trained(), bodies=bodies))

@@ -62,10 +62,10 @@ def test_never_more_than_the_bound_counts(pairs):
 
 
 def test_data_of_another_robot_are_refused(pairs):
-    with pytest.raises(ConfigurationError, match="got robot with 2 joints at 100 Hz, allowed r2"):
+    with pytest.raises(ConfigurationError, match=r"\brobot\b.* 2 .*\b100 Hz.*\br2"):
         evaluate(replace(constant(pairs, 0.0), robot="r2"), pairs)
     with pytest.raises(ConfigurationError, match="at 50"):
         evaluate(replace(constant(pairs, 0.0), rate=50.0), pairs)
     without = replace(pairs, motions=tuple(pairs.of("train")))
-    with pytest.raises(ConfigurationError, match="no motions for the test"):
+    with pytest.raises(ConfigurationError, match=r"\btest\b"):
         evaluate(constant(pairs, 0.0), without)

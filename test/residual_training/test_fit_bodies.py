@@ -63,5 +63,5 @@ def test_bodies_are_found_beside_friction():
         left = missing - bodies.run(q, dq, 100.0)
         assert np.square(missing).mean() > 0.1
         assert np.square(left[1:]).mean() < 0.01 * np.square(missing).mean()
-    with pytest.raises(ConfigurationError, match="bodies: got a cell with fr3 of 7 joints, allow"):
+    with pytest.raises(ConfigurationError, match=r"^bodies: .*\bfr3\b.*\b7\b"):
         fit_bodies(replace(pairs, robot="ur5e"), ARM)

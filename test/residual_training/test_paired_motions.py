@@ -54,17 +54,17 @@ def a_text(rows):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"change": a_gap}, "motion 0: has a gap; allowed 100 samples a second"),
-        ({"change": nothing}, "motion 1: has numbers that are not finite"),
-        ({"change": no_arm}, "motion 1: has a number that is 9.5 of its range beyond its limits"),
-        ({"change": a_text}, "column plant_.*: got string, allowed double"),
-        ({"samples": 12}, "motion 0: got 12 samples, allowed 20 and more"),
-        ({"joints": ["one", "two", "three"]}, "columns are missing: twin_q_3"),
-        ({"joints": ["one"]}, "got limits of 2 joints, allowed those of 1"),
-        ({"rate": 50}, "motion 0: has a gap; allowed 50 samples a second"),
-        ({"rate": 0}, "got 0 samples a second, allowed more than 0"),
-        ({"rate": "fast"}, "got 'fast' samples a second"),
-        ({"counts": {"train": 3, "exam": 1}}, "got split 'exam', allowed train, validation, test"),
+        ({"change": a_gap}, r"motion 0: .*gap.*\b100\b"),
+        ({"change": nothing}, "motion 1: .*finite"),
+        ({"change": no_arm}, r"motion 1: .*\b9\.5\b"),
+        ({"change": a_text}, "plant_.*: .*string.*double"),
+        ({"samples": 12}, r"motion 0: .*\b12\b.*\b20\b"),
+        ({"joints": ["one", "two", "three"]}, "columns.*twin_q_3"),
+        ({"joints": ["one"]}, r"limits.*\b2\b.*\b1\b"),
+        ({"rate": 50}, r"motion 0: .*gap.*\b50\b"),
+        ({"rate": 0}, r"\b0\b.*\b0\b"),
+        ({"rate": "fast"}, "'fast'"),
+        ({"counts": {"train": 3, "exam": 1}}, "split 'exam'.*train, validation, test"),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(tmp_path, how, said):
@@ -83,12 +83,12 @@ def test_a_table_that_does_not_say_what_it_is_of_ended_with_a_key_error(tmp_path
     del about[name]
     about = {"multipanda_pairs": json.dumps(about)}
     parquet.write_table(table.replace_schema_metadata(about), path)
-    with pytest.raises(ConfigurationError, match=f"not a table of multipanda pairs: lacks {name}"):
+    with pytest.raises(ConfigurationError, match=rf"pairs\.parquet: .*\b{name}\b"):
         read_pairs(path)
     for column in ("time", "split"):
         write_table(path)
         parquet.write_table(parquet.read_table(path).drop_columns([column]), path)
-        with pytest.raises(ConfigurationError, match=f"columns are missing: {column}"):
+        with pytest.raises(ConfigurationError, match=rf"columns.*\b{column}\b"):
             read_pairs(path)
 
 
@@ -97,5 +97,5 @@ def test_what_is_no_table_is_refused(tmp_path):
         read_pairs(tmp_path / "none.parquet")
     other = tmp_path / "other.parquet"
     other.write_text("time,q1\n0,1\n")
-    with pytest.raises(ConfigurationError, match="not a table of multipanda pairs"):
+    with pytest.raises(ConfigurationError, match=r"other\.parquet"):
         read_pairs(other)

@@ -43,9 +43,9 @@ def test_what_is_not_newer_or_not_of_this_arm_is_left_alone():
     [
         (["a", "c"], [1, 2], [3, 4], [], "got joints"),
         (["a", "b", "a"], [1, 2, 3], [3, 4, 5], [], "once"),
-        (["a", "b"], [1], [3, 4], [], "got 1 positions of 2 joints"),
-        (["a", "b"], [1, 2], [], [], "got 0 velocities of 2 joints"),
-        (["a", "b"], [1, 2], [3, 4], [5], "got 1 efforts"),
+        (["a", "b"], [1], [3, 4], [], r"\b1 positions\b.*\b2\b"),
+        (["a", "b"], [1, 2], [], [], r"\b0 velocities\b.*\b2\b"),
+        (["a", "b"], [1, 2], [3, 4], [5], r"\b1 efforts\b"),
         (["a", "b"], [1, float("nan")], [3, 4], [], "allowed finite"),
         (["a", "b"], [1, 2], [3, float("inf")], [], "allowed finite"),
         (["a", "b"], [1, 2], [3, 4], [5, float("nan")], "allowed finite"),
@@ -63,9 +63,9 @@ def test_a_joint_that_jumps_is_refused_until_it_can_have_come_there():
     """A law would take an encoder that lost its zero for a motion, and move the arm."""
     reading = JointReading(["a", "b"], [3.0, 2.0], [False, True])
     assert reading.take(message(1.0, ["b", "a"], [3.1, 0.5], [0, 0], []))
-    with pytest.raises(StateInvalid, match=r"joint a went from 0\.5 to 1 rad in 2 ms, allowed"):
+    with pytest.raises(StateInvalid, match=r"\ba\b.* 0\.5 .* 1 rad .*2 ms"):
         reading.take(message(1.002, ["b", "a"], [3.1, 1.0], [0, 0], []))
-    with pytest.raises(StateInvalid, match=r"joint b went from 3\.1 to 2\.8 rad"):
+    with pytest.raises(StateInvalid, match=r"\bb\b.* 3\.1 .* 2\.8 rad"):
         reading.take(message(1.002, ["b", "a"], [2.8, 0.5], [0, 0], []))
     assert reading.take(message(1.002, ["b", "a"], [-3.1, 0.5], [0, 0], []))  # a turn is none
     assert reading.take(message(1.102, ["b", "a"], [-3.1, 1.0], [0, 0], []))
@@ -75,7 +75,7 @@ def test_a_joint_that_jumped_was_believed_after_a_while_and_carried_as_if_it_wer
     """65 ms after half a radian, nobody asked: the arm drifted by as much as it braked away."""
     reading = JointReading(["a"], [3.0], longest=0.05)
     assert reading.take(message(1.0, ["a"], [0.0], [0], []))
-    with pytest.raises(StateInvalid, match=r"to 0\.5 rad in 200 ms, allowed 0\.4 rad"):
+    with pytest.raises(StateInvalid, match=r"\b0\.5 rad .*200 ms.* 0\.4 rad"):
         reading.take(message(1.2, ["a"], [0.5], [0], []))
     reading.forget()
     assert reading.take(message(1.202, ["a"], [0.5], [0], []))
@@ -84,7 +84,7 @@ def test_a_joint_that_jumped_was_believed_after_a_while_and_carried_as_if_it_wer
 def test_a_jump_of_a_joint_that_slides_was_said_in_rad():
     reading = JointReading(["rail", "a"], [1.0, 3.0], slides=[True, False])
     assert reading.take(message(1.0, ["rail", "a"], [0.0, 0.0], [0, 0], []))
-    with pytest.raises(StateInvalid, match=r"rail went from 0 to 0\.9 m in .*, allowed [\d.]+ m$"):
+    with pytest.raises(StateInvalid, match=r"\brail\b.* 0 .* 0\.9 m .* [\d.]+ m$"):
         reading.take(message(1.02, ["rail", "a"], [0.9, 0.0], [0, 0], []))
 
 

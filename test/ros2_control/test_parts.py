@@ -98,10 +98,10 @@ def test_a_cell_may_have_such_an_arm():
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (cell(rate=1000), r"arms.ur.ros2_control.rate: got 500 Hz, allowed that of the cell"),
-        (cell(settings={"state_topic": "a b"}), r"state_topic: got 'a b', allowed the name"),
-        (cell(settings={"joint_names": "a b"}), r"joint_names: got 2 names .* allowed 6"),
-        (cell(settings={"joint_names": "a a b c d e"}), r"joint_names: got 5 names .* allowed 6"),
+        (cell(rate=1000), r"arms\.ur\.ros2_control\.rate: .*\b500 Hz"),
+        (cell(settings={"state_topic": "a b"}), r"state_topic: .*'a b'"),
+        (cell(settings={"joint_names": "a b"}), r"joint_names: .*\b2\b.*\b6\b"),
+        (cell(settings={"joint_names": "a a b c d e"}), r"joint_names: .*\b5\b.*\b6\b"),
         (cell(settings={"command_type": "twist"}), r"command_type"),
         (cell(settings={"damping": 2.0}), r"damping"),
     ],
@@ -114,5 +114,5 @@ def test_what_cannot_work_is_refused_with_its_place(data, words):
 def test_two_arms_do_not_take_one_another_s_commands():
     data = cell()
     data["arms"]["other"] = dict(data["arms"]["ur"])
-    with pytest.raises(ConfigurationError, match=r"command_topic: got .* which arm ur has"):
+    with pytest.raises(ConfigurationError, match=r"arms\.other\..*command_topic: .*\bur\b"):
         CellConfig.from_dict(data)

@@ -187,10 +187,10 @@ def arms(interface, **arm):
     [("position", "joint_impedance", "effort"), ("effort", "joint_position", "position")],
 )
 def test_laws_of_the_other_kind_are_refused_with_the_file(interface, law, kind):
-    with pytest.raises(ConfigurationError, match=f"{law} commands {kind}, which arm ur does not"):
+    with pytest.raises(ConfigurationError, match=rf"{law} .*\b{kind}\b.*\bur\b"):
         CellConfig.from_dict({**arms(interface), "controllets": {"law": {"type": law}}})
 
 
 def test_an_interface_that_the_other_side_has_not_is_refused():
-    with pytest.raises(ConfigurationError, match=r"interfaces: got effort, allowed position, vel"):
+    with pytest.raises(ConfigurationError, match=r"interfaces: .*\beffort\b.*\bposition, vel"):
         CellConfig.from_dict(arms("position", interfaces=["effort"]))

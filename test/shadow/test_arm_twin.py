@@ -130,12 +130,12 @@ def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_
 
 def test_what_cannot_be_followed_is_refused_in_a_sentence():
     arm, log = slow_log(100.0)
-    with pytest.raises(ShadowRefused, match="got 7 joints, allowed 6, which its twin"):
+    with pytest.raises(ShadowRefused, match=r"\b7 joints\b.*\b6\b"):
         ArmShadow(ArmDescription("arm", "ur5e", hand=False)).follow(log)
     bare = ArmLog("arm", "fr3", log.joints, log.time, log.q)
-    with pytest.raises(ShadowRefused, match="neither commanded nor measured torques"):
+    with pytest.raises(ShadowRefused, match="torques"):
         ArmShadow(arm).follow(bare)
-    with pytest.raises(ShadowRefused, match=r"got 5\.0 samples a second, allowed from 10"):
+    with pytest.raises(ShadowRefused, match=r"\b5\.0\b.*\b10\b"):
         ArmShadow(arm).follow(log.part(slice(None, None, 20)))
 
 

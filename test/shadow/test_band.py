@@ -50,11 +50,11 @@ def test_it_comes_back_from_its_file(tmp_path):
 
 def test_too_little_is_no_band():
     short = shadowed(1.5)
-    with pytest.raises(ShadowRefused, match=r"1.5 s of good runs .* allowed from 2 s"):
+    with pytest.raises(ShadowRefused, match=r"\b1\.5 s\b.*\b2 s\b"):
         learn({"arm": [short]}, {"arm": ARM.limits})
     unjudged = shadowed()
     unjudged = replace(unjudged, judged=np.zeros(len(unjudged.time), bool))
-    with pytest.raises(ShadowRefused, match=r"0.0 s of good runs"):
+    with pytest.raises(ShadowRefused, match=r"\b0\.0 s\b"):
         learn({"arm": [unjudged]}, {"arm": ARM.limits})
 
 
@@ -82,9 +82,9 @@ def test_a_file_that_is_no_band_is_refused(tmp_path, text, says):
         Band.from_yaml(path)
     path.write_text(f"arms: {{left: {GOOD}}}")
     band = Band.from_yaml(path)
-    with pytest.raises(ShadowRefused, match="no band for arm 'right'; there are left"):
+    with pytest.raises(ShadowRefused, match=r"'right'.*\bleft\b"):
         band.of("right", ["a"])
-    with pytest.raises(ShadowRefused, match="learnt from joints a; this arm has b"):
+    with pytest.raises(ShadowRefused, match=r"joints a\b.* b$"):
         band.of("left", ["b"])
     with pytest.raises(ShadowRefused, match="cannot be read as a band"):
         Band.from_yaml(tmp_path / "nowhere.yaml")

@@ -7,6 +7,7 @@ import base64
 import json
 import math
 import os
+import re
 from functools import cache
 
 import mujoco
@@ -79,7 +80,7 @@ def test_settings_that_teach_nothing_are_refused(values, said):
 
 @pytest.mark.parametrize("given", [np.full((3, 1), np.nan), np.ones((2, 1))])
 def test_a_run_that_is_none_is_refused(given):
-    with pytest.raises(ActuatorRefused, match="run 1: got an array of shape"):
+    with pytest.raises(ActuatorRefused, match=rf"run 1: .*{re.escape(str(given.shape))}"):
         learn(lambda references: given, np.ones((3, 1)))
 
 

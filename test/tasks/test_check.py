@@ -57,16 +57,19 @@ def in_no_time(data):
 
 
 BAD = {
-    "goal out of reach": (carry_to(1.6, 0.0, 0.5), "carry: no path: box would be 0.531 m off"),
+    "goal out of reach": (carry_to(1.6, 0.0, 0.5), r"^carry: .*\bbox\b.* 0\.531 m"),
     "goal a little out of reach": (
         carry_to(0.95, 0.0, 0.5),
-        r"carry: no path: box would be 0.1\d",
+        r"^carry: .*\bbox\b.* 0\.1\d",
     ),
-    "goal within the table": (carry_to(0.56, 0.0, 0.25), r"carry: box .* 0.090 m within table"),
-    "goal 2 cm within the table": (carry_to(0.56, 0.0, 0.38), r"carry: box .* 0.020 m within t"),
-    "lift into the table": (downwards, r"lift: box would be 0.050 m within table"),
-    "hand within the table": (contact_at(0.0, 0.0, -0.09), r"approach: left and table .* 0.030 m"),
-    "tool within the table": (tool_first(0.5, 0.2, 0.28), r"tip: goal of left/tool .* m within t"),
+    "goal within the table": (carry_to(0.56, 0.0, 0.25), r"^carry: box .*0\.090 m .*\btable"),
+    "goal 2 cm within the table": (carry_to(0.56, 0.0, 0.38), r"^carry: box .*0\.020 m .*\btable"),
+    "lift into the table": (downwards, r"^lift: box .*0\.050 m .*\btable"),
+    "hand within the table": (
+        contact_at(0.0, 0.0, -0.09),
+        r"approach: left and table .* 0\.030 m",
+    ),
+    "tool within the table": (tool_first(0.5, 0.2, 0.28), r"^tip: .*left/tool .*\d m .*\btable"),
     "no time": (in_no_time, r"carry: no path: .* m off"),
 }
 
@@ -101,7 +104,7 @@ def test_a_force_that_joints_cannot_exert_is_refused():
         if fits:
             assert check_task(config, TaskFile.from_dict(steps))
             continue
-        with pytest.raises(TaskFailed, match=r"squeeze: \w+: joint \d would need [\d.]+ Nm"):
+        with pytest.raises(TaskFailed, match=r"^squeeze: \w+: joint \d .*[\d.]+ Nm"):
             check_task(config, TaskFile.from_dict(steps))
 
 
@@ -126,7 +129,8 @@ def test_the_command_names_subtasks_as_it_checks_them_and_fails_with_one_line(tm
         "lift",
     ]
     (line,) = told.err.splitlines()
-    assert line.startswith("multipanda task: carry: no path: box would be 0.531 m off")
+    assert line.startswith("multipanda task: carry: ")
+    assert "0.531 m" in line
 
 
 @pytest.mark.sim
@@ -135,7 +139,7 @@ def test_a_task_that_cannot_be_done_is_refused_before_anything_moves(tmp_path, c
     assert main(["task", file, "--lockstep"]) == 1
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith("multipanda task: carry: no path: box")
+    assert told.err.startswith("multipanda task: carry: ")
 
 
 def test_a_start_of_the_check_is_where_the_cell_file_has_the_arms():
@@ -164,10 +168,10 @@ def test_a_tool_that_friction_kept_from_its_goal_was_led_until_its_time_was_over
     if not off:
         assert len(shipped("polish", force)) == 6
         return
-    with pytest.raises(TaskFailed, match=f"stroke: arm: friction .* plate .* {off:.3f} m from"):
+    with pytest.raises(TaskFailed, match=rf"^stroke: arm: .*\bplate\b.* {off:.3f} m "):
         shipped("polish", force)
 
 
 def test_a_force_that_joints_cannot_exert_on_the_way_is_refused_before_anything_moves():
-    with pytest.raises(TaskFailed, match=r"tilt_60: joint 6 of left: force of 100 N takes 1\d"):
+    with pytest.raises(TaskFailed, match=r"^tilt_60: joint 6 of left: .*\b100 N .*1\d"):
         shipped("insert_post", 100.0)

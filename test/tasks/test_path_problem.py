@@ -180,7 +180,7 @@ def test_an_arm_that_takes_no_part_is_kept_away_from():
 def test_a_goal_within_something_is_refused_unless_it_may_be_touched():
     block = {"block": {"shape": "box", "size": [0.05, 0.05, 0.05], "position": [0.31, 0.3, 0.35]}}
     down = {"name": "down", "goals": [{"frame": "left/tool", "by": [0.0, 0.0, -0.08]}]}
-    with pytest.raises(PlanRejected, match=r"^no path: .*Distance\(left block\)"):
+    with pytest.raises(PlanRejected, match=r"Distance\(left block\)"):
         planned(down, ["left"], block, clearance=0.02)
     plan, _ = planned({**down, "touching": ["block"]}, ["left"], block, clearance=0.02)
     assert plan.goals[0].errors(plan.end)[0] < 1e-3

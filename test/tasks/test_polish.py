@@ -50,5 +50,5 @@ def test_a_stroke_is_done_in_mode_force_with_its_force_and_along_its_line():
 def test_a_hand_that_presses_is_led_in_mode_force_alone():
     data = polish().model_dump()
     data["subtasks"][2]["mode"] = "hybrid"
-    with pytest.raises(ConfigurationError, match="arm/tool, whose hand presses on a thing"):
+    with pytest.raises(ConfigurationError, match="arm/tool"):
         TaskFile.from_dict(data)

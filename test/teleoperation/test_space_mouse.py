@@ -83,7 +83,7 @@ def test_a_mouse_that_is_unplugged_is_lost_and_taken_again_with_an_open_clutch(m
     with pytest.raises(SourceLost, match=r"is gone \(unplugged\)"):
         source.read()
     now[0] += 2.0 * AGAIN
-    with pytest.raises(SourceLost, match="cannot be opened: no device"):
+    with pytest.raises(SourceLost, match="device"):
         source.read()
     wire.is_there = True
     now[0] += 2.0 * AGAIN

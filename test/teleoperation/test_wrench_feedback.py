@@ -62,7 +62,7 @@ def test_it_fades_with_the_clutch_and_nonsense_is_nothing():
     assert not last_of(feedback, PUSH, FADE_OUT, is_following=False).any()
     last_of(feedback, PUSH, 1.0)
     assert not feedback.of(Touch(np.full(6, math.nan), True, 1.0, 1 / 30)).any()
-    with pytest.raises(ConfigurationError, match=r"feedback: got 1\.5, allowed \[0, 1\]"):
+    with pytest.raises(ConfigurationError, match=r"feedback: .*\b1\.5\b.*\[0, 1\]"):
         WrenchFeedback(1.5)
 
 

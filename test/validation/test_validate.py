@@ -255,13 +255,13 @@ def test_a_circle_on_the_table_of_the_readmes_cell_does_not_chatter():
 @pytest.mark.parametrize(
     ("joints", "q", "words"),
     [
-        (7, 3.0, "joint1: got positions from 3 .* another robot"),
+        (7, 3.0, r"joint1: .*\b3\b"),
         (
             7,
             [2.0, 1.0, 2.0, -0.5, 2.0, 1.0, 2.0],
-            "arm begins .* rad away from where the task does",
+            r"\barm\b.*\d rad",
         ),
-        (6, 0.0, "got 6 joints, allowed 7"),
+        (6, 0.0, r"\b6\b.*\b7\b"),
     ],
 )
 def test_a_log_of_something_else_is_refused_as_a_plant(joints, q, words):
@@ -278,5 +278,5 @@ def test_a_log_of_another_robot_is_refused_as_a_plant():
     ready = np.tile(MODELS["fer"].ready, (100, 1))
     joints = tuple(joint.name for joint in MODELS["fer"].joints)
     log = Log({"arm": ArmLog("arm", "fer", joints, np.linspace(0.0, 1.0, 100), ready)})
-    with pytest.raises(ValidationRefused, match="arm: recorded on fer, not on fr3"):
+    with pytest.raises(ValidationRefused, match=r"arm: .*\bfer\b.*\bfr3\b"):
         validate(log, cell(), [1], seconds=1.0)
