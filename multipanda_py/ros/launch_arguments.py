@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of the launch files: which there are, and what they may be."""
+"""Arguments of the launch files: which there are, and what they may be. Needs no launch."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
-from launch.logging import get_logger
 
-from launch import LaunchContext
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 
@@ -24,18 +21,13 @@ _NEAR = 0.85
 _OF_LAUNCH = ("launch-prefix", "launch-prefix-filter")
 
 
-def refuse_strangers(context: LaunchContext, known: Sequence[str]) -> None:
+def refuse_strangers(words: Iterable[str], known: Sequence[str]) -> None:
     """Refuse arguments of the command line that nobody reads, which launch takes silently.
-
-    Those of another launch file that includes this one are that one's.
 
     Raises:
         ConfigurationError: If there are such.
     """
-    own = Path(str(context.get_locals_as_dict().get("current_launch_file_path", ""))).name
-    if not any(Path(word).name == own for word in sys.argv):
-        return
-    for word in context.argv:
+    for word in words:
         name, is_given, _ = word.partition(":=")
         if is_given and name not in (*known, *_OF_LAUNCH):
             near = get_close_matches(name, known, n=1)
@@ -46,18 +38,11 @@ def refuse_strangers(context: LaunchContext, known: Sequence[str]) -> None:
             )
 
 
-def warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
-    """Warn of values that another launch file gives to names which nearly are arguments.
-
-    Launch hands on whatever it is given and calls nobody's attention to what nobody reads; some of
-    it is meant for others.
-    """
-    for name in context.launch_configurations:
-        if name not in known and (near := get_close_matches(name, known, n=1, cutoff=_NEAR)):
-            get_logger("multipanda_py").warning(
-                f"{name}: there is no such argument; near: {near[0]}, which is "
-                f"{context.launch_configurations.get(near[0])!r}"
-            )
+def misspelt(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
+    """Return names that nearly are arguments, each with the argument that is probably meant."""
+    strangers = [name for name in names if name not in known]
+    near = {name: get_close_matches(name, known, n=1, cutoff=_NEAR) for name in strangers}
+    return {name: found[0] for name, found in near.items() if found}
 
 
 def addresses(pairs: str, config: CellConfig) -> dict[str, str]:

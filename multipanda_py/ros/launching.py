@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from launch.actions import (
     SetEnvironmentVariable,
     Shutdown,
 )
+from launch.logging import get_logger
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -31,8 +33,8 @@ from multipanda_py.ros.launch_arguments import (
     DISCOVERY,
     Argument,
     cell_file,
+    misspelt,
     refuse_strangers,
-    warn_of_misspelt,
 )
 
 MOVE_GROUP, PLANNING = "moveit_ros_move_group", "moveit_ros_planning"
@@ -87,8 +89,9 @@ def make_launch_description(
 
     def actions(context: LaunchContext) -> list[Action]:
         known = [name for name, *_ in arguments]
-        refuse_strangers(context, known)
-        warn_of_misspelt(context, known)
+        if _is_launched_itself(context):
+            refuse_strangers(context.argv, known)
+        _warn_of_misspelt(context, known)
         chosen = {name: LaunchConfiguration(name).perform(context) for name, *_ in arguments}
         return [
             *_discovery(chosen["discovery_range"]),
@@ -100,6 +103,25 @@ def make_launch_description(
         for name, default, text, choices in arguments
     ]
     return LaunchDescription([*declared, OpaqueFunction(function=actions)])
+
+
+def _is_launched_itself(context: LaunchContext) -> bool:
+    """Return whether the command line is this launch file's and not that of one including it."""
+    own = Path(str(context.get_locals_as_dict().get("current_launch_file_path", ""))).name
+    return any(Path(word).name == own for word in sys.argv)
+
+
+def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
+    """Warn of values that another launch file gives to names which nearly are arguments.
+
+    Launch hands on whatever it is given and calls nobody's attention to what nobody reads; some of
+    it is meant for others.
+    """
+    given = context.launch_configurations
+    for name, near in misspelt(given, known).items():
+        get_logger("multipanda_py").warning(
+            f"{name}: there is no such argument; near: {near}, which is {given.get(near)!r}"
+        )
 
 
 def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
