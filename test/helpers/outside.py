@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified clients of others: the ``ros2`` command, ``ros2 control``, launch, crisp_py.
+"""Unmodified clients of others: the ``ros2`` command, ``ros2 control``, the spawner, launch.
 
-They live in an environment of their own, whose path is in ``MULTIPANDA_OUTSIDE_CLIENTS``.
+No package index has them. ``MULTIPANDA_OUTSIDE_CLIENTS`` names where they are: the prefix of an
+apt ROS 2, such as ``/opt/ros/kilted``, or another environment with them.
 """
 
 from __future__ import annotations
@@ -10,15 +11,13 @@ import json
 import os
 import subprocess
 import sys
-import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from processes import PATIENCE
 
-VARIABLE, SOURCES = "MULTIPANDA_OUTSIDE_CLIENTS", "MULTIPANDA_OUTSIDE_SOURCES"
-ROOT = Path(__file__).resolve().parents[2]
+VARIABLE = "MULTIPANDA_OUTSIDE_CLIENTS"
 # Of the environment that runs the tests; theirs has its own.
 _OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH")
 
@@ -57,13 +56,6 @@ for line in lines:
 print(json.dumps(answers))
 """
 
-_EXAMPLE = """
-import runpy, sys
-sys.path.append({site!r})  # for matplotlib, last
-runpy.run_path({file!r}, run_name="__main__")
-print("came to its end", flush=True)
-"""
-
 
 class Outside:
     """The environment; everything in it is run as a user would, in a process of its own."""
@@ -74,14 +66,25 @@ class Outside:
     def environment(self, **more):
         """Return what their processes inherit: the same domain, nothing of our libraries."""
         mine = {name: value for name, value in os.environ.items() if name not in _OURS}
+        setup = self.path / "setup.sh"
+        if setup.exists():  # an ament prefix has to be sourced
+            words = ["/bin/sh", "-c", '. "$0" >&2 && env -0', setup]
+            done = subprocess.run(words, env=mine, stdout=subprocess.PIPE, text=True, check=True)
+            mine = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
         return {**mine, "PATH": f"{self.path / 'bin'}{os.pathsep}{mine['PATH']}", **more}
+
+    def python(self):
+        """Return their Python: the system's, where the prefix has none."""
+        own = self.path / "bin" / "python"
+        return own if own.exists() else Path("/usr/bin/python3")
 
     def run(self, program, *words, timeout=40.0, **options):
         """Run one of their programs to its end; return its exit code and all that it said."""
         if program == "ros2":  # which may start a daemon that would stay for two hours
             self.needs_daemon_stopped = True
+        command = self.python() if program == "python" else self.path / "bin" / program
         done = subprocess.run(
-            [self.path / "bin" / program, *map(str, words)],
+            [command, *map(str, words)],
             env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=PATIENCE * timeout, **options,
         )  # fmt: skip
@@ -136,52 +139,19 @@ class Outside:
         """Run ``ros2 control``."""
         return self.run("ros2", "control", verb, *words)
 
-    def crisp(self, script, timeout=60.0, **options):
-        """Run a script with crisp_py; return all that it said.
 
-        Its exit code says nothing: its threads do not end with it, and it may abort.
-        """
-        return self.run("python", "-c", script, timeout=timeout, **options)[1]
-
-    def example(self, file, folder, log, answers=None):
-        """Start an example of crisp_py, as it is, in the folder that it expects to be in.
-
-        Args:
-            file: The example, in ``examples`` of the repository of crisp_py.
-            folder: For ``CRISP_CONFIG_PATH``.
-            log: File that takes what it says; "came to its end" if it did.
-            answers: What a user types; None leaves that to its standard input.
-        """
-        script = _EXAMPLE.format(file=str(file), site=sysconfig.get_path("purelib"))
-        more = {"CRISP_CONFIG_PATH": str(folder), "MPLBACKEND": "Agg"}
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [self.path / "bin" / "python", "-c", script], cwd=file.parents[1],
-                env=self.environment(**more), stdin=subprocess.PIPE,
-                stdout=output, stderr=subprocess.STDOUT, text=True,
-            )  # fmt: skip
-        if answers is not None:
-            process.stdin.write(answers)
-            process.stdin.close()
-        return process
-
-
-@pytest.fixture(scope="session")
-def crisp_examples():
-    """The folder with the examples of crisp_py, or a skip with the reason."""
-    sources = Path(os.environ.get(SOURCES) or ROOT.parent / "shared" / "outside")
-    folder = sources / "src" / "crisp_py" / "examples"
-    if not folder.is_dir():
-        pytest.skip(f"{SOURCES} names no folder with the sources of crisp_py: {folder}")
-    return folder
+def require_clients():
+    """Skip the module or test that calls this where nothing names an environment with clients."""
+    if not os.environ.get(VARIABLE):
+        reason = f"{VARIABLE} names no environment with ros2, ros2 control and launch"
+        pytest.skip(reason, allow_module_level=True)
 
 
 @pytest.fixture(scope="session")
 def outside():
     """The clients, or a skip with the reason."""
-    path = os.environ.get(VARIABLE, "")
-    if not path:
-        pytest.skip(f"{VARIABLE} names no environment with clients of others")
+    require_clients()
+    path = os.environ[VARIABLE]
     if not (Path(path) / "bin" / "ros2").exists():
         pytest.fail(f"{VARIABLE}: got {path}, which has no bin/ros2")
     clients = Outside(Path(path))

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from rcl_interfaces.srv import GetParameters, SetParametersAtomically
-from rclpy.parameter import Parameter
+from rcl_interfaces.srv import GetParameters, ListParameters, SetParametersAtomically
+from rclpy.parameter import Parameter, parameter_value_to_python
 
 
 def get(client, *names, node):
@@ -18,3 +18,17 @@ def put(client, node, **values):
     return client.call(
         SetParametersAtomically, f"{node}/set_parameters_atomically", parameters=parameters
     ).result
+
+
+def dump(client, node):
+    """Return all parameters of a node, as a section of a file of parameters."""
+    names = client.call(ListParameters, f"{node}/list_parameters").result.names
+    section = {}
+    for name, value in zip(names, get(client, *names, node=node), strict=True):
+        *groups, leaf = name.split(".")
+        place = section
+        for group in groups:
+            place = place.setdefault(group, {})
+        plain = parameter_value_to_python(value)
+        place[leaf] = plain if isinstance(plain, (bool, int, float, str)) else list(plain)
+    return {node: {"ros__parameters": section}}

@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from outside import crisp_examples, outside  # noqa: F401 -- fixtures
+from crisp import crisp, run_crisp  # noqa: F401 -- fixtures
+from outside import outside  # noqa: F401 -- a fixture
 from processes import PATIENCE, children, is_running, runs_module, wait_until
 
 from multipanda_py.machine.child import end_with_parent

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ros2 control`` and crisp_py, unmodified, on the controller manager's services."""
+"""``ros2 control``, unmodified, on the controller manager's services."""
 
 from __future__ import annotations
 
 import parameters_of
 import pytest
 from controller_manager_msgs.srv import ConfigureController, LoadController, UnloadController
+from outside import require_clients
+
+require_clients()
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
@@ -30,25 +33,6 @@ def test_activating_in_spite_of_a_conflict_was_called_a_success(cell, client, ou
         "switch_controllers", *left_out, "--deactivate", f"right/{CARTESIAN}"
     )
     assert (code, f"active: right/{JOINT}" in said) == (0, True), said
-
-
-SWITCH = f"""
-from crisp_py.robot import make_robot
-robot = make_robot("fr3", namespace="left")
-robot.controller_switcher_client.switch_controller("{JOINT}")
-robot.controller_switcher_client.switch_controller("{CARTESIAN}")
-print("switched twice")
-"""
-
-
-def test_crisp_py_s_switcher_believed_in_a_switch_that_a_law_of_two_arms_prevented(
-    cell, client, outside
-):
-    assert "switched twice" in outside.crisp(SWITCH)
-    assert client.switch([DUAL], strictness=4).ok
-    said = outside.crisp(SWITCH)
-    assert f"RuntimeError: Failed to switch to controller {JOINT}" in said
-    assert "switched twice" not in said
 
 
 def test_ros2_control_lists_sets_and_cleans_up(cell, client, outside):

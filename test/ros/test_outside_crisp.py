@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""crisp_py, unmodified, moves an arm."""
+"""crisp_py, unmodified, moves, switches and sets an arm, and hears what is refused."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
+import numpy as np
 import parameters_of
 import pytest
+from crisp import FOLDER
+from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.parameter import parameter_value_to_python
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
-FOLDER = Path(__file__).resolve().parents[2] / "config" / "crisp"
 LAW = "/left/cartesian_impedance_controller"
 OWN = ("stiffness", "damping_ratio", "gain_frame", "error_clip", "coriolis.enabled",
        "nullspace.stiffness", "nullspace.damping_ratio")  # fmt: skip
@@ -33,10 +32,6 @@ use_operational_space: false
 use_sim_time: false
 """
 OURS = f"""
-import json, os, sys, tempfile
-os.environ["CRISP_CONFIG_PATH"] = {str(FOLDER)!r}
-import numpy as np
-from crisp_py.robot import make_robot
 robot = make_robot("left", time_to_home=1)
 robot.wait_until_ready()
 
@@ -47,14 +42,11 @@ def told(*args, **options):
     told.result = send(*args, **options).result
 robot.joint_trajectory_controller_client.send_joint_config = told
 robot.home(goal.tolist())
-rate = robot.node.create_rate(20)
-for _ in range(20):
-    rate.sleep()
+stay(robot, 1.0)
 off = float(np.abs(robot.joint_values - goal).max())
 home = [told.result.error_code, told.result.error_string, off]
 
-law = robot.cartesian_controller_parameters_client
-file = tempfile.mktemp()
+law, file = wait_for_parameters(robot.cartesian_controller_parameters_client), sys.argv[1]
 open(file, "w").write({AS_CRISP_HAS_THEM!r})
 law.load_param_config(file)
 names = ["stiffness", "gain_frame", "error_clip", "nullspace.stiffness", "task.d_pos_x"]
@@ -66,14 +58,11 @@ law.load_param_config({str(FOLDER / "control" / "stiff.yaml")!r})
 robot.controller_switcher_client.switch_controller("cartesian_impedance_controller")
 there = robot.end_effector_pose.position + [0.0, 0.0, 0.05]
 robot.move_to(position=there, speed=0.1)
-for _ in range(30):
-    rate.sleep()
+stay(robot, 1.5)
 off = float(np.abs(robot.end_effector_pose.position - there).max())
 print("found", json.dumps([home, loaded, off]))
 """
 STOCK = """
-import json
-import numpy as np
 from crisp_py.robot import Robot
 from crisp_py.robot.robot_config import FrankaConfig
 robot = Robot(namespace="again/right", robot_config=FrankaConfig())
@@ -82,26 +71,18 @@ start = robot.joint_values
 robot.controller_switcher_client.switch_controller("joint_impedance_controller")
 goal = start + np.array([0.2, 0, 0, 0, 0, 0, 0])
 robot.set_target_joint(goal)
-rate = robot.node.create_rate(20)
-for _ in range(60):
-    rate.sleep()
+stay(robot, 3.0)
 turned = [float(x) for x in robot.joint_values - start]
 robot.reset_targets()
-rate.sleep()
+stay(robot, 0.1)
 robot.wait_until_ready()
 robot.controller_switcher_client.switch_controller("cartesian_impedance_controller")
 there = robot.end_effector_pose.position + [0.0, 0.0, 0.05]
 robot.move_to(position=there, speed=0.1)
-for _ in range(40):
-    rate.sleep()
+stay(robot, 2.0)
 off = float(np.abs(robot.end_effector_pose.position - there).max())
 print("found", json.dumps([turned, off]))
 """
-
-
-def found(said):
-    assert "found [" in said, said
-    return json.loads(said.partition("found ")[2].splitlines()[0])
 
 
 @pytest.fixture
@@ -114,10 +95,10 @@ def restored(cell, client):
 
 
 def test_home_was_aborted_by_the_joints_that_crisp_py_streams_all_the_time(
-    cell, outside, restored
+    cell, run_crisp, restored, tmp_path
 ):
     """Also: its parameters were unknown, and what it saved could not be loaded again."""
-    (code, why, off_home), loaded, off = found(outside.crisp(OURS))
+    (code, why, off_home), loaded, off = run_crisp(OURS, str(tmp_path / "law.yaml")).found()
     assert code == 0, why
     assert off_home < 0.01
     stiffness, frame, clip, posture, damping = loaded
@@ -127,9 +108,119 @@ def test_home_was_aborted_by_the_joints_that_crisp_py_streams_all_the_time(
     assert "max_delta_tau has no effect: the torque rate limit is the robot's" in cell.log
 
 
-def test_its_stock_configuration_found_neither_frame_nor_joints(start, outside):
+def test_its_stock_configuration_found_neither_frame_nor_joints(start, run_crisp):
     node = start("plain_joint_names:=true", remap=["__ns:=/again"]).wait_for("is active")
-    turned, off = found(outside.crisp(STOCK))
+    turned, off = run_crisp(STOCK).found()
     assert abs(turned[0] - 0.2) < 0.02, node.log
     assert max(map(abs, turned[1:])) < 0.02
     assert off < 0.015
+
+
+REFUSALS = """
+robot = make_robot("left")
+robot.wait_until_ready()
+law = wait_for_parameters(robot.cartesian_controller_parameters_client)
+before, said = law.get_parameters(["stiffness"]), []
+for name, value in [("stop_commands", True), ("use_operational_space", True),
+                    ("stiffness", [9e9] * 6), ("task.k_pos_x", -1.0)]:
+    try:
+        law.set_parameters([(name, value)])
+        said.append("taken")
+    except RuntimeError as error:
+        said.append(str(error))
+kept = list(law.get_parameters(["stiffness"])[0]) == list(before[0])
+start = robot.end_effector_pose.position
+robot.set_target(position=start + [0.0, 0.0, 3.0])
+stay(robot, 1.0)
+moved = float(np.abs(robot.end_effector_pose.position - start).max())
+print("found", json.dumps([said, kept, moved]))
+print("waits", flush=True)
+stay(robot, 60.0)
+"""
+
+
+def test_what_crisp_py_cannot_have_is_refused_and_changes_nothing(cell, client, crisp):
+    """Values raise there; a target has no answer, but a topic says what became of it."""
+    program = crisp(REFUSALS)
+    client.until(lambda: program.has_come_to_its_end() or "waits" in program.said, 30.0, "waits")
+    said, kept, moved = program.found()
+    for reason, name in zip(said, ("stop_commands", "use_operational_space", "stiffness",
+                                   "task.k_pos_x"), strict=True):  # fmt: skip
+        assert f"('{name}', False, " in reason
+    assert kept
+    assert moved < 1e-3
+    status = client.newest(DiagnosticStatus, "/left/target_status")
+    assert status.level == DiagnosticStatus.WARN
+    assert "pose refused: " in status.message
+
+
+SWITCH = """
+robot = make_robot("fr3", namespace="left")
+robot.controller_switcher_client.switch_controller("joint_impedance_controller")
+robot.controller_switcher_client.switch_controller("cartesian_impedance_controller")
+"""
+IN_VAIN = """
+robot = make_robot("fr3", namespace="left")
+try:
+    robot.controller_switcher_client.switch_controller("joint_impedance_controller")
+    print("found", json.dumps("switched"))
+except RuntimeError as error:
+    print("found", json.dumps(str(error)))
+"""
+
+
+def test_crisp_py_s_switcher_believed_in_a_switch_that_a_law_of_two_arms_prevented(
+    cell, client, run_crisp
+):
+    run_crisp(SWITCH)
+    assert client.switch(["dual_cartesian_impedance_controller"], strictness=4).ok
+    reason = run_crisp(IN_VAIN).found()
+    assert reason == "Failed to switch to controller joint_impedance_controller."
+
+
+BOTH = """
+arms = {arm: make_robot(arm, time_to_home=2, name=f"robot_{arm}") for arm in ("left", "right")}
+found = {}
+for robot in arms.values():
+    robot.wait_until_ready()
+goals = {arm: robot.joint_values + turn for (arm, robot), turn in zip(arms.items(), (0.1, -0.1))}
+for arm, robot in arms.items():
+    robot.home(goals[arm].tolist(), blocking=False)
+stay(robot, 3.5)
+for arm, robot in arms.items():
+    found[arm] = [float(np.abs(robot.joint_values - goals[arm]).max())]
+    robot.wait_until_ready()
+    robot.controller_switcher_client.switch_controller("cartesian_impedance_controller")
+there = {arm: robot.end_effector_pose.position + [0.0, 0.0, 0.05] for arm, robot in arms.items()}
+for arm, robot in arms.items():
+    robot.move_to(position=there[arm], speed=0.1)
+stay(robot, 1.5)
+for arm, robot in arms.items():
+    found[arm].append(float(np.abs(robot.end_effector_pose.position - there[arm]).max()))
+print("found", json.dumps(found))
+"""
+
+
+def test_one_program_homes_both_arms_at_once_and_moves_them(cell, run_crisp):
+    found = run_crisp(BOTH).found()
+    for arm in ("left", "right"):
+        off_home, off = found[arm]
+        assert off_home < 0.01
+        assert off < 0.015
+
+
+FROM_TF = """
+robots = [make_robot("right", name=name, **more) for name, more in (
+    ("by_topic", {}), ("by_tf", {"use_tf_pose": True, "base_frame": "right_fr3_link0"}))]
+for robot in robots:
+    robot.wait_until_ready()
+stay(robot, 0.5)
+poses = [robot.end_effector_pose for robot in robots]
+print("found", json.dumps([[*p.position.tolist(), *p.orientation.as_matrix().ravel().tolist()]
+                           for p in poses]))
+"""
+
+
+def test_the_pose_from_transforms_is_that_of_the_topic(cell, run_crisp):
+    of_topic, of_tf = np.array(run_crisp(FROM_TF).found())
+    np.testing.assert_allclose(of_tf, of_topic, atol=2e-3)

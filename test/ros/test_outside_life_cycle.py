@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from outside import require_clients
+
+require_clients()
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 

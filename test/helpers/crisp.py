@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""crisp_py, unmodified, in processes of its own: as ``tools/crisp_env.py`` installs it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import PATIENCE, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "config" / "crisp"
+sys.path.append(str(ROOT / "tools"))
+
+_BEFORE = """
+import json, sys
+import numpy as np
+from crisp_py.robot import make_robot
+
+def wait_for_parameters(client):
+    '''Wait for all of them: crisp_py's own function returns once one service is there.'''
+    rate = client.node.create_rate(20)
+    names = ('get_params_client', 'set_parameters_client', 'list_params_client')
+    for service in (getattr(client, name) for name in names):
+        while not service.service_is_ready():
+            rate.sleep()
+    return client
+
+def stay(robot, seconds):
+    rate = robot.node.create_rate(20)
+    for _ in range(int(20 * seconds)):
+        rate.sleep()
+"""
+_AFTER = "\nprint('came to its end', flush=True)\n"
+
+
+class Program:
+    """A running program of somebody who uses crisp_py.
+
+    Its exit code says nothing: its threads do not end with it, and it may abort.
+    """
+
+    def __init__(self, script, log, words, path):
+        self._log = log
+        paths = [path, *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "CRISP_CONFIG_PATH": str(FOLDER),
+        }
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _BEFORE + script + _AFTER, *words], env=environment,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    @property
+    def said(self):
+        return self._log.read_text(errors="replace")
+
+    def has_come_to_its_end(self):
+        """Tell whether it ran to its last line; fail if it has ended before."""
+        ended = self._process.poll() is not None
+        if "came to its end" in self.said:  # the end of its threads may take long, or never come
+            return True
+        assert not ended, self.said
+        return False
+
+    def found(self):
+        """Return what it has printed after the word "found", as JSON."""
+        assert "found " in self.said, self.said
+        return json.loads(self.said.partition("found ")[2].splitlines()[0])
+
+    def stop(self):
+        # Not killed at once: who is while it makes a port leaves whoever meets that waiting.
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(3.0)
+        self._process.kill()
+        self._process.wait(PATIENCE)
+
+
+@pytest.fixture
+def crisp(tmp_path):
+    """A function that starts scripts with crisp_py, or a skip with the reason."""
+    tool = pytest.importorskip("crisp_env", reason="no tools beside the tests")
+    path = tool.python_path()
+    if path is None:
+        pytest.skip(f"crisp_py is not installed: `{tool.MAKE}` installs it from the package index")
+    started = []
+
+    def start(script, *words):
+        log = tmp_path / f"crisp_{len(started)}.log"
+        started.append(Program(script, log, words, path))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.stop()
+
+
+@pytest.fixture
+def run_crisp(crisp):
+    """A function that runs a script with crisp_py to its end, and returns it."""
+
+    def run(script, *words, timeout=60.0):
+        program = crisp(script, *words)
+        wait_until(program.has_come_to_its_end, timeout, lambda: program.said)
+        program.stop()
+        return program
+
+    return run

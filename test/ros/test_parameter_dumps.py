@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read of all parameters is a file that is checked, loaded and run."""
+
+from __future__ import annotations
+
+import parameters_of
+import pytest
+import yaml
+from rcl_interfaces.srv import DescribeParameters, SetParameters
+from rclpy.parameter import Parameter, parameter_value_to_python
+
+from multipanda_py.commands import check
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import instance_specs
+
+pytestmark = [pytest.mark.clock, pytest.mark.node]
+
+LAW, CELL_NODE = "left/cartesian_impedance_controller", "/multimode_controller"
+NODES = ("multimode_controller", LAW, "right/joint_impedance_controller", "left/franka",
+         "dual_cartesian_impedance_controller")  # fmt: skip
+STIFFNESS = [350.0, 350.0, 350.0, 15.0, 15.0, 15.0]
+
+
+@pytest.fixture
+def changed(cell, client):
+    """The shared node, of which one parameter is not as its file says."""
+    [before] = parameters_of.get(client, "stiffness", node=f"/{LAW}")
+    assert parameters_of.put(client, f"/{LAW}", stiffness=STIFFNESS).successful
+    yield cell
+    value = parameter_value_to_python(before)
+    assert parameters_of.put(client, f"/{LAW}", stiffness=value).successful
+
+
+def test_what_is_dumped_was_no_cell_for_check_and_lost_the_laws_for_a_new_node(
+    changed, client, start, tmp_path, capsys
+):
+    file = tmp_path / "dumped.yaml"
+    parts = [parameters_of.dump(client, f"/{name}") for name in NODES]
+    file.write_text("".join(yaml.safe_dump(part) for part in parts))
+    assert check.run(type("Options", (), {"files": [str(file)]})) == 0, capsys.readouterr().err
+    assert "no effect" not in capsys.readouterr().out
+    config = CellConfig.from_yaml(file)
+    values = {spec.name: spec.initial_values() for spec in instance_specs(config)}
+    assert list(values[LAW]["stiffness"]) == STIFFNESS
+    assert list(values[LAW.replace("left", "right")]["stiffness"]) != STIFFNESS
+    again = tmp_path / "again.yaml"
+    again.write_text(file.read_text().replace("\n/", "\n/again/").replace("/", "/again/", 1))
+    node = start(file=again, remap=["__ns:=/again"]).wait_for("is active")
+    assert "no effect" not in node.log
+    found = parameters_of.get(client, "stiffness", node=f"/again/{LAW}")
+    assert list(found[0].double_array_value) == STIFFNESS
+
+
+def test_loading_what_was_dumped_failed_at_what_is_read_only(changed, client):
+    """Also where nothing is to change, which is how clients load a file."""
+    client.switch([], [LAW], strictness=1)  # a robot is told things at rest only
+    for name in NODES:
+        names = client.call(parameters_of.ListParameters, f"/{name}/list_parameters").result.names
+        values = parameters_of.get(client, *names, node=f"/{name}")
+        parameters = [
+            Parameter(one, value=parameter_value_to_python(value)).to_parameter_msg()
+            for one, value in zip(names, values, strict=True)
+        ]
+        kind, service = SetParameters, f"/{name}/set_parameters"
+        results = client.call(kind, service, parameters=parameters).results
+        assert len(results) == len(names) > 10
+        assert [one.reason for one in results if not one.successful] == []
+
+
+def test_every_parameter_of_the_cell_was_described_as_its_last(cell, client):
+    names = ["cell.rate", "arms.left.position", "active"]
+    described = client.call(
+        DescribeParameters, f"{CELL_NODE}/describe_parameters", names=names
+    ).descriptors
+    assert [one.name for one in described] == names
+    assert all(one.read_only for one in described)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of packages that only tests need, kept in ``~/.cache/multipanda`` from run to run.
+
+A folder's name holds a hash of what it was made from, so that changed requirements or another
+interpreter make a new one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Sequence
+
+PIP = ("-m", "pip", "--disable-pip-version-check", "install", "-q", "--progress-bar=off",
+       "--no-deps", "--retries", "1", "--timeout", "20")  # fmt: skip
+"""Words after a Python to install packages, without those they require, in a short time or not."""
+
+
+def kept_folder(name: str, requirements: Path) -> Path:
+    """Return the path of a folder, which need not exist."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "multipanda"
+    made_from = requirements.read_bytes() + sys.version.encode()
+    return cache / f"{name}-{hashlib.sha256(made_from).hexdigest()[:12]}"
+
+
+def is_made(folder: Path) -> bool:
+    """Tell whether all commands that make a folder have come to their end."""
+    return (folder / "made").exists()
+
+
+def make_once(folder: Path, commands: Sequence[Sequence[str]]) -> str:
+    """Make a folder if it is missing; return why that failed, or an empty string."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_made(folder):
+            return ""
+        shutil.rmtree(folder, ignore_errors=True)
+        for command in commands:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                lines = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+                return lines[-1]
+        (folder / "made").touch()
+    return ""
