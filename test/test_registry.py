@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -168,27 +169,27 @@ def test_one_text_was_taken_letter_by_letter_where_names_belong(
     ("text", "reason"),
     [
         ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
-        ("Theirs = print", "allowed a class derived from multipanda_py.controllet.Controllet"),
-        ("class Theirs:\n    pass", "allowed a class derived from"),
+        ("Theirs = print", "multipanda_py.controllet.Controllet"),
+        ("class Theirs:\n    pass", "controllet.Controllet"),
         (
             "from multipanda_py.controllets.hold import Hold\n"
             "class Theirs(Hold):\n    Params = None\n",
-            "Params: got None, allowed a frozen dataclass",
+            r"\bParams: .*None",
         ),
         (
             "from multipanda_py.controllets.hold import Hold\n"
             "class Theirs(Hold):\n    report_names = 'distance'\n",
-            "report_names: got 'distance', allowed a tuple of texts",
+            "report_names: .*'distance'",
         ),
         (
             "from multipanda_py.controllets.hold import Hold\n"
             "class Theirs(Hold):\n    default_features = 'nullspace'\n",
-            "default_features: got 'nullspace', allowed a tuple of names",
+            "default_features: .*'nullspace'",
         ),
         (
             "from multipanda_py.controllets.hold import Hold\n"
             "class Theirs(Hold):\n    class Target(Hold.Target):\n        channels = 'pose'\n",
-            "Target.channels: got 'pose', allowed a tuple of names and Channels: ('pose',)",
+            r"Target\.channels: .*'pose'",
         ),
     ],
 )
@@ -199,5 +200,5 @@ def test_a_plug_in_of_any_brokenness_is_listed_with_the_reason(
     assert main(["list", "controllets"]) == 0
     out = capsys.readouterr().out
     assert out.count("BROKEN") == 2  # theirs and broken
-    assert reason in out
+    assert re.search(reason, out)
     assert "cartesian_impedance" in out

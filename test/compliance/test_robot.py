@@ -315,7 +315,7 @@ def test_a_motor_that_moves_a_pivot_is_the_same_one_behind_a_pinion():
 
 @pytest.mark.parametrize("wrong", ["2", 2.0, None, [2], True, -1, math.nan])
 def test_a_number_of_joints_of_the_wrong_type_raised_a_bare_type_error(wrong):
-    said = r"joints: got .*, allowed 1 or more"
+    said = r"joints: .*\b1\b"
     with pytest.raises(ActuatorRefused, match=rf"sea: {said}"):
         Sea(wrong)
     with pytest.raises(ActuatorRefused, match=said):
