@@ -8,12 +8,11 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from processes import is_running, wait_until
+from processes import is_running, let_pass, wait_until
 
 from multipanda_py.machine.child import module_command
 
@@ -94,7 +93,7 @@ def test_a_signal_while_it_starts_ends_a_program_in_one_line_without_a_trace(
     process = program(entry, arguments)
     # What comes before the first line of ours is Python's own.
     wait_until(lambda: process.poll() is not None or catches(process.pid, signal.SIGTERM))
-    time.sleep(chance.uniform(0.0, SPAN))
+    let_pass(chance.uniform(0.0, SPAN))
     process.send_signal(number)
     said, _ = process.communicate(timeout=30.0)
     assert "Traceback" not in said
@@ -133,7 +132,7 @@ def test_ctrl_c_does_not_reach_a_child_that_is_still_importing(seed):
         return int(ignored.split()[1], 16) >> (signal.SIGINT - 1) & 1
 
     wait_until(ignores, turn=lambda: None)
-    time.sleep(chance.uniform(0.0, 0.5))
+    let_pass(chance.uniform(0.0, 0.5))
     process.send_signal(signal.SIGINT)
     said, error = process.communicate("{}\n", timeout=30.0)
     assert process.returncode == 1

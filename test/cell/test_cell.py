@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import uuid
 
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, let_pass, wait_until
 
 from multipanda_py.exceptions import CellBusy, LoopError, SwitchRejected, UnknownName
 from multipanda_py.loop.events import Event
@@ -40,14 +39,6 @@ cell.close()
 
 def unique():
     return f"test_{uuid.uuid4().hex[:12]}"
-
-
-def wait_for(condition, timeout=10.0 * PATIENCE):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {timeout} s")
-        time.sleep(0.01)  # polls a condition of another process
 
 
 def is_running(pid):
@@ -109,7 +100,7 @@ def test_killed_loop_is_reported_with_the_reason(make_cell):
             return True
         return False
 
-    wait_for(is_down)
+    wait_until(is_down)
     with pytest.raises(LoopError, match="killed by SIGKILL"):
         cell.switch(["left/cartesian_impedance_controller"])
 
@@ -117,7 +108,7 @@ def test_killed_loop_is_reported_with_the_reason(make_cell):
 def test_crashed_owner_leaves_no_orphan_and_the_loop_says_so():
     process = owner("crash", unique())
     pid = int(process.stdout.readline())
-    wait_for(lambda: not is_running(pid))
+    wait_until(lambda: not is_running(pid))
     _, complaint = process.communicate(timeout=10 * PATIENCE)
     assert "its owner is gone; arms at rest" in complaint
 
@@ -130,7 +121,7 @@ def test_killed_owner_frees_the_cell_for_the_next():
         simple_cell(placement="process", name=name).start()
     process.kill()
     process.communicate(timeout=10 * PATIENCE)
-    wait_for(lambda: not is_running(pid))
+    wait_until(lambda: not is_running(pid))
     with simple_cell(placement="process", name=name) as cell:
         cell.check()
 
@@ -140,7 +131,7 @@ def test_silent_owner_makes_every_arm_hold_until_somebody_switches():
     process = owner("stay", unique())
     pid = int(process.stdout.readline())
     process.send_signal(signal.SIGSTOP)
-    time.sleep(1.0)  # the silence itself is what is tested: three heartbeat timeouts
+    let_pass(1.0)  # the silence itself is what is tested: three heartbeat timeouts
     process.send_signal(signal.SIGCONT)
     process.stdin.write("report\n")
     process.stdin.flush()

@@ -6,12 +6,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import wait_until
 
 CHAOS = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos"
 sys.path.insert(0, str(CHAOS))
@@ -50,9 +50,14 @@ def test_a_process_that_others_keep_from_its_core_is_seen_to_wait():
         for process in three:
             process.stdout.readline()
         before = look(three[0].pid, cpu)
-        while (now := look(three[0].pid, cpu)).waited - before.waited < 20 * MS:
-            time.sleep(0.01)
-        spent = Look(*(b - a for a, b in zip(before, now)))
+        looks = [before]
+
+        def has_waited():
+            looks.append(look(three[0].pid, cpu))
+            return looks[-1].waited - before.waited >= 20 * MS
+
+        wait_until(has_waited)
+        spent = Look(*(b - a for a, b in zip(before, looks[-1])))
         assert spent.ran + spent.waited <= spent.at + 10 * MS  # counted at ticks
         assert cause(0, 30 * MS, spent) == overruns.OTHERS
     finally:

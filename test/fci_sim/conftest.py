@@ -8,11 +8,10 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, wait_until
 from robots import unused_address
 
 from multipanda_py.fci_sim import FciSim
@@ -41,8 +40,7 @@ def sim(shared_sim):
     """One robot in lockstep that has just been switched on."""
     sim, address = shared_sim
     sim.admin(address, "reboot", seconds=0.0)
-    while not sim.admin(address, "stats")["running"]:
-        time.sleep(0.005)
+    wait_until(lambda: sim.admin(address, "stats")["running"])
     return sim
 
 

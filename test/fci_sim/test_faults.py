@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from processes import wait_until
 
 from multipanda_py.exceptions import BackendError
 from multipanda_py.fci_sim.wire import ERRORS
@@ -129,11 +128,8 @@ def test_a_dead_link_raises_within_a_second(sim, client, address, command):
 
 def test_a_killed_client_leaves_a_reflex_behind(sim, client, address):
     client("broken_link", address=address, command="stats")  # exits without a goodbye
-    deadline = time.monotonic() + 20.0
-    while not (errors := sim.admin(address, "stats")["errors"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)  # polls: the robot counts twenty cycles first
-    assert errors == ["communication_constraints_violation"]
+    wait_until(lambda: sim.admin(address, "stats")["errors"])  # twenty cycles are counted first
+    assert sim.admin(address, "stats")["errors"] == ["communication_constraints_violation"]
     assert client("settings", address=address)["m_load"] > 0.0  # recovers, and goes on
 
 
@@ -147,8 +143,7 @@ def test_a_planned_fault_comes_in_its_cycle(sim, client, address):
 def test_a_rebooted_robot_can_be_connected_to(sim, client, address):
     sim.admin(address, "fault", errors=["joint_reflex"])
     sim.admin(address, "reboot", seconds=0.1)
-    while not sim.admin(address, "stats")["running"]:
-        time.sleep(0.02)
+    wait_until(lambda: sim.admin(address, "stats")["running"])
     assert client("connect_and_read", address=address)["mode"] == "Idle"
 
 
@@ -175,10 +170,10 @@ def test_nobody_there(client, new_address):
 
 def test_the_back_door_refuses_in_words(sim, address):
     for command, arguments, words in (
-        ("nonsense", {}, "'nonsense' does not exist; known: .*stats"),
-        ("fault", {"errors": ["nonsense"]}, "'nonsense' does not exist"),
-        ("push", {"tau": [1.0]}, "must be 7 finite numbers"),
-        ("object", {"width": 1.0}, "outside"),
+        ("nonsense", {}, "'nonsense'.*stats"),
+        ("fault", {"errors": ["nonsense"]}, "'nonsense'"),
+        ("push", {"tau": [1.0]}, r"\b7\b"),
+        ("object", {"width": 1.0}, r"width.*\b1\.0\b"),
         ("delay", {}, "milliseconds"),
         ("delay", {"at": 3}, "milliseconds"),
     ):

@@ -10,9 +10,9 @@ import importlib.util
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
+from processes import PATIENCE, wait_until
 
 pytestmark = pytest.mark.clock
 
@@ -40,14 +40,20 @@ def franky_sim(new_address):
 
 def wait_for(address, server):
     """Wait until the port is open; hang up at once, which the server survives."""
-    deadline = time.monotonic() + START_TIMEOUT
-    while time.monotonic() < deadline and server.poll() is None:
+
+    def is_open():
         try:
             socket.create_connection((address, 1338), timeout=1.0).close()
-            return
         except OSError:
-            time.sleep(0.1)
-    pytest.skip("franky-sim did not start")
+            return False
+        return True
+
+    try:
+        wait_until(lambda: server.poll() is not None or is_open(), START_TIMEOUT / PATIENCE)
+    except AssertionError:
+        pytest.skip("franky-sim did not start")
+    if server.poll() is not None:
+        pytest.skip(f"franky-sim ended with {server.poll()}")
 
 
 def test_clients_agree(franky_sim, client):

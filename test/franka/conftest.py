@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import select
-import time
 from pathlib import Path
 
 import numpy as np
@@ -132,8 +131,7 @@ def _power_cycle(sim, addresses):
     for address in addresses:
         sim.admin(address, "reboot", seconds=0.0)
     for address in addresses:
-        while not sim.admin(address, "stats")["running"]:
-            time.sleep(0.002)
+        wait_until(lambda address=address: sim.admin(address, "stats")["running"])
     return sim, addresses
 
 

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from processes import wait_until
+from processes import let_pass, wait_until
 from robots import within_bounds
 
 from multipanda_py.drivers.memory import DriverWord
@@ -73,7 +73,7 @@ def test_a_dead_link(lockstep, make, command):
     sim.admin(addresses[0], command)
     cell.run(lambda: any("network_lost" in text for _, text in cell.faults))
     assert {index for index, _ in cell.faults} == {0}
-    assert "check power, cable and FCI" in cell.faults[-1][1]
+    assert "FCI" in cell.faults[-1][1]
     cell.run(lambda: not cell.backend.is_ready(0))
     assert not cell.states[0].tau.any()
     _go_on_with(cell, 1, 100)
@@ -169,14 +169,14 @@ def test_a_silent_loop(clocked, make):
     cell.bias[3] = 8.0
     cell.run_cycles(60)
     assert np.abs(cell.states[0].tau).max() > 1.0
-    time.sleep(0.05)
+    wait_until(lambda: all(sim.admin(one, "stats")["mode"] == "idle" for one in addresses))
     log = sim.admin(addresses[0], "log")["commands"]
     counted = [sim.admin(address, "stats") for address in addresses]
     for stats in counted:
         assert stats["mode"] == "idle"
         assert stats["errors"] == []
         assert stats["torque_rate_max"] <= 1000.0
-        assert stats["longest_repeat_ms"] < 40.0  # of 50: the driver has gone on by itself
+        assert stats["longest_repeat_ms"] < 40.0  # the driver has gone on by itself
     size = np.array([np.abs(entry["tau"]).max() for entry in log])
     last = int(np.argmax(size[::-1] > 0.999 * size[-25:].max()))
     assert last <= 24, size[-30:]
@@ -200,7 +200,7 @@ def test_a_short_silence_is_bridged(clocked, make):
     cell.run(cell.ready)
     cell.bias[3] = 8.0
     cell.run_cycles(60)
-    time.sleep(0.005)
+    let_pass(0.005)
     cell.run_cycles(60)
     assert cell.faults == []
     counted = sim.admin(addresses[0], "stats")

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from processes import let_pass
 
 from multipanda_py.drivers.memory import POSITIONS, DriverWord
 from multipanda_py.franka.configure import driver_settings
@@ -163,7 +164,7 @@ def test_the_age_of_a_state_counts_from_its_arrival():
         for wait in (0.02, 0.05):
             sent = time.time_ns()
             robot.sendto(b"state", client.getsockname())
-            time.sleep(wait)
+            let_pass(wait)
             client.recv(16)
             assert wait * 1e9 <= age() <= time.time_ns() - sent
 

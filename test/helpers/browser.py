@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
+from processes import poll, wait_until
 from websockets.sync.client import connect
 
 PROGRAM = os.environ.get("MULTIPANDA_CHROMIUM") or shutil.which("chromium")
@@ -49,11 +50,11 @@ class Browser:
         )  # fmt: skip
 
     def until(self, condition, what):
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < end, f"{what} after {PATIENCE:g} s"
+        def turn():
             self._meanwhile()
-            time.sleep(0.01)
+            poll()
+
+        wait_until(condition, 20.0, lambda: what, turn)
 
     def call(self, method, **params):
         self._number += 1

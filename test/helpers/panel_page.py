@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 import viser
 import zstandard
+from processes import poll, wait_until
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-PATIENCE = 20.0
 CAMERA = {
     "type": "ViewerCameraMessage", "wxyz": (1.0, 0.0, 0.0, 0.0), "position": (2.0, 0.0, 1.0),
     "fov": 1.0, "near": 0.1, "far": 100.0, "image_height": 480, "image_width": 640,
@@ -103,8 +103,9 @@ class PanelPage:
 
 def until(condition, what, step=lambda: None):
     """Go on until something that comes by the network is there."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"{what} after {PATIENCE:g} s"
+
+    def turn():
         step()
-        time.sleep(0.005)
+        poll()
+
+    wait_until(condition, 5.0, lambda: what, turn)

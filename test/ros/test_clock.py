@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from processes import let_pass
 from rclpy.clock import ROSClock
 from rclpy.clock_type import ClockType
 from rclpy.time import Time
@@ -49,7 +50,7 @@ def test_a_stamp_went_back_when_the_process_was_kept_waiting_between_two_clocks(
         def now(self):
             found = self.clock.now()
             self.calls += 1
-            time.sleep(0.05 if self.calls == 2 else 0.0)
+            let_pass(0.05 if self.calls == 2 else 0.0)
             return found
 
     clock = NodeClock(KeptWaiting())
@@ -60,7 +61,7 @@ def test_a_stamp_went_back_when_the_process_was_kept_waiting_between_two_clocks(
 def test_time_that_has_not_begun_is_no_time(simulated):
     clock, move, _ = simulated
     assert not clock.has_begun
-    with pytest.raises(TargetRejected, match="nothing has come on /clock"):
+    with pytest.raises(TargetRejected, match="/clock"):
         clock.check()
     move(5.0)
     assert clock.has_begun
@@ -74,7 +75,7 @@ def test_a_clock_that_stops_is_noticed_and_one_that_goes_back_is_not_taken_for_o
         clock.check()
         steady[0] += 0.9
     steady[0] += STANDS_STILL
-    with pytest.raises(TargetRejected, match=r"/clock stands still since 1\.9 s"):
+    with pytest.raises(TargetRejected, match=r"/clock .*\b1\.9 s"):
         clock.check()
     move(0.7)
     clock.check()

@@ -142,7 +142,7 @@ def test_velocities_may_come_without_positions():
     names = ["a", "b"]
     message = JointState(name=["b", "a"], velocity=[2.0, 1.0])
     assert read_joints(message, names) == (None, [1.0, 2.0])
-    with pytest.raises(TargetRejected, match="position: got 0 numbers"):
+    with pytest.raises(TargetRejected, match=r"position: .*\b0\b"):
         read_joints(JointState(name=names), names)
 
 
@@ -163,7 +163,7 @@ def test_six_numbers_are_read_as_they_were_serialized_and_every_cut_is_refused(k
     found = read_numbers(kind, parts, raw)
     assert found == (12_000_000_345, frame, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     for length in range(len(raw)):
-        with pytest.raises(TargetRejected, match=f"no readable {kind.__name__}"):
+        with pytest.raises(TargetRejected, match=rf"\b{kind.__name__}\b"):
             read_numbers(kind, parts, raw[:length])
 
 

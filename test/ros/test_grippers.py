@@ -116,7 +116,7 @@ def test_rejected_goals_were_not_in_diagnostics(opened, cell, client):
     client.until(lambda: counted() >= before + 2, 5.0, "two more")
     assert counted() == before + 2
     values = client.diagnosis(f"{cell.name}/left")[1]
-    assert values["last gripper refusal"].startswith("goal rejected: position: got nan, allowed [")
+    assert values["last gripper refusal"].startswith("goal rejected: position: got nan")
 
 
 def test_canceling_stops_the_fingers(opened, client):
@@ -152,7 +152,7 @@ def test_services_answer_when_the_fingers_are_there_and_do_not_stop_the_node(ope
         client.newest(JointState, "/left/joint_states")
         messages += 1
     assert future.result().success, future.result().message
-    assert "homing: succeeded at 0.0800 m" in future.result().message
+    assert "0.0800 m" in future.result().message
     assert messages > 10  # states kept coming meanwhile
     closed = opened.trigger("close")
     assert closed.success

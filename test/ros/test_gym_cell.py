@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from geometry_msgs.msg import PoseStamped
+from processes import wait_until
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from simulation_interfaces.srv import SetEntityState, SetSimulationState
 from std_msgs.msg import String
@@ -130,8 +130,7 @@ def test_a_cell_that_was_not_served_for_a_while_had_only_old_states(lab):
     cell = RosCell(LAB, patience=LONG)
     try:
         heard = cell._states.arms["arm"].topics[0]
-        while heard.is_new:  # nobody serves before start()
-            time.sleep(0.05)
+        wait_until(lambda: not heard.is_new, LONG)  # nobody serves before start()
         cell.start()
         assert np.isfinite(cell.state("arm").q).all()
     finally:
@@ -156,7 +155,7 @@ def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):
 def test_what_is_no_number_is_refused_before_anything_is_sent(lab, env, cell):
     env.reset(seed=2)
     sent = cell._targets.sent["arm"]
-    with pytest.raises(ActionRejected, match="number 1 is nan"):
+    with pytest.raises(ActionRejected, match=r"\b1\b.*\bnan\b"):
         env.step([0.0, np.nan, 0.0, 0.0, 0.0, 0.0, 0.5])
     assert cell._targets.sent["arm"] == sent
 
@@ -173,7 +172,7 @@ def test_hands_close_and_arms_hold_when_nobody_acts_any_more(lab, env, cell):
 def test_who_loses_the_arm_is_told(lab, env, client):
     env.reset(seed=4)
     assert client.call(Trigger, f"{LAB}/stop").success
-    with pytest.raises(LoopError, match=r"arm/hold has the arm, not arm/compliant"):
+    with pytest.raises(LoopError, match=r"\barm/hold\b.*\barm/compliant\b"):
         stay(env)
 
 
@@ -183,7 +182,7 @@ def test_an_action_of_zeros_moved_an_arm_to_a_target_of_long_ago(lab, env, cell)
     env.step([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5])
     cell.wait(lambda: cell._targets.silence("arm") > 1.05, LONG, "a target that is old")
     sent = cell._targets.sent["arm"]
-    with pytest.raises(LoopError, match=r"arm: was given no target for .* s, allowed 1 s"):
+    with pytest.raises(LoopError, match=r"^arm: .*\d s.* 1 s\b"):
         env.step(env.hold_action())
     assert cell._targets.sent["arm"] == sent
 
@@ -195,7 +194,7 @@ def test_somebody_else_who_gives_targets_is_told_of(lab, env, cell, client):
     here.header.frame_id = "base"
     write_pose(here.pose, cell.pose("arm"))
     client.publish(f"{LAB}/arm/target_pose", here)
-    with pytest.raises(LoopError, match=rf"arm: somebody else sends to {LAB}/arm/target_pose"):
+    with pytest.raises(LoopError, match=rf"^arm: .*{LAB}/arm/target_pose"):
         stay(env)
     env.reset(seed=7)
     for _ in range(5):
@@ -213,11 +212,15 @@ def test_an_arm_came_back_to_where_it_was_when_who_moved_it_fell_silent(lab, env
     sign = String(data="somebody arm")
     client.stream(f"{LAB}/life_sign", sign, lambda: cell.state("arm").q[0] > start[0] + 0.1, "way")
     lab.wait_for("arm holds: nothing was heard for 0.5 s of 'somebody'", LONG)
-    way, still = [], 0
-    while still < 25:
-        way.append(cell.state("arm").q[0])
-        still = still + 1 if abs(cell.state("arm").dq[0]) < 0.01 else 0
-        time.sleep(0.02)
+    way, speeds = [], []
+
+    def is_at_rest():
+        state = cell.state("arm")
+        way.append(state.q[0])
+        speeds.append(abs(state.dq[0]))
+        return len(speeds) >= 50 and max(speeds[-50:]) < 0.01
+
+    wait_until(is_at_rest, LONG)
     assert max(way) - way[-1] < 0.01, way
     assert way[-1] < start[0] + 0.75
 
@@ -267,7 +270,7 @@ def test_silence_of_the_node_is_an_error(lab, env, client, cell):
 
     set_state(2)
     try:
-        with pytest.raises(TopicLost, match=r"joint_states: nothing heard for"):
+        with pytest.raises(TopicLost, match=r"joint_states: "):
             stay(env)
         sent = cell._targets.sent["arm"]
         with pytest.raises(TopicLost):
@@ -312,21 +315,19 @@ def test_an_arm_of_a_node_that_had_stopped_did_not_come_back_by_reset(node_proce
 
 
 def test_what_cannot_be_acted_on_is_said(lab, cell):
-    with pytest.raises(TopicLost, match=r"/nowhere/multimode_controller/list_parameters: not"):
+    with pytest.raises(TopicLost, match=r"/nowhere/multimode_controller/list_parameters: "):
         RosCell("/nowhere", patience=0.4)
-    with pytest.raises(ConfigurationError, match=r"stiff.target_timeout: got 0, allowed more"):
+    with pytest.raises(ConfigurationError, match=r"stiff\.target_timeout: .*\b0\b"):
         CellEnv(Down(), cell=cell, control="joint")
-    with pytest.raises(ConfigurationError, match=r"allowed more than a step of 1 s"):
+    with pytest.raises(ConfigurationError, match=r"target_timeout: .*\b1 s\b"):
         CellEnv(Down(), cell=cell, rate=1.0)
     with pytest.raises(UnknownName, match=r"left.*known: arm"):
         CellEnv("reach_two", cell=cell)
-    with pytest.raises(ConfigurationError, match=r"features: got .*allowed none for a cell that"):
+    with pytest.raises(ConfigurationError, match=r"^features: "):
         CellEnv(Down(), cell=cell, features=["nullspace"])
     with pytest.raises(UnknownName, match=r"kind of cell 'dds'.*ros"):
         CellEnv(Down(), cell="dds:/lab")
-    with pytest.raises(
-        ConfigurationError, match=r"arm/joint_states is sensor_msgs/msg/JointState"
-    ):
+    with pytest.raises(ConfigurationError, match=r"arm/joint_states .*sensor_msgs/msg/JointState"):
         CellEnv(Down(), cell=cell, topics={"q": f"{LAB}/arm/joint_states"})
 
 

@@ -15,7 +15,7 @@ def test_things_are_attached_if_near_and_detached(cell, client):
     answer = client.call(Trigger, "/left/attach")
     refused = r"left: the nearest thing, box, got 0\.\d+ m from the tool, allowed 0\.3 m: .*"
     if answer.success:
-        assert answer.message == "left holds box, which counts as a part of its hand"
+        assert answer.message.startswith("left holds box")
         assert client.call(Trigger, "/left/detach").message == "left has let go of box"
     else:
         assert re.fullmatch(refused, answer.message)

@@ -121,7 +121,7 @@ def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair
         lambda: pair.pose().pose.position.z < begin - 0.097, "a leader that is let go", ticks=False
     )
     pair.until(lambda: pair.said, "words of the follower, who hears nothing")
-    assert "left holds: nothing heard on /north/arm/current_pose for 0.25 s" in pair.said[0]
+    assert "/north/arm/current_pose for 0.25 s" in pair.said[0]
     pair.leader._process.send_signal(signal.SIGCONT)
     count = len(pair.sent)
     pair.until(lambda: len(pair.sent) > count, "a link that goes on")
@@ -136,7 +136,7 @@ def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair
     os.kill(pair.node.process.pid, signal.SIGKILL)
     pair.goal = None
     pair.until(lambda: pair.said, "words when the leader is dead")
-    assert "nothing heard on /north/arm/current_pose for 0.25 s" in pair.said[-1]
+    assert "/north/arm/current_pose for 0.25 s" in pair.said[-1]
     held = pair.cell.pose("left").position[2]
     for _ in range(20):
         pair.teleoperator.tick()

@@ -48,7 +48,7 @@ def test_life_of_a_managed_cell(managed, client):
     assert ways(client) == {"configure", "shutdown"}
     assert not children(managed.process.pid), "a loop, without a cell"
     assert not change(client, "activate")
-    assert "got 'activate' while unconfigured, allowed configure, shutdown" in managed.log
+    assert "'activate' while unconfigured" in managed.log
     assert change(client, "configure")
     assert (state(client), LAW in active(client)) == ("inactive", False)
     assert not client.switch([LAW], namespace="/managed").ok

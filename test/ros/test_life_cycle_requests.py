@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
+from processes import let_pass, wait_until
 
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.life_cycle import LifeCycle
@@ -86,8 +85,7 @@ def test_a_second_request_to_deactivate_made_activate_wake_no_arm(life, cell):
 def test_what_half_a_deactivation_had_taken_did_not_come_back(life, cell):
     one = Asked(life, "deactivate")
     until_the_last_arm(one, cell)
-    time.sleep(1.1)  # the loop does not answer
-    assert one.look()
+    wait_until(one.look)  # the loop does not answer
     assert (one.response.success, life.state) == (False, "active")
     assert Asked(life, "deactivate").run(cell)
     assert Asked(life, "activate").run(cell)
@@ -99,8 +97,7 @@ def test_an_arm_of_an_inactive_cell_went_on_after_its_law(life, cell):
     """The second attempt left out whoever took no laws, though the first had left it its own."""
     one = Asked(life, "deactivate")
     until_the_last_arm(one, cell)
-    time.sleep(1.1)  # the loop does not answer
-    assert one.look()
+    wait_until(one.look)  # the loop does not answer
     assert Asked(life, "deactivate").run(cell)
     assert (at_work(cell), life.state) == (set(), "inactive")
 
@@ -161,7 +158,7 @@ def test_requests_that_came_while_a_cell_was_cleaned_up_were_never_answered(life
 
         client.until(turn, what="an answer of the first executor")
         futures += [asks.call_async(GetState.Request()) for _ in range(5)]
-        time.sleep(0.2)  # they come, and nobody looks
+        let_pass(0.2)  # they come, and nobody looks
         first.remove_node(life.node)
         first.shutdown()
         second.add_node(life.node)

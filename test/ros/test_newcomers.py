@@ -6,11 +6,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, let_pass
 
 from multipanda_py.machine.discovery import VARIABLE
 
@@ -54,7 +53,7 @@ def test_clients_that_were_killed_cost_all_later_ones_most_of_the_topics(start, 
     for wait in (0.2, 0.3, 0.4, 0.5):
         killed = [come(10.0, 10**6) for _ in range(4)]
         assert {one.stdout.readline() for one in killed} == {"begins\n"}
-        time.sleep(wait)  # for them to ask
+        let_pass(wait)  # for them to ask
         for one in killed:
             one.kill()
             one.communicate()

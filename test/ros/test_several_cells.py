@@ -69,7 +69,7 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
         "/taken/left/controller_manager, /taken/right/controller_manager: is there" in second.log
     )
     assert f"already on ROS domain {os.environ['ROS_DOMAIN_ID']}" in second.log
-    assert "run this cell in a namespace of its own (-r __ns:=/NAME" in second.log
+    assert "-r __ns:=/NAME" in second.log
     assert "Traceback" not in second.log
     assert first.process.poll() is None
     assert first.end(signal.SIGKILL) == -signal.SIGKILL  # listed for some seconds more

@@ -98,7 +98,7 @@ def test_a_refused_switch_happened_later(cell, client):
     with stopped(cell):
         answer = ask_to_switch(client, 0.3, JOINT)
         assert not answer.ok
-        assert "it is withdrawn and will not happen" in answer.message
+        assert "withdrawn" in answer.message
         client.until(lambda: withdrawn_requests(client, cell) == withdrawn + 1)
     settle(client, cell)
     assert active(client) == {"cartesian_impedance_controller"}
@@ -110,7 +110,9 @@ def test_refused_parameters_happened_later(cell, client):
     service = f"{IMPEDANCE}/set_parameters"
     asked = [Parameter("stiffness", value=[100.0] * 6).to_parameter_msg()]
     with stopped(cell):
-        time.sleep(0.1)
+        client.until(
+            lambda: client.diagnosis(cell.name)[0].level == DiagnosticStatus.ERROR, what="an error"
+        )
         result = client.call(SetParameters, service, parameters=asked).results[0]
         assert not result.successful
         assert "has not run" in result.reason
@@ -137,7 +139,7 @@ def test_a_refused_tare_happened_later(cell, client, service):
     with stopped(cell):
         answer = client.call(Trigger, f"left/{service}")
         assert not answer.success
-        assert "withdrawn and will not happen" in answer.message
+        assert "withdrawn" in answer.message
     settle(client, cell)
     assert client.diagnosis(f"{cell.name}/left")[1]["tare [Nm]"] == "none"
 
@@ -150,7 +152,7 @@ def test_a_gripper_that_a_stuck_loop_did_not_move_was_never_answered_and_stopped
         answer = client.call(Trigger, "left/gripper/stop")
         assert not answer.success
         assert "has not run for" in answer.message
-        assert "it is withdrawn and will not happen" in answer.message
+        assert "withdrawn" in answer.message
         client.until(lambda: withdrawn_requests(client, cell) == withdrawn + 1)
     settle(client, cell)
     assert client.call(Trigger, "left/gripper/open").success

@@ -27,5 +27,5 @@ def test_a_read_that_raises_was_no_refused_target():
     kind, read = reader_of(channel)
     assert kind is Int32
     assert read(serialize_message(Int32(data=4)), ()).value == 0.25
-    with pytest.raises(TargetRejected, match="own: its read raised ZeroDivisionError: division"):
+    with pytest.raises(TargetRejected, match=r"^own: .*ZeroDivisionError"):
         read(serialize_message(Int32(data=0)), ())

@@ -14,7 +14,8 @@ import pytest
 import rclpy
 from builtin_interfaces.msg import Duration
 from controller_manager_msgs.srv import ListControllers, SwitchController
-from processes import children, is_running, runs_module, wait_until
+from diagnostic_msgs.msg import DiagnosticStatus
+from processes import children, is_running, let_pass, runs_module, wait_until
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
 from robots import unused_address
@@ -86,7 +87,7 @@ def test_a_parameter_of_unknown_type_ended_the_node(cell, client, node):
     asked = [unknown_type("stiffness")]
     results = client.call(SetParameters, f"{node}/set_parameters", parameters=asked).results
     assert not results[0].successful
-    assert results[0].reason == "stiffness: value.type: got 255, allowed 0 to 9"
+    assert results[0].reason.startswith("stiffness: value.type: got 255")
     result = client.call(
         SetParametersAtomically, f"{node}/set_parameters_atomically", parameters=asked
     ).result
@@ -101,7 +102,9 @@ def test_a_gripper_that_succeeded_and_then_failed_ended_the_node(cell, client):
     assert client.call(Trigger, "left/gripper/open").success
     os.kill(with_loop_stopped, signal.SIGSTOP)
     try:
-        time.sleep(0.1)
+        client.until(
+            lambda: client.diagnosis(cell.name)[0].level == DiagnosticStatus.ERROR, what="an error"
+        )
         refused = client.call(Trigger, "left/gripper/open")
     finally:
         os.kill(with_loop_stopped, signal.SIGCONT)
@@ -190,7 +193,7 @@ def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
             asked = [Parameter("load_mass", value=0.5).to_parameter_msg()]
             future = caller.call_async(SetParameters.Request(parameters=asked))
             times = []
-            time.sleep(0.05)  # the settings are there first
+            let_pass(0.05)  # the settings are there first, and nobody answers them
             for _ in range(10):
                 begun = time.monotonic()
                 assert client.call(Trigger, stop).success
@@ -204,6 +207,11 @@ def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
         node.end()
 
 
+def wait_for_cycles(cell, count):
+    begin = cell.row()["cycle"]
+    wait_until(lambda: cell.row()["cycle"] >= begin + count)
+
+
 def test_callbacks_that_were_stuck_looked_alive():
     """The heartbeat came from a thread of its own, which says nothing of the executor."""
     config = simple_cell().config.model_dump()
@@ -211,14 +219,15 @@ def test_callbacks_that_were_stuck_looked_alive():
     cell = Cell(CellConfig.from_dict(config))
     cell.beat_by_hand()
     with cell:
-        time.sleep(0.4)  # it does not serve anybody yet: a busy machine may take long over that
+        # It does not serve anybody yet: a busy machine may take long over that.
+        wait_for_cycles(cell, 400)
         assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
         for _ in range(20):
             cell.beat()
-            time.sleep(0.02)
+            wait_for_cycles(cell, 20)
         assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
-        time.sleep(0.4)  # nobody turns the executor
-        assert [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
+        # Nobody turns the executor.
+        wait_until(lambda: any(e.event is Event.CLIENT_SILENT for e in cell.events()))
 
 
 def test_an_exception_in_a_callback_ended_the_node(ros, capfd):

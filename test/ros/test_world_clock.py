@@ -117,4 +117,4 @@ def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, clien
 def test_a_clock_that_the_node_itself_does_not_live_by_is_refused(start):
     node = start("cell.clock_rate:=200.0", remap=["__ns:=/untimed"])
     assert node.process.wait(60.0) == 1
-    assert "cell.clock_rate: got 200 with use_sim_time: false, allowed 0" in node.log
+    assert "cell.clock_rate: got 200 " in node.log
