@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def test_a_paced_cell_moves_switches_and_ends(make_cell, placement):
         ["left/joint_impedance_controller"], ["left/cartesian_impedance_controller"]
     )
     assert 0.0 < result.delay < 1.0
-    assert "from request to first cycle" in result.message
+    assert re.search(r"\d+\.\d+ ms\b", result.message)
     cell.wait(lambda: cell.statistics().cycles > 100, 10.0)
     assert cell.statistics().real_time_factor > 0.0
     loop = cell.loop_pid

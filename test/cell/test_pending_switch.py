@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from multipanda_py.exceptions import SwitchRejected
@@ -24,8 +26,8 @@ def test_a_switch_that_two_arms_refuse_named_the_first_of_them_only(make_cell):
         cell.set_parameters(f"{arm}/odd", {"fault": "activate"})
     cell.step(5)
     for_left, for_right = refusal(cell, "left/odd", "right/odd", "third/odd").split("; ")
-    assert for_left.startswith("left/odd: RuntimeError: this law does not start")
-    assert for_right.startswith("right/odd: RuntimeError: this law does not start")
+    assert for_left.startswith("left/odd: RuntimeError: ")
+    assert for_right.startswith("right/odd: RuntimeError: ")
     assert cell.active == ("left/hold", "right/hold", "third/hold")
 
 
@@ -35,8 +37,8 @@ def test_each_faulted_arm_is_named_with_its_own_fault(make_cell):
     cell.set_parameters("right/odd", {"fault": "nan"})
     cell.step(5)
     said = refusal(cell, "left/joint", "right/joint")
-    assert "left/joint: arm left has a latched fault (controllet_error)" in said
-    assert "right/joint: arm right has a latched fault (non_finite_torque)" in said
+    assert re.search(r"left/joint: [^;]*\(controllet_error\)", said)
+    assert re.search(r"right/joint: [^;]*\(non_finite_torque\)", said)
 
 
 def test_an_answer_said_what_another_arm_s_law_has_noticed_meanwhile(make_cell):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -21,7 +22,7 @@ def cell(**right):
 def test_two_arms_at_one_base_pose_passed_without_a_word():
     """Both faulted as soon as the cell ran, and nothing said why."""
     (sentence,) = same_place(cell(position=[0.0, 0.3, 0.0]))
-    assert sentence.startswith("left and right stand within one another: got bases 0.000 m apart")
+    assert re.match(r"left and right\b.*\b0\.000 m\b", sentence)
     assert "arms.right.position" in sentence
     assert same_place(cell(position=[0.05, 0.3, 0.0], rpy=[0.0, 0.0, 1.0]))
 

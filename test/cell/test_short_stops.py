@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from springs_of_fr3 import springs
 
@@ -26,11 +28,11 @@ def test_stops_beyond_the_joints_are_no_news():
 
 def test_a_joint_that_goes_further_than_its_motors_is_said():
     (said,) = checked(low=[-6.0, -6.0, -1.0], high=6.0)
-    assert said.startswith("arms.left.actuators: motors stop before their joints")
+    assert said.startswith("arms.left.actuators: ")
     assert "joint5" not in said
     # The motors of a qbmove stand a preset to either side: one of them meets its stop later.
     preset = springs()["wrist"]["preset"]
-    assert f"joint7 at {-1.0 + preset:.3g} and {6.0 - preset:.3g} rad, it goes from -" in said
+    assert re.search(f"joint7 .*{-1.0 + preset:.3g} .*{6.0 - preset:.3g} rad", said)
     assert "starts at" not in said
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,8 @@ def test_an_arm_in_a_box_passed_the_check_and_faulted_at_once():
     """The box, 0.1 m wide, stands about the vertical of joint 4, from 0.15 to 0.45 m."""
     box = {"shape": "box", "size": [0.1, 0.1, 0.3], "position": [0.35, 0.0, 0.3]}
     (sentence,) = starts_inside(cell({"box": box}))
-    assert sentence.startswith("left starts inside box: got left_fr3_")
-    assert sentence.endswith("see arms.left.q_start")
+    assert re.match(r"left .*\bbox: .*\bleft_fr3_", sentence)
+    assert sentence.endswith("arms.left.q_start")
     box["position"] = [0.35, 0.6, 0.3]
     assert not starts_inside(cell({"box": box}))
 
@@ -32,7 +33,7 @@ def test_an_arm_in_a_box_passed_the_check_and_faulted_at_once():
 def test_an_arm_in_the_floor_is_named():
     down = [0.0, 1.7, 0.0, -0.3, 0.0, 2.0, 0.785]
     (sentence, *_) = starts_inside(cell(q_start=down))
-    assert sentence.startswith("left starts inside the floor: got left_fr3_")
+    assert re.match(r"left .*\bfloor: .*\bleft_fr3_", sentence)
 
 
 @pytest.mark.parametrize("name", ["dual_sim", "quad_sim", "four_arms_sim", "positions_sim"])

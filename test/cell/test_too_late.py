@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from multipanda_py.cell.too_late import too_late
@@ -25,8 +27,7 @@ def sentences(**perturbation):
 )
 def test_a_delay_with_which_nothing_stops_an_arm_passed_without_a_word(late):
     (sentence,) = sentences(**late)
-    assert sentence.startswith("arms.left.perturbation: got 12 ms of delay, command_delay, ")
-    assert "expected 7 ms at most" in sentence
+    assert re.match(r"arms\.left\.perturbation: .*\b12 ms\b.*\b7 ms\b", sentence)
 
 
 def test_what_hold_is_known_to_stand_is_no_news():

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from multipanda_py.cell.unmet_rates import unmet_rates
@@ -16,15 +18,13 @@ def rates(**cell):
 
 
 def test_transforms_asked_for_at_200_hz_came_at_100_without_a_word():
-    assert rates(tf_rate=200.0) == [
-        "cell.tf_rate: got 200 Hz, is 100 Hz: no more than cell.joint_state_rate"
-    ]
+    (sentence,) = rates(tf_rate=200.0)
+    assert re.match(r"cell\.tf_rate: .*\b200 Hz.*\b100 Hz.*\bjoint_state_rate", sentence)
     assert not rates(tf_rate=200.0, joint_state_rate=200.0)
     assert not rates(joint_state_rate=20.0)
 
 
 def test_no_state_is_sent_twice():
-    assert rates(rate=100.0, joint_state_rate=500.0, introspection_rate=500.0) == [
-        f"cell.{name}: got 500 Hz, is 100 Hz: no more than cell.rate"
-        for name in ("joint_state_rate", "introspection_rate")
-    ]
+    said = rates(rate=100.0, joint_state_rate=500.0, introspection_rate=500.0)
+    for name, sentence in zip(("joint_state_rate", "introspection_rate"), said, strict=True):
+        assert re.match(rf"cell\.{name}: .*\b500 Hz.*\b100 Hz.*\bcell\.rate", sentence)

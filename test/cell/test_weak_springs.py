@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from springs_of_fr3 import springs
@@ -50,8 +52,8 @@ def test_weak_springs_are_limits_of_the_arm(mode):
     np.testing.assert_allclose(arm.limits.torque[:4], STRENGTH)
     np.testing.assert_allclose(arm.limits.torque[4:], 12.0)
     (said,) = weak_springs(config)
-    assert said.startswith("arms.left.actuators: springs and motors exert less than")
-    assert "joint2 76.4 Nm in place of 87 Nm, of which its weight takes" in said
+    assert said.startswith("arms.left.actuators: ")
+    assert re.search(r"joint2 76\.4 Nm .*\b87 Nm", said)
     assert "joint5" not in said
 
 
@@ -99,7 +101,7 @@ def test_at_the_limit_springs_are_asked_for_no_more_and_it_is_said_once(make_cel
     assert max(asked) == pytest.approx(STRENGTH)
     said = [event for event in cell.events() if event.event is Event.NOTICE]
     (text,) = {event.text for event in said if "springs of joint" in event.text}
-    assert text.startswith("springs of joint 4 can exert 76.4 Nm, got ")
+    assert re.search(r"\bjoint 4 .*\b76\.4 Nm", text)
     assert len(said) == 1
     sim.apply_wrench("left_fr3_link7", [0.0, 0.0, 0.0])
     cell.step(500)  # nothing was wound up

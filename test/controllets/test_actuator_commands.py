@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 
 import numpy as np
 import pytest
@@ -268,10 +269,8 @@ def test_a_reference_beyond_a_stop_was_bounded_without_a_word(make_cell, mode):
         cell.step(60)
         assert cell.actuators("left").position[0, 6] <= 1.0
     said = [event.text for event in cell.events() if event.event is Event.NOTICE]
-    assert said == [
-        "actuators of left: left_fr3_joint7: motor 1: got 1.03, which its stop bounds, allowed "
-        "-6 to 1 rad"
-    ]
+    (text,) = said
+    assert re.search(r"\bleft: left_fr3_joint7: motor 1: .*\b1\.03\b.* -6 .* 1 rad$", text)
 
 
 def test_what_a_load_takes_of_a_reference_is_no_command_beyond_a_stop(make_cell):
@@ -436,8 +435,7 @@ def test_springs_that_are_made_too_stiff_for_the_steps_are_said_once(make_cell):
     cell.command_actuators("left", stiffness_preset=2.4)
     cell.step(3)
     (said,) = [event.text for event in cell.events() if event.event is Event.NOTICE]
-    assert "arms on springs (left): springs" in said
-    assert "vibrate at" in said
+    assert re.search(r"\(left\): .*\d Hz", said)
     for mode in ("spring_references", "equilibrium"):
         cell.set_parameters(LAW, {"mode": mode})
         cell.step(3)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -41,8 +43,7 @@ def test_a_posture_behind_an_obstacle_ended_in_silence(make_cell, law):
         cell.set_target("left", q=q + DOWN)
         cell.step(2500)
         (text,) = notices(cell)
-        assert text.startswith("left: motion ended before its goal: left/hand and table are 0.0")
-        assert text.endswith("m apart; waited 0.2 s (goal_time); the arm stays there")
+        assert re.match(r"left: .*\bleft/hand and table .*\b0\.0.* 0\.2 s \(goal_time\)", text)
     cell.set_target("left", q=q)
     cell.step(2500)
     assert notices(cell) == []
@@ -57,7 +58,7 @@ def test_a_stream_of_postures_behind_an_obstacle_stood_in_front_of_it_in_silence
         cell.set_target("left", q=q + DOWN)
         cell.step(40)
     (text,) = notices(cell)
-    assert "left/hand and table are 0.0" in text
+    assert re.search(r"\bleft/hand and table .*\b0\.0", text)
     cell.set_target("left", q=q)
     cell.step(2500)
     assert notices(cell) == []
@@ -74,8 +75,7 @@ def test_a_posture_that_ended_by_contact_was_silent_and_a_stream_of_them_is_said
     cell.step(3000)
     (text,) = notices(cell)
     joint = int(cell.report("left/law")["contact joint"])
-    assert f"contact: external torque of joint {joint} reached " in text
-    assert " Nm (contact_torque); the arm gives way" in text
+    assert re.search(rf"contact: .*\bjoint {joint} .* Nm \(contact_torque\)", text)
     for number in range(75):
         cell.set_target("left", q=q + DOWN + 1e-4 * number)
         cell.step(20)
@@ -89,4 +89,4 @@ def test_a_posture_that_was_not_reached_in_time_ended_in_silence(make_cell):
     cell.set_target("left", q=cell.state("left").q - 0.1 * DOWN)
     cell.step(1500)
     (text,) = notices(cell)
-    assert "from the goal 0.1 s after the end, allowed 1e-06 rad (goal_tolerance)" in text
+    assert re.search(r"\b0\.1 s .*\b1e-06 rad \(goal_tolerance\)", text)

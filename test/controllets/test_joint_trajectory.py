@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -228,8 +229,7 @@ def test_arm_that_is_held_back_gives_way(make_cell):
     assert np.abs(cell.state("left").q - here).max() < 0.1
     assert motion_state(cell) is MotionState.PATH_TOLERANCE_VIOLATED
     (event,) = cell.events()
-    assert event.text.startswith("left: motion ended before its goal: joint ")
-    assert "from the path" in event.text
+    assert re.match(r"left: .*\bjoint \d.*\bpath\b", event.text)
 
 
 @pytest.mark.sim
@@ -311,7 +311,7 @@ def test_a_motion_away_from_what_presses_goes_on_and_one_against_it_does_not(mak
     joint = int(cell.report("left/jt")["contact joint"])
     assert joint in (1, 3)
     (event,) = cell.events()
-    assert f"contact: external torque of joint {joint} reached" in event.text
+    assert re.search(rf"contact: .*\bjoint {joint} ", event.text)
 
 
 @pytest.mark.sim

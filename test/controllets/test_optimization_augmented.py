@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from contact_rig import LATE, ContactRig
@@ -215,7 +217,7 @@ def test_a_lost_contact_ends_the_forces_of_all_and_says_so():
         assert step < 1.0
         before = taus
     (said,) = rig.maker.context.notices
-    assert said.startswith("contact lost: arm1 (asked for 30.0 N)")
+    assert re.match(r"contact lost: arm1 .*\b30\.0 N", said)
     assert rig.law._team.is_idle
     assert all(hand.exerted == 0.0 for hand in rig.law._team.hands)
     rig.feel(wrenches)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -147,7 +149,7 @@ def test_an_arm_that_is_held_back_stops_the_other_smoothly(make_cell):
     assert np.ptp(share) < 0.03
     assert state_of(cell) is MotionState.PATH_TOLERANCE_VIOLATED
     (event,) = cell.events()
-    assert event.text.startswith("left: motion ended before its goal: joint ")
+    assert re.match(r"left: .*\bjoint \d", event.text)
 
 
 def test_contact_names_joints_of_the_second_arm_after_those_of_the_first(make_cell):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from models import OTHERS
@@ -139,8 +141,8 @@ def test_that_six_joints_leave_no_nullspace_is_said_once_per_activation(model, m
     said = [e.text for e in cell.events() if e.event is Event.NOTICE and "joints" in e.text]
     if model in SIX:
         first, second = said
-        assert "arm has 6 joints, all of which its tool's pose takes: nullspace acts" in first
-        assert second.endswith("posture is singular; in_nullspace: false moves the tool")
+        assert re.search(r"\barm .*\b6 joints\b.*\bnullspace\b", first)
+        assert re.search(r"\bin_nullspace: false\b", second)
     else:
         assert said == []
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -178,8 +180,8 @@ def test_a_law_that_does_not_fit_is_refused_with_the_file():
             controllets={"law": {"type": "joint_impedance"}, "moves": {"type": "joint_position"}},
         )
     text = str(refused.value)
-    assert "joint_impedance commands effort, which arm left does not take" in text
-    assert "joint_position commands position, which arm mock does not take" in text
+    assert re.search(r"joint_impedance .*\beffort\b.*\bleft\b", text)
+    assert re.search(r"joint_position .*\bposition\b.*\bmock\b", text)
     assert "arm right" not in text
 
 
@@ -315,7 +317,7 @@ def test_a_margin_of_a_law_without_torques_is_refused_in_words(tmp_path, capsys)
         "    controllets: {moves: {type: joint_position}}\n"
     )
     assert main(["margin", str(file), "--controllet", "left/moves"]) != 0
-    assert "left/moves, which commands no torques" in capsys.readouterr().err
+    assert re.search(r"\bleft/moves\b.*\btorques", capsys.readouterr().err)
 
 
 def test_an_arm_whose_encoders_say_nonsense_stops_all_the_same(monkeypatch):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import mujoco
 import numpy as np
 import pytest
@@ -79,7 +81,7 @@ def test_the_force_on_a_table_was_lost_at_a_switch(make_cell, episodes):
                                  strictness="force_auto")  # fmt: skip
         last = name
         if result.activated or result.deactivated:
-            assert "arm goes on with 1" in result.message, result.message
+            assert re.search(r"\barm .*\b1\d*\.\d N", result.message), result.message
         for _ in range(int(rng.integers(5, 20))):
             cell.step(10)
             assert -force_on(cell, "table")[2] == pytest.approx(start, rel=0.2), (number, name)
@@ -209,8 +211,7 @@ def test_a_law_that_cannot_go_on_says_that_it_lets_go(make_cell):
         make_cell, {**LAWS, "free": {"type": "gravity_compensation"}}, "cartesian"
     )
     result = cell.switch(["arm/free"], strictness="force_auto")
-    assert "arm lets go of 1" in result.message
-    assert "N (its robot has been told of a load of 0 kg)" in result.message
+    assert re.search(r"\barm .*\b1\d*\.\d N .*\b0 kg", result.message)
     assert [e.event for e in cell.events()] == [Event.SWITCHED, Event.HANDED_OVER]
     weak = {"stiffness": [400.0, 400.0, 40.0, 20.0, 20.0, 20.0]}
     cell = pressing_cell(
@@ -276,7 +277,7 @@ def test_a_stop_does_not_go_on_pressing_hard(make_cell):
     cell = pressing_cell(make_cell, laws, "cartesian", depth=0.09)
     assert -force_on(cell, "table")[2] > 70.0
     result = cell.hold()
-    assert "arm goes on with 50.0 of" in result.message
+    assert re.search(r"\barm .*\b50\.0\b", result.message)
     cell.step(1000)
     assert -force_on(cell, "table")[2] < 55.0
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -135,6 +137,6 @@ def test_a_diverged_simulation_wrote_a_file_and_a_line_per_cycle(
     events = [event for event in cell.events() if event.event is Event.BACKEND_ERROR]
     assert events
     assert len(events) <= 2  # one per arm
-    assert "the simulation diverged and was reset: Nan, Inf or huge value" in events[0].text
+    assert re.search(r"\breset\b.*\bNan, Inf\b", events[0].text)
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""

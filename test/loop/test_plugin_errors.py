@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 import pytest
@@ -69,7 +70,7 @@ def test_a_torque_of_another_width_ended_the_loop_and_with_it_all_arms(make_cell
     cell.step(3)
     assert cell.active == ("left/hold", "right/joint")
     (event,) = cell.events()
-    assert "arm 0 of a law: got shape (6,), allowed (7,) (multipanda_test_laws.py:" in event.text
+    assert re.search(r"arm 0 .*\(6,\).*\(7,\) \(multipanda_test_laws\.py:", event.text)
 
 
 @pytest.mark.inline
@@ -78,7 +79,7 @@ def test_an_exception_of_several_lines_broke_the_line_of_its_event(make_cell):
     cell.set_parameters("left/odd", {"fault": "lines"})
     cell.step(3)
     (event,) = cell.events()
-    assert event.text.startswith("Lines: this law broke because of that (multipanda_test_laws.py:")
+    assert re.match(r"Lines: .* \(multipanda_test_laws\.py:\d+\)$", event.text)
 
 
 @pytest.mark.inline
@@ -260,9 +261,7 @@ def test_a_backend_that_did_not_close_kept_others_from_closing(monkeypatch, capf
     monkeypatch.setattr(other, "close", lambda: closed.append(other))
     cell.close()
     assert closed == [other]
-    assert (
-        "left (backend Mock) did not close: OSError: broken (test_plugin" in capfd.readouterr().err
-    )
+    assert re.search(r"\bleft .*\bMock\b.*OSError: broken \(test_plugin", capfd.readouterr().err)
 
 
 def _broken(*_args, **_settings):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,9 +99,8 @@ def test_best_effort_leaves_out_what_conflicts() -> None:
     plan = switch(("a/one",), ["ab", "c/two"], [], BEST)
     assert active_in(plan) == {"a/one", "c/two"}
     assert plan.missing == ["ab"]
-    assert plan.skipped == [
-        "ab: conflicts with a/one over arm a; strictness 4 (FORCE_AUTO) would deactivate a/one"
-    ]
+    (skipped,) = plan.skipped
+    assert re.match(r"ab: .*\ba/one\b.*\barm a\b.*\bFORCE_AUTO\b", skipped)
 
 
 def test_best_effort_misses_only_what_will_not_be_active() -> None:
@@ -128,9 +129,9 @@ def test_force_does_not_choose_between_two_that_are_asked_for() -> None:
 
 
 def test_what_is_as_asked_for_is_a_fault_when_strict_and_nothing_when_auto() -> None:
-    with pytest.raises(SwitchRejected, match="is active already") as refusal:
+    with pytest.raises(SwitchRejected, match=r"\ba/one: ") as refusal:
         switch(("a/one",), ["a/one"], ["b/one"], STRICT)
-    assert "b/one: cannot be deactivated, it is not active" in str(refusal.value)
+    assert re.search(r"\bb/one: ", str(refusal.value))
     for rule in (AUTO, FORCE):
         plan = switch(("a/one",), ["a/one"], ["b/one"], rule)
         assert (plan.activated, plan.deactivated, plan.skipped) == ([], [], [])
@@ -154,8 +155,8 @@ def test_unknown_and_unready_names_refuse_the_request_with_every_reason(rule: St
     with pytest.raises(SwitchRejected) as refusal:
         switch((), ["nonsense", "a/one", "b/one"], [], rule, away=("b/one",))
     lines = str(refusal.value).splitlines()
-    assert lines[0].startswith("nonsense: does not exist; known: a/hold")
-    assert lines[1] == "b/one: is not loaded and configured"
+    assert re.match("nonsense: .*a/hold", lines[0])
+    assert lines[1].startswith("b/one: ")
 
 
 _names = st.lists(st.sampled_from([*NAMES, "nonsense"]), max_size=5)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import mujoco
 import numpy as np
 import pytest
@@ -200,7 +202,7 @@ def test_another_load_ends_the_tare_also_while_it_is_measured(make_cell):
     cell.set_robot_settings("left", load_mass=0.3, load_com=[0.0, 0.0, 0.05])
     cell.step(1)
     assert not cell.tare_offset("left").any()
-    assert any("not tared any more: the robot carries another load" in e.text
+    assert any(re.search("tared.*load", e.text)
                for e in cell.events())  # fmt: skip
     request = cell.ask_tare("left")
     cell.step(100)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from springs_of_fr3 import springs
@@ -99,8 +101,5 @@ def test_motors_that_are_kept_back_are_said_once(make_cell):
     ask(cell, "motor_torque", 1.0)
     cell.step(500)
     said = [event.text for event in cell.events() if event.event is Event.NOTICE]
-    assert (
-        "actuators of left: left_fr3_joint7: motors are kept back: got commands that take more "
-        "than allowed, 12 Nm, less the faster the link is"
-    ) in said
+    assert any(re.search(r"\bleft: left_fr3_joint7: motors .*\b12 Nm", text) for text in said)
     assert len({*said}) == len(said)

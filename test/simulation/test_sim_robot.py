@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import mujoco
 import numpy as np
 import pytest
@@ -115,9 +117,9 @@ def test_a_joint_threshold_stops_one_arm_and_the_other_goes_on(make_cell):
     cell.step(5)
     assert cell.state("left").fault == "arm_stopped"
     report = next(event for event in cell.events() if event.event.is_fault)
-    assert report.text == (
-        "reflex: arm left: joint_reflex (an external joint torque was above "
-        "upper_torque_thresholds): joint 4: 3.5 Nm, allowed 3 Nm; recover it to go on"
+    assert re.match(
+        r"reflex: arm left: joint_reflex .*upper_torque_thresholds.*joint 4: 3\.5 Nm.*\b3 Nm",
+        report.text,
     )
     stopped = cell.state("left").q
     cell.step(2000)
@@ -175,10 +177,7 @@ def test_a_force_threshold_is_in_the_stiffness_frame(make_cell, rpy, axis):
             cell.step(1)
         assert bool(cell.state("left").fault) is stops
     text = cell.events()[-1].text
-    assert (
-        f"cartesian_reflex (an external wrench was above upper_force_thresholds): {axis} " in text
-    )
-    assert "9 N, allowed 5 N" in text
+    assert re.search(rf"cartesian_reflex .*upper_force_thresholds.* {axis} .*9 N.*\b5 N", text)
 
 
 def test_a_moment_threshold_is_about_the_origin_of_the_stiffness_frame(make_cell):
