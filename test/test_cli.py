@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,7 +96,7 @@ def test_check_describes_a_good_file(capsys: pytest.CaptureFixture[str]) -> None
     out = capsys.readouterr().out
     assert out.startswith(f"{DUAL}: ok: 2 arms (left fr3 mujoco, right fr3 mujoco), 7 controllets")
     note = out.splitlines()[1]
-    assert note.startswith(f"{DUAL}: note: hands may touch fixed things and the floor under cart")
+    assert re.match(rf"{re.escape(DUAL)}: note: .*\bcartesian", note)
     assert "joint_trajectory_controller" not in note
     assert out.count("\n") == 2
 
@@ -109,8 +110,8 @@ def test_check_says_every_fault_of_every_file(
     assert [line.split(": ")[1] for line in lines[:3]] == [
         "arms.left.position", "arms.left.backend", "active"
     ]  # fmt: skip
-    assert "which ROS 2 refuses; write 0 as 0.0" in lines[0]
-    assert lines[3] == "nothing.yaml: cannot be read: No such file or directory"
+    assert "0 as 0.0" in lines[0]
+    assert re.match(r"nothing\.yaml: .*No such file", lines[3])
     assert text.out.startswith(f"{DUAL}: ok")
 
 
@@ -143,7 +144,7 @@ def test_a_law_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -
     path = os.pathsep.join([str(ROOT), str(tmp_path)])
     done = multipanda("list", "controllets", PYTHONPATH=path)
     assert done.returncode == 0
-    assert "BROKEN: controllet 'wrong' of broken-laws cannot be loaded" in done.stdout
+    assert re.search("BROKEN: .*'wrong' .*broken-laws", done.stdout)
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
@@ -199,7 +200,7 @@ def test_run_says_who_killed_its_loop(cell_file: str) -> None:
     os.kill(int(children[0]), signal.SIGKILL)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "was killed by SIGKILL" in error
+    assert "SIGKILL" in error
     assert "Traceback" not in error
 
 
@@ -207,7 +208,7 @@ def test_run_says_who_killed_its_loop(cell_file: str) -> None:
 def test_a_bad_file_is_refused_without_a_traceback(command: str, bad: str) -> None:
     done = multipanda(command, bad)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"multipanda {command}: {bad}: arms.left.position: got integers")
+    assert done.stderr.startswith(f"multipanda {command}: {bad}: arms.left.position: ")
     assert "Traceback" not in done.stderr
 
 
@@ -246,7 +247,7 @@ def test_render_refuses_in_one_line(
 def test_render_says_that_there_is_no_way_to_draw(tmp_path: Path) -> None:
     done = multipanda("render", DUAL, "-o", str(tmp_path / "a.png"), MUJOCO_GL="off")
     assert done.returncode == 1
-    assert done.stderr == "multipanda render: MUJOCO_GL is 'off': rendering is switched off\n"
+    assert re.fullmatch("multipanda render: MUJOCO_GL .*'off'.*\n", done.stderr)
 
 
 def test_a_film_moves_no_real_arm() -> None:
@@ -329,7 +330,7 @@ def test_margins_of_a_cell_that_no_robot_is_needed_for(
     assert osc["bandwidth"] == pytest.approx(40.0, rel=1e-4)
     assert main([*arguments, "--random", "2", "--seed", "3"]) == 0
     out = capsys.readouterr().out
-    assert "torque lag of 2 ms and 0.8 times the inertia" in out
+    assert re.search(r"\b2 ms\b.*\b0\.8 ", out)
     assert "left/osc" in out
 
 
@@ -344,14 +345,14 @@ def test_the_margin_says_what_an_arm_behind_topics_takes_of_it(
     assert row["taken_ms"] == pytest.approx(2.0)
     assert row["delay_margin_ms"] > 2.0 * row["taken_ms"]
     assert main(arguments) == 0
-    assert "of which its backend takes 2.0 ms" in capsys.readouterr().out
+    assert re.search(r"\bbackend\b.*\b2\.0 ms", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        (["--controllet", "left/none"], "controllet 'left/none' does not exist; known: left/hold"),
-        (["--posture", *["9"] * 7], "--posture: joint 1 of left: got 9 rad, allowed [-2.7"),
+        (["--controllet", "left/none"], "'left/none'.*left/hold"),
+        (["--posture", *["9"] * 7], r"--posture: joint 1 .*\b9 rad\b.*\[-2\.7"),
     ],
 )
 def test_margins_that_cannot_be_measured_are_refused_in_a_line(
@@ -359,5 +360,5 @@ def test_margins_that_cannot_be_measured_are_refused_in_a_line(
 ) -> None:
     assert main(["margin", DUAL, *more]) == 1
     error = capsys.readouterr().err
-    assert reason in error
+    assert re.search(reason, error)
     assert error.count("\n") == 1

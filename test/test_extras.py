@@ -94,11 +94,8 @@ def test_all_runs_a_cell_and_a_notebook_without_ros(environment, tmp_path):
     code, said = everything.run("python", "-c", NOTEBOOK)
     assert (code, said.splitlines()[-1]) == (0, "z True"), said
     code, said = everything.run("multimode_controller", "--ros-args", "--params-file", DUAL)
-    assert (code, said.strip()) == (
-        1,
-        "multimode_controller: rclpy is not installed: the node needs ROS 2, by `make env` or apt "
-        "(README); `multipanda run FILE` does without",
-    )
+    assert code == 1
+    assert re.match(r"multimode_controller: rclpy .*\bROS 2\b.*`make env`", said.strip())
 
 
 @pytest.mark.timeout(600)

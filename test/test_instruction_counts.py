@@ -2,6 +2,7 @@
 """CI's guard of the hot path: what it reads from callgrind, and what it lets pass."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -69,7 +70,7 @@ def test_another_python_skips_with_a_reason_and_says_what_can_be_compared(monkey
     assert instructions.main() == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert "skipped" in line
-    assert "this is Python 3.12, riscv64; --against CHECKOUT" in line
+    assert re.search("Python 3.12, riscv64.*--against", line)
 
 
 def test_conditions_that_nobody_knows_were_an_empty_table_of_instructions(monkeypatch, capsys):
@@ -81,14 +82,14 @@ def test_conditions_that_nobody_knows_were_an_empty_table_of_instructions(monkey
     with pytest.raises(SystemExit) as ended:
         instructions.main()
     assert ended.value.code == 2
-    assert "got 'XX', allowed is a part of DC-NF" in capsys.readouterr().err
+    assert re.search("'XX'.*DC-NF", capsys.readouterr().err)
 
 
 @pytest.mark.sim
 def test_conditions_that_nobody_knows_were_an_empty_table_of_times():
     code, said = run(FOLDER / "compare.py", FOLDER.parent, "--only", "XX")
     assert code == 2
-    assert "got 'XX', allowed is a part of DC-NF, " in said
+    assert re.search("'XX'.*DC-NF, ", said)
     assert "DC-NF moving" in said.splitlines()[-1]
     assert "|" not in said.replace("...", "")
 
