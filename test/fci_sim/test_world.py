@@ -166,12 +166,12 @@ def test_arms_of_a_real_cell_have_the_addresses_of_their_file():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: world({"arm": {"model": "ur5e"}}), "arms.arm.model: got ur5e, allowed fr3"),
+        (lambda: world({"arm": {"model": "ur5e"}}), r"arms\.arm\.model: .*\bur5e\b.*\bfr3\b"),
         (lambda: world({"arm": {"joints": {"stiffness": [1e4] * 7}}}), "allowed rigid ones"),
         (lambda: world({"arm": {"compensates_gravity": False}}), "got false, allowed true"),
         (
             lambda: robots_of(CellConfig.from_dict({"arms": TWO}), ["1", "2", "3"]),
-            "addresses: got 3, allowed 2 at most, one for each of left, right",
+            r"addresses: .*\b3\b.*\b2\b.*left, right",
         ),
         (
             lambda: robots_of(CellConfig.from_dict({"arms": TWO}), ["1", "1"]),
@@ -180,7 +180,7 @@ def test_arms_of_a_real_cell_have_the_addresses_of_their_file():
     ],
 )
 def test_cells_that_are_no_such_robots_are_refused(call, words):
-    with pytest.raises(ConfigurationError, match=words.replace(".", r"\.")):
+    with pytest.raises(ConfigurationError, match=words):
         call()
 
 

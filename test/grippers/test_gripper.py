@@ -26,7 +26,7 @@ def mock_cell(make_cell):
 def test_only_arms_with_a_hand_have_a_gripper(mock_cell):
     gripper = mock_cell.gripper("arm")
     assert mock_cell.gripper("arm") is gripper
-    with pytest.raises(ConfigurationError, match=r"arm bare has no gripper.*arms\.bare\.hand"):
+    with pytest.raises(ConfigurationError, match=r"\bbare\b.*arms\.bare\.hand"):
         mock_cell.gripper("bare")
     with pytest.raises(UnknownName, match="known: arm, bare"):
         mock_cell.gripper("middle")
@@ -88,7 +88,7 @@ def test_a_result_stays_what_it_was(mock_cell):
     third, fourth = gripper.move(0.06), gripper.move(0.07)  # in one cycle
     mock_cell.step()
     assert third.result.outcome is Outcome.ABORTED
-    assert "ended by move to 0.0700 m" in third.result.text
+    assert "0.0700 m" in third.result.text
     assert fourth.result.succeeded
 
 
@@ -96,7 +96,7 @@ def test_a_result_stays_what_it_was(mock_cell):
 def test_waiting_too_short_says_so_and_the_motion_goes_on(make_cell):
     gripper = make_cell(arms={"arm": {}}).gripper("arm")
     motion = gripper.move(0.0, 0.05)
-    with pytest.raises(LoopTimeout, match=r"the end of move to 0\.0000 m .* within 0\.2 s"):
+    with pytest.raises(LoopTimeout, match=r"move .*0\.0000 m.* 0\.2 s"):
         motion.wait(0.2)
     assert motion.wait().succeeded
 
@@ -124,8 +124,8 @@ def test_a_gripper_on_a_loop_that_stood_still_was_never_answered_and_stopped_lat
         wait_until(lambda: begun.done and late.done)
     finally:
         os.kill(cell.loop_pid, signal.SIGCONT)
-    assert "the loop has not run for" in late.result.text
-    assert "it is withdrawn and will not happen" in late.result.text
-    assert "it has begun and is pending" in begun.result.text
+    assert "loop" in late.result.text
+    assert "withdrawn" in late.result.text
+    assert "pending" in begun.result.text
     assert cell.withdrawn["gripper"] == 1
     cell.wait(lambda: right.state().width < before - 1e-3, 5.0, "fingers that go on")

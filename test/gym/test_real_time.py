@@ -63,7 +63,7 @@ def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
         env.cell.wait(is_stale, 20.0, "the end of the stream")
         env.cell.wait(lambda: np.abs(env.cell.state("arm").dq).max() < 0.01, 20.0, "rest")
         held = env.cell.state("arm").q
-        with pytest.raises(LoopError, match=r"no action came for \d.* the arms hold; reset"):
+        with pytest.raises(LoopError, match=r"^step: .*\b\d+\.\d+ s\b"):
             env.step(np.zeros(6))  # had the arm go on to a target of before
         began = env.cell.time
         env.cell.wait(lambda: env.cell.time > began + 0.2, 20.0, "the arm that holds")
@@ -122,26 +122,26 @@ class Taken(GymTask):
 def test_the_step_in_which_an_arm_was_stopped_said_that_all_was_well(tmp_path):
     env = CellEnv(Taken(), cell=written(tmp_path, CELL))
     try:
-        with pytest.raises(ActionRejected, match="expert_action: got no episode"):
+        with pytest.raises(ActionRejected, match=r"^expert_action: "):
             env.expert_action()
         env.reset(seed=0)
         assert not env.step(np.zeros(6))[2]
         _, _, ends, _, info = env.step(np.zeros(6))
         assert ends
-        assert info["fault"].startswith("arm/hold has arm, which was stopped or heard nothing")
-        with pytest.raises(ActionRejected, match=r"which was stopped .* allowed after reset"):
+        assert info["fault"].startswith("arm/hold ")
+        with pytest.raises(ActionRejected, match=r"\barm/hold\b"):
             env.step(np.zeros(6))
     finally:
         env.close()
 
 
 def test_a_cell_without_the_task_s_arms_is_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match="got arm; ReachTwo needs left, right too"):
+    with pytest.raises(ConfigurationError, match=r"\barm\b.*\bReachTwo\b.*left, right"):
         CellEnv("reach_two", cell=written(tmp_path, CELL))
 
 
 def test_twins_are_for_lockstep(tmp_path):
-    with pytest.raises(ConfigurationError, match="allowed one in lockstep"):
+    with pytest.raises(ConfigurationError, match=r"^randomise: .*lockstep"):
         CellEnv("reach", cell=written(tmp_path, CELL), randomise={"seed": 1})
 
 

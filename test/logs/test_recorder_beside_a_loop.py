@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -90,7 +91,7 @@ def test_a_recording_on_a_full_disk_is_said_and_what_was_written_is_read(small_d
         recording = cell.recorder._recording
         cell.wait(lambda: not recording.is_alive, 60.0, "the end of the recorder")
         before = cell.row()["cycle"]
-        with pytest.raises(LogError, match=r"not whole: .*run\.mcap: No space left on device"):
+        with pytest.raises(LogError, match=rf"run\.mcap: {os.strerror(errno.ENOSPC)}"):
             cell.recorder.stop()
         cell.wait(lambda: cell.row()["cycle"] > before + 200, 60.0, "a loop that goes on")
         cell.check()
@@ -139,7 +140,7 @@ def test_a_file_that_may_not_grow_is_said(tmp_path):
         recording = cell.recorder._recording
         resource.prlimit(recording.pid, resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
         cell.wait(lambda: not recording.is_alive, 60.0, "the end of the recorder")
-        with pytest.raises(LogError, match=r"not whole: .*run\.mcap: File too large"):
+        with pytest.raises(LogError, match=rf"run\.mcap: {os.strerror(errno.EFBIG)}"):
             cell.recorder.stop()
         cell.check()
     assert (tmp_path / "run.mcap").stat().st_size <= 2_000_000
