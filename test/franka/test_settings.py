@@ -147,7 +147,7 @@ def test_an_arm_under_a_law_is_left_alone(rig, owner):
     cell.switch([owner], strictness="force_auto")
     cell.events()  # the switch may say what the arm was pressing with
     before = rig.told("left")
-    with pytest.raises(SettingsRejected, match=f"left follows {owner}, .* deactivate {owner}"):
+    with pytest.raises(SettingsRejected, match=f"left .*{owner}"):
         cell.set_robot_settings("left", load_mass=0.3)
     assert rig.told("left") == before
     assert owner in cell.active
@@ -169,11 +169,11 @@ def test_what_the_robot_refuses_changes_nothing(rig):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"load_mass": -1.0}, "left: load_mass: got -1.0; .* 0"),
+        ({"load_mass": -1.0}, r"left: load_mass: .*-1\.0.* 0\b"),
         ({"load_mass": 0.3, "load_com": [0.0, 0.0]}, "left: load_com: got"),
-        ({"load_inertia": [1.0, 0.1, 0.1, 0.0, 0.0, 0.0]}, "no body has the principal moments"),
-        ({"load_mass": 0.3, "priority": 5}, r"arms\.left\.franka\.priority\) and start the cell"),
-        ({"nonsense": 1.0}, "setting 'nonsense' does not exist; known: load_mass"),
+        ({"load_inertia": [1.0, 0.1, 0.1, 0.0, 0.0, 0.0]}, r"moments.*0\.1, 0\.1, 1\.0"),
+        ({"load_mass": 0.3, "priority": 5}, r"arms\.left\.franka\.priority"),
+        ({"nonsense": 1.0}, "'nonsense'.*load_mass"),
     ],
 )
 def test_what_is_not_allowed_does_not_get_to_the_loop(rig, values, words):
@@ -216,7 +216,7 @@ def test_a_driver_that_had_gone_was_said_to_have_a_motion_that_does_not_end(rig)
     """Refused after a second, with a reason that speaks of three."""
     cell = rig.cell
     rig.sim.admin(rig.ip["left"], "kill_udp")
-    with pytest.raises(SettingsRejected, match=r"left: robot .*its driver has gone before"):
+    with pytest.raises(SettingsRejected, match=r"left: robot .*\bdriver\b"):
         cell.set_robot_settings("left", load_mass=0.3)
     rig.sim.admin(rig.ip["left"], "heal")
     rig.until(lambda: recovers(cell, ["left"]) and rig.moves("left"), "recovery")

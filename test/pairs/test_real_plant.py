@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import uuid
 
 import numpy as np
 import pytest
+from processes import wait_until
 from robots import unused_address
 
 from multipanda_py import Cell
@@ -81,19 +81,19 @@ def test_an_arm_that_stands_by_elsewhere_is_refused():
     cell = plant({"arm": {"backend": "mock"}, "other": {"backend": "mock", "position": [0, 2, 0]}})
     start = np.array(cell.arms["other"].q_start)
     check_standing(cell, "arm", {"arm": start + 1.0, "other": start + 0.05})
-    with pytest.raises(ValidationRefused, match=r"other stands 0\.20 rad from its q_start, where"):
+    with pytest.raises(ValidationRefused, match=r"^other .*0\.20 rad.*q_start"):
         check_standing(cell, "arm", {"arm": start, "other": start - 0.2})
 
 
 def test_what_a_plant_cannot_do_is_refused_before_it_is_connected(tmp_path):
     mock = plant({"arm": {"backend": "mock"}})
-    with pytest.raises(ConfigurationError, match="joint_position commands position"):
+    with pytest.raises(ConfigurationError, match=r"joint_position.*position"):
         record_pairs(
             TWIN, mock, "arm", tmp_path / "a", WISHED, laws=("joint_trajectory", "joint_position")
         )
-    with pytest.raises(ValidationRefused, match="--plant-law: got 'hold', allowed joint_traj"):
+    with pytest.raises(ValidationRefused, match=r"^--plant-law: .*'hold'.*joint_traj"):
         record_pairs(TWIN, mock, "arm", tmp_path / "b", WISHED, laws=("joint_impedance", "hold"))
-    with pytest.raises(ValidationRefused, match="twin: got arms that are not simulated"):
+    with pytest.raises(ValidationRefused, match=r"^twin: "):
         record_pairs(mock, mock, "arm", tmp_path / "c", WISHED)
     other = plant({"arm": {"backend": "mock", "model": "ur5e"}})
     with pytest.raises(ValidationRefused, match="same joints"):
@@ -119,7 +119,7 @@ def test_an_arm_that_had_stopped_was_said_to_have_a_fault_and_not_which():
             cell.step(10)
         error = LoopError("the motion ended in a fault")
         said = str(explained(cell, error))
-        assert said.startswith("the motion ended in a fault: velocity_limit (arm, arm/law)")
+        assert "velocity_limit (arm, arm/law)" in said
         assert explained(cell, error) is error  # there is no other
 
 
@@ -161,12 +161,11 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
             sim.admin(address, "reflex")
 
     with FciSim([address], tidy=True, priority=40) as sim:
-        with pytest.raises(ValidationRefused, match=r"(?s)^multi-00001: .*arm holds, 1 of 2"):
+        with pytest.raises(ValidationRefused, match=r"(?s)^multi-00001: .*1 of 2"):
             record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, say=say)
         assert not (tmp_path / TABLE).exists()
         sim.admin(address, "reboot", seconds=0.0)
-        while not sim.admin(address, "stats")["running"]:
-            time.sleep(0.002)
+        wait_until(lambda: sim.admin(address, "stats")["running"])
         assert record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, say=said.append) == 2
     assert "1 of 2 motions are there already" in said
     for name in ("multi-00000", "multi-00001"):
