@@ -161,7 +161,7 @@ class Hand:
         position, effort = goal.command.position, goal.command.max_effort
         can = self._gripper.description
         least, largest = can.lower, self._gripper.state().max_width / 2.0
-        if not (math.isfinite(position) and least <= position <= largest + _SAME):
+        if not (math.isfinite(position) and least - _SAME <= position <= largest + _SAME):
             allowed = f"[{least:g}, {largest:g}] m of one finger"
             fault = f"position: got {position:g}, allowed {allowed}"
         elif not (math.isfinite(effort) and 0.0 <= effort <= can.most_force):
@@ -184,7 +184,8 @@ class Hand:
 
     def _begin(self, goal: Any) -> GripperMotion:
         command, state = goal.command, self._gripper.state()
-        width = min(2.0 * command.position, state.max_width)
+        least = self._gripper.description.min_width
+        width = min(max(2.0 * command.position, least), state.max_width)
         if command.max_effort > 0.0 and width < state.width - _SAME:
             return self._gripper.grasp(width, self._speed, command.max_effort)
         return self._gripper.move(width, self._speed)

@@ -76,6 +76,13 @@ def test_an_effort_asks_for_a_grasp_which_misses_where_there_is_nothing(opened):
     assert result.position == pytest.approx(0.03, abs=2e-4)
 
 
+def test_a_closed_hand_that_was_rounded_below_zero_was_rejected(opened):
+    """As clients do that compute a finger's position from a share of its range."""
+    status, result = opened.run(-4.4e-7)
+    assert status == GoalStatus.STATUS_SUCCEEDED
+    assert result.position == pytest.approx(0.0, abs=2e-4)
+
+
 @pytest.mark.parametrize(("goal", "says"), [
     ((0.05,), "position: got 0.05, allowed [0, 0.04] m of one finger"),
     ((-0.01,), "position: got"),  # said of the one before: what differs in numbers is the same

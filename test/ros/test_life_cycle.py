@@ -65,7 +65,9 @@ def test_life_of_a_managed_cell(managed, client):
     assert state(client) == "unconfigured"
     managed.wait_for_end_of(first)
     assert change(client, "configure")
-    assert change(client, "activate")
+    name = "/managed/multimode_controller/change_state"
+    activate = Transition(id=Transition.TRANSITION_ACTIVATE)  # without a label
+    assert client.call(ChangeState, name, transition=activate).success
     assert LAW in active(client), managed.log
     assert managed.loop_pid() != first
     assert change(client, "shutdown")
