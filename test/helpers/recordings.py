@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from outside import ROOT, SOURCES
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = "MULTIPANDA_OUTSIDE_SOURCES"
 
 
 def _found():
