@@ -194,7 +194,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(LogError, match="is no MCAP file"):
         logs.read(tmp_path / "text.mcap")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(LogError, match="no log in this folder"):
+    with pytest.raises(LogError, match="/empty: "):
         logs.read(tmp_path / "empty")
 
 

@@ -18,9 +18,9 @@ KNOWN = ("config_file", "namespace", "cell_name", "use_rviz")
 
 
 def test_a_misspelt_argument_started_the_default_cell():
-    with pytest.raises(ConfigurationError, match=r"no such argument; near: config_file; known: "):
+    with pytest.raises(ConfigurationError, match=r"conifg_file:=.*\bconfig_file\b"):
         refuse_strangers(["namespace:=lab", "conifg_file:=single_sim.yaml"], KNOWN)
-    with pytest.raises(ConfigurationError, match=r"^speed:=2: there is no such argument; known: "):
+    with pytest.raises(ConfigurationError, match=r"^speed:=2: .*\bconfig_file\b"):
         refuse_strangers(["speed:=2"], KNOWN)
 
 
@@ -43,7 +43,7 @@ def test_an_address_for_an_arm_that_is_not_there_added_one():
         "arms.right.robot_ip": "172.16.1.2",
     }
     for pair in ("middle:172.16.0.2", "left=172.16.0.2", "left:"):
-        with pytest.raises(ConfigurationError, match=rf"^robot_ips: got '{pair}', allowed ARM:A"):
+        with pytest.raises(ConfigurationError, match=rf"^robot_ips: .*'{pair}'"):
             addresses(f"right:172.16.1.2,{pair}", cell)
 
 
@@ -53,7 +53,5 @@ def test_a_cell_is_a_file_or_the_name_of_one_of_the_package(tmp_path, monkeypatc
     own = tmp_path / "dual_sim.yaml"
     own.touch()
     assert cell_file("dual_sim.yaml").samefile(own)
-    with pytest.raises(
-        ConfigurationError, match=r"^config_file: got 'no.yaml', allowed a file or "
-    ):
+    with pytest.raises(ConfigurationError, match=r"^config_file: .*'no\.yaml'"):
         cell_file("no.yaml")
