@@ -22,9 +22,6 @@ WHY: tuple[tuple[str, tuple[str, ...], str], ...] = (
      "The tool is held and the elbow is not: it circles as fast as 1 Nm s/rad let it."),
     ("gravity_compensation, holding a pose, kinova_gen3", (),
      "The tool is held and the elbow is not: it falls under a weight that is wrong by a fifth."),
-    ("force_impedance, iiwa14", (),
-     "Its spring of 50 N/m sags 0.2 m under 1 kg that nobody told of, which stretches the arm: "
-     "where it is led on to from there it swings slowly, for more than 8 s."),
 )  # fmt: skip
 """Law, how its conditions begin (none: all), and the reason; the first that fits."""
 
