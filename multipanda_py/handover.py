@@ -10,8 +10,8 @@ import numpy as np
 
 from multipanda_py.state import ArmState, Matrix, Vector
 
-MAX_DISTANCE, MAX_ANGLE = 0.15, 0.6
-"""Farthest that a seeded target may lie from the measured pose, as the default gate [m], [rad]."""
+MAX_ERROR = np.array([0.15] * 3 + [0.6] * 3)
+"""Maximum distance of a seeded target from the measured pose, as the default gate [m], [rad]."""
 MAX_STEP = 0.4
 """Farthest that a seeded target may lie from a measured joint, as the default gate [rad]."""
 NEAR_FORCE, NEAR_SHARE = 5.0, 0.25
@@ -163,9 +163,8 @@ def bounded_error(error: Vector, clip: Vector) -> None:
     Position and rotation apart. Each keeps its direction: a force that points elsewhere would
     be worse than a smaller one.
     """
-    bounds, excess = clip.tolist(), [abs(e) for e in error.tolist()]
-    for start, most in ((0, MAX_DISTANCE), (3, MAX_ANGLE)):
-        axes = range(start, start + 3)
-        beyond = max([excess[k] / min(bounds[k], most) for k in axes])
-        if beyond > 1.0:
-            error[start : start + 3] /= beyond
+    beyond = (np.abs(error) / np.minimum(clip, MAX_ERROR)).tolist()
+    for start in (0, 3):
+        most = max(beyond[start : start + 3])
+        if most > 1.0:
+            error[start : start + 3] /= most

@@ -238,7 +238,8 @@ class GovernedChannel(ABC):
         for cap in self._caps:
             cap.reset()
         for tracker in self._trackers:
-            tracker.set_cap(math.inf)
+            if tracker.cap != math.inf:
+                tracker.set_cap(math.inf)
         self.held.reset()
 
     @abstractmethod

@@ -87,16 +87,17 @@ class Tracker:
             needed = 0.5 * now * now / room if room > 0.0 else self.hardest
             acceleration = min(self.hardest, max(acceleration, needed))
         self.hardest, self._fastest = acceleration, speed
-        self._most = min(speed, self.cap)
+        self._most = speed if speed < self.cap else self.cap
 
     def bound(self, acceleration: float, speed: float) -> None:
         """Set a [unit/s^2] and v_max [unit/s], even if it cannot stop on the goal with them."""
         self.hardest, self._fastest = acceleration, speed
-        self._most = min(speed, self.cap)
+        self._most = speed if speed < self.cap else self.cap
 
     def set_cap(self, cap: float) -> None:
         """Set an additional bound of the speed [unit/s]."""
-        self.cap, self._most = cap, min(self._fastest, cap)
+        self.cap = cap
+        self._most = cap if cap < self._fastest else self._fastest
 
     @property
     def is_still(self) -> bool:
