@@ -237,6 +237,8 @@ class Ownership:
 
     def recover(self, arm: Arm) -> Event:
         """Clear an arm's fault; it holds where it is, and what it carries."""
+        if arm.interrupted:  # maybe after a fault that kept the request
+            self.forces.end(arm)
         past = self._past.carried(arm) if arm.interrupted else self._past.of(arm)
         return arm.recover(past)
 

@@ -198,3 +198,23 @@ def test_a_fault_that_interrupts_the_torque_ended_a_request_in_silence(make_cell
     box.cell.step(1000)
     assert pressed(box) < before + 2.0
     assert " of 50.0 N" not in switch(box, "force_pair").message
+
+
+@pytest.mark.sim
+def test_a_request_outlived_a_fault_in_which_the_torque_was_interrupted(make_cell, monkeypatch):
+    """A speed fault keeps it; the robots' backend failed while that fault was latched."""
+    box = lifted(make_cell)
+    assert fault(box.cell, Event.VELOCITY_LIMIT, BOTH)
+
+    def read(fresh):
+        monkeypatch.undo()
+        raise RuntimeError("the network is gone")
+
+    monkeypatch.setattr(box.cell.loop.backends[0], "read", read)
+    box.cell.step(2)
+    box.cell.recover()
+    box.cell.step(300)
+    before = pressed(box)
+    assert " of 50.0 N" in switch(box, "pair").message
+    box.cell.step(1000)
+    assert pressed(box) < before + 2.0
