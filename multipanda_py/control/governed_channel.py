@@ -82,9 +82,9 @@ class GovernorParams:
     )
 
 
-def cycles_of(smoothing: float, period: float) -> int:
-    """Return the number of cycles of ``period`` [s] in a smoothing time [s]."""
-    return max(1, round(smoothing / period))
+def cycles_of(time: float, period: float) -> int:
+    """Return the number of cycles of ``period`` [s] in a time [s], at least 1."""
+    return max(1, round(time / period))
 
 
 class Pacer(Protocol):

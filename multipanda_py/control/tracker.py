@@ -86,8 +86,7 @@ class Tracker:
             room = self._distance - 2.0 * now * self._period  # after this cycle, and one more
             needed = 0.5 * now * now / room if room > 0.0 else self.hardest
             acceleration = min(self.hardest, max(acceleration, needed))
-        self.hardest, self._fastest = acceleration, speed
-        self._most = speed if speed < self.cap else self.cap
+        self.bound(acceleration, speed)
 
     def bound(self, acceleration: float, speed: float) -> None:
         """Set a [unit/s^2] and v_max [unit/s], even if it cannot stop on the goal with them."""
@@ -97,7 +96,7 @@ class Tracker:
     def set_cap(self, cap: float) -> None:
         """Set an additional bound of the speed [unit/s]."""
         self.cap = cap
-        self._most = cap if cap < self._fastest else self._fastest
+        self.bound(self.hardest, self._fastest)
 
     @property
     def is_still(self) -> bool:

@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams
+from multipanda_py.control.governed_channel import (
+    GovernedChannel,
+    GovernorParams,
+    cycles_of,
+)
 from multipanda_py.control.governed_commanded_pose import GovernedCommandedPose
 from multipanda_py.control.governed_joints import GovernedJoints
 from multipanda_py.control.governed_object import GovernedObject
@@ -93,7 +97,7 @@ class Governor(Feature[GovernorParams]):
 
     def on_parameters(self) -> None:
         """Hand the bounds over; a motion under way goes on with them."""
-        self._rate_cycles = max(1, round(self.params.rate_timeout / self.context.period))
+        self._rate_cycles = cycles_of(self.params.rate_timeout, self.context.period)
         for channel in self._all:
             channel.take(self.params, self.context.period)
         self._waiting = [channel for channel in self._all if channel.is_moving]
