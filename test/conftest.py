@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -70,6 +71,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (chosen if inline == (part == "inline") else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = chosen
+
+
+def pytest_collection_finish() -> None:
+    """Hide the collected tests from the garbage collector.
+
+    The start of every loop collects garbage; a pass over thousands of tests takes 0.3 s.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 class ToldAtOnce:
