@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -157,7 +156,6 @@ class ControlLoop:
                 instance.deactivate()
                 for state in instance.states:
                     state.check_in_place(self._row)
-        gc.collect()
         for arm in self._arms:
             if arm.first_interface != arm.interface:
                 self._owners.engage(arm.index, arm.first_interface)

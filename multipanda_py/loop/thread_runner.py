@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 from multipanda_py.exceptions import LoopError
@@ -19,6 +20,7 @@ class ThreadRunner(Runner):
         """Start the thread and wait until real arms execute commands or have a fault."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config)
+        gc.collect()  # now rather than in a cycle
         found = self._loop.take_warnings()
         self._stopping = False
         self._is_up = threading.Event()
