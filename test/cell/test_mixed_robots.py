@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import ConfigurationError, ParameterRejected, TargetRejected
 from multipanda_py.pose import Pose
-from multipanda_py.testing import StateMaker
+from multipanda_py.testing import StateMaker, simple_cell
 
 pytestmark = pytest.mark.inline
 
@@ -50,16 +52,34 @@ def test_six_joints_beside_seven_hold_follow_joints_and_poses_and_stop(make_cell
     np.testing.assert_allclose(cell.state("left").q, left, atol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def of_six_joints():
+    """Cells of one UR5e and of several with every law that takes as many, by their number."""
+    by_number = {}
+    for law in LAWS:
+        by_number.setdefault(registry.find("controllets", law).min_arms, []).append(law)
+    with ExitStack() as stack:
+        cells = {}
+        for number, laws in by_number.items():
+            ys = np.linspace(-0.5, 0.5, number) if number > 1 else [0.0]
+            arms = {
+                f"a{i}": {"model": "ur5e", "position": [0.0, float(y), 0.0]}
+                for i, y in enumerate(ys)
+            }
+            controllets = {law: {"type": law, "arms": list(arms)} for law in laws}
+            cells[number] = stack.enter_context(simple_cell(arms, controllets, []))
+        yield cells
+
+
 @pytest.mark.parametrize("law", LAWS)
-def test_admittance_of_six_joints_did_not_start(make_cell, law):
+def test_admittance_of_six_joints_did_not_start(of_six_joints, law):
     """Its inner target had seven joints whatever the arm: no law may count on its arm's number."""
-    needed = registry.find("controllets", law).min_arms
-    ys = np.linspace(-0.5, 0.5, needed) if needed > 1 else [0.0]
-    arms = {f"a{i}": {"model": "ur5e", "position": [0.0, float(y), 0.0]} for i, y in enumerate(ys)}
-    cell = make_cell(arms, {"law": {"type": law, "arms": list(arms)}}, [])
-    cell.switch([spec.name for spec in cell.specs if not spec.is_hold])
+    cell = of_six_joints[registry.find("controllets", law).min_arms]
+    cell.hold()
+    cell.step(5)
+    cell.switch([law])
     cell.step(20)
-    assert cell.active == ("law",)
+    assert cell.active == (law,)
 
 
 def test_a_wrong_number_of_joints_is_refused_with_both(make_cell):
@@ -130,14 +150,24 @@ def test_an_arm_is_described_for_its_own_number_of_joints(changed, sentence):
 BOTH = ["left", "right"]
 
 
-@pytest.mark.parametrize("arms", [BOTH, BOTH[::-1]])
-@pytest.mark.parametrize(
-    "law",
-    [name for name in LAWS if registry.find("controllets", name).max_arms != 1],
-)
-def test_arms_of_six_and_of_seven_joints_were_refused_in_one_law(make_cell, law, arms):
+FOR_BOTH = [name for name in LAWS if registry.find("controllets", name).max_arms != 1]
+
+
+@pytest.fixture(scope="module", params=[BOTH, BOTH[::-1]], ids=" ".join)
+def in_one_law(request):
+    """A cell with every law that takes both arms, in one order."""
+    laws = {law: {"type": law, "arms": request.param} for law in FOR_BOTH}
+    with simple_cell(ARMS, laws, []) as cell:
+        yield cell
+
+
+@pytest.mark.parametrize("law", FOR_BOTH)
+def test_arms_of_six_and_of_seven_joints_were_refused_in_one_law(in_one_law, law):
     """Whatever the order, the arms rest where they are, and a push of one faults neither."""
-    cell = make_cell(ARMS, {"law": {"type": law, "arms": arms}}, ["law"])
+    cell = in_one_law
+    cell.simulation.reset()
+    cell.hold()
+    cell.switch([law])
     cell.step(50)
     assert all(np.abs(cell.state(arm).dq).max() < 1e-4 for arm in BOTH)
     cell.simulation.apply_wrench("right_ur5e_tool0", [8.0, 0.0, 5.0])
@@ -145,7 +175,7 @@ def test_arms_of_six_and_of_seven_joints_were_refused_in_one_law(make_cell, law,
     assert np.abs(cell.state("right").dq).max() > 1e-3
     cell.simulation.apply_wrench("right_ur5e_tool0")
     cell.step(100)
-    assert cell.active == ("law",)
+    assert cell.active == (law,)
 
 
 def test_joints_of_both_arms_go_where_they_are_asked_to_by_one_law(make_cell):

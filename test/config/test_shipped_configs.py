@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from long_form import LONG
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
@@ -16,7 +18,7 @@ pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
 FILES = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 SIMULATED = [file for file in FILES if file.stem.endswith("_sim")]
-SECONDS = 2.0
+SECONDS = 2.0 if LONG else 0.5
 
 
 def test_there_are_cells_of_one_two_and_four_arms() -> None:
@@ -34,43 +36,49 @@ def features_of(cell: Cell, arm: str) -> set[str]:
     return {name for spec in active for name in spec.features}
 
 
-@pytest.mark.sim
-@pytest.mark.parametrize("file", SIMULATED, ids=lambda file: file.stem)
-def test_a_simulated_cell_rests(file: Path) -> None:
-    with Cell.from_yaml(file, placement="inline") as cell:
-        cell.step(1)
-        start = {arm: cell.state(arm) for arm in cell.arms}
-        things = cell.objects()
-        assert set(cell.active) >= set(cell.config.active)
-        cell.step(round(SECONDS * cell.config.cell.rate))
-        idle = [
-            f"{arm} has 6 joints, all of which its tool's pose takes: nullspace acts only where a "
-            "posture is singular"
-            for arm in cell.arms
-            if cell.state(arm).q.size == 6 and "nullspace" in features_of(cell, arm)
-        ]
-        assert [(event.event, event.text) for event in cell.events()] == [
-            (Event.NOTICE, text) for text in idle
-        ]
-        for arm in cell.arms:
-            state = cell.state(arm)
-            assert state.fault == ""
-            np.testing.assert_allclose(state.q, start[arm].q, atol=1e-4)
-            np.testing.assert_allclose(state.dq, 0.0, atol=1e-4)
-            np.testing.assert_allclose(state.tau_ext, 0.0, atol=1e-2)
-        for name, pose in cell.objects().items():
-            assert pose.distance(things[name])[0] < 1e-3, name
+@pytest.fixture(scope="module", params=SIMULATED, ids=lambda file: file.stem)
+def simulated(request: pytest.FixtureRequest) -> Iterator[Cell]:
+    """A shipped cell; the first test starts it where the file says."""
+    with Cell.from_yaml(request.param, placement="inline") as cell:
+        yield cell
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("file", SIMULATED, ids=lambda file: file.stem)
-def test_every_controllet_of_a_cell_can_take_its_arms(file: Path) -> None:
-    with Cell.from_yaml(file, placement="inline") as cell:
-        for spec in cell.specs:
-            if not spec.is_hold:
-                if spec.name not in cell.active:
-                    cell.switch([spec.name], strictness="force_auto")
-                cell.step(100)
-                assert spec.name in cell.active
-        assert not any(cell.state(arm).fault for arm in cell.arms)
-        assert all(np.abs(cell.state(arm).dq).max() < 1e-3 for arm in cell.arms)
+def test_a_simulated_cell_rests(simulated: Cell) -> None:
+    cell = simulated
+    cell.simulation.reset()
+    cell.step(1)
+    start = {arm: cell.state(arm) for arm in cell.arms}
+    things = cell.objects()
+    assert set(cell.active) >= set(cell.config.active)
+    cell.step(round(SECONDS * cell.config.cell.rate))
+    idle = [
+        f"{arm} has 6 joints, all of which its tool's pose takes: nullspace acts only where a "
+        "posture is singular"
+        for arm in cell.arms
+        if cell.state(arm).q.size == 6 and "nullspace" in features_of(cell, arm)
+    ]
+    assert [(event.event, event.text) for event in cell.events()] == [
+        (Event.NOTICE, text) for text in idle
+    ]
+    for arm in cell.arms:
+        state = cell.state(arm)
+        assert state.fault == ""
+        np.testing.assert_allclose(state.q, start[arm].q, atol=1e-4)
+        np.testing.assert_allclose(state.dq, 0.0, atol=1e-4)
+        np.testing.assert_allclose(state.tau_ext, 0.0, atol=1e-2)
+    for name, pose in cell.objects().items():
+        assert pose.distance(things[name])[0] < 1e-3, name
+
+
+@pytest.mark.sim
+def test_every_controllet_of_a_cell_can_take_its_arms(simulated: Cell) -> None:
+    cell = simulated
+    for spec in cell.specs:
+        if not spec.is_hold:
+            if spec.name not in cell.active:
+                cell.switch([spec.name], strictness="force_auto")
+            cell.step(50)
+            assert spec.name in cell.active
+    assert not any(cell.state(arm).fault for arm in cell.arms)
+    assert all(np.abs(cell.state(arm).dq).max() < 1e-3 for arm in cell.arms)

@@ -80,7 +80,7 @@ def leaves(seen):
     ]
 
 
-def episode(env, seed, steps=25):
+def episode(env, seed, steps=10):
     seen = [env.reset(seed=seed)[0]]
     seen += [env.step(env.expert_action())[0] for _ in range(steps)]
     return np.concatenate([leaf for one in seen for leaf in leaves(one)])

@@ -109,7 +109,7 @@ class HeldBox:
             goal = Pose(start + [0.0, 0.0, share * top], np.eye(3))
             self.cell.set_object_target(self.last, goal)
             self.cell.step(10)
-        self.cell.step(1500)
+        self.cell.step(1000)
 
     def in_hands(self):
         """Position of the box in the frame of each hand, (2, 3) [m]."""

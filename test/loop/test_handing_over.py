@@ -60,7 +60,7 @@ def pressing_cell(make_cell, laws, first, depth=0.03, **arm):
     for k in range(1, 51):
         cell.set_target("arm", Pose(here.position - [0, 0, depth * k / 50], here.rotation))
         cell.step(10)
-    cell.step(1000)
+    cell.step(600)
     return cell
 
 
@@ -110,9 +110,9 @@ def test_a_requested_force_on_a_table_shrank_from_law_to_law(make_cell, episodes
 def test_an_arm_with_a_load_that_nobody_told_of_sank_at_every_switch(make_cell, name):
     """3 kg at the tool: 74 mm under 400 N/m, and as much again with every activation."""
     cell = make_cell({"arm": {"perturbation": {"payload": 3.0}}}, LAWS, ["arm/stiff"])
-    cell.step(2500)
+    cell.step(1500)
     before = cell.pose("arm")
-    for _ in range(3):
+    for _ in range(2):
         if name == "hold":
             cell.hold()
         else:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 import numpy as np
@@ -15,6 +16,15 @@ from multipanda_py.loop.mailbox import EVENTS, REASON, Mailbox, reason_of, reaso
 from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.inline
+
+
+@pytest.fixture
+def threads_alternate():
+    """Let threads change every 10 us: a writer is cut off in the middle far more often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
 
 
 def two_ends():
@@ -69,7 +79,7 @@ def test_skip_forgets_what_was_there():
     assert reader.recover.take() is not None
 
 
-def test_no_torn_record_is_ever_taken():
+def test_no_torn_record_is_ever_taken(threads_alternate):
     writer, reader = two_ends()
     slot = writer.switch
     n = len(writer.active) + 2 + REASON

@@ -27,11 +27,13 @@ REAL = {
 }
 LATE = {"delay": 0.002, "command_delay": 0.001, "torque_lag": 0.002}
 FORCE = 50.0
+NEAR = 0.0995
+"""Half of the width of the box [m]: the rods start half a millimetre in front of it."""
 
 
 def lifted(make_cell, force=FORCE, first="force_pair", **arm):
     """A box of 0.8 kg in the air."""
-    box = HeldBox(make_cell, 0.8, first, laws=LAWS, **arm)
+    box = HeldBox(make_cell, 0.8, first, laws=LAWS, half=NEAR, **arm)
     box.lift(force)
     return box
 
@@ -62,7 +64,7 @@ def reports(cell, event=Event.FORCE_MISSING):
 @pytest.mark.robustness
 def test_each_switch_in_motion_took_a_little_of_the_internal_force(make_cell, episodes):
     """Of 50 N, 25 switches left 35 N, and 75 dropped the box."""
-    seeds, count = episodes(1, 4), episodes(20, 200)
+    seeds, count = episodes(1, 4), episodes(14, 200)
     for seed in range(seeds):
         rng = np.random.default_rng(5 + seed)
         perturbation = {"perturbation": LATE} if seed % 2 else {}
@@ -96,7 +98,7 @@ def test_less_force_than_was_asked_for_was_held_without_a_word(make_cell):
     assert pressed(box) < 55.0
     assert {e.controllet for e in reports(box.cell)} == {"left/hold", "right/hold"}
     switch(box, "pair")
-    box.cell.step(1000)
+    box.cell.step(700)
     assert reports(box.cell, Event.FORCE_NO_LONGER_MISSING)
     assert pressed(box) == pytest.approx(80.0, rel=0.1)
 
@@ -121,7 +123,7 @@ def test_a_new_target_replaces_the_force_of_before(make_cell):
         switch(box, name)
         if name == "force_pair":
             box.cell.set_object_target(name, squeeze=30.0)
-        box.cell.step(1000)
+        box.cell.step(700)
         assert pressed(box) == pytest.approx(30.0, rel=0.1), name
 
 
@@ -140,7 +142,7 @@ def test_the_force_on_an_object_that_is_gone_is_not_asked_for_again(make_cell, l
     box.cell.step(300)
     sim = box.cell.simulation
     sim.set_pose("box", Pose([1.5, 1.5, 0.5], np.eye(3)))
-    box.cell.step(1500)
+    box.cell.step(800)
     newest = {e.controllet: e.event for e in box.cell.events() if "FORCE" in e.event.name}
     assert set(newest.values()) == {Event.FORCE_NO_LONGER_MISSING}  # or /diagnostics warn for good
     before = {arm: box.cell.pose(arm) for arm in BOTH}
@@ -173,7 +175,7 @@ def test_each_fault_halved_the_internal_force(make_cell, failed):
         between = pressed(box)
         assert " of " in switch(box, law).message
         rise = []
-        for _ in range(150):
+        for _ in range(80):
             box.cell.step(10)
             rise.append(pressed(box))
         assert max(rise) < 1.1 * FORCE

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from held_box import AT_BOX, BASES, BESIDE, BOTH, ROD
+from long_form import long_form
 
 from multipanda_py.exceptions import ConfigurationError, TaskFailed
 from multipanda_py.loop.events import Event
@@ -98,7 +99,7 @@ def test_two_arms_squeeze_lift_put_down_and_leave(make_cell):
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("right", BESIDE)
+@pytest.mark.parametrize("right", long_form(BESIDE, keep=["kinova_gen3"]))
 def test_two_kinds_of_arms_do_a_task_together(make_cell, right):
     doing = Doing(make_cell, SQUEEZE, LIFT, right=right)
     start = doing.box

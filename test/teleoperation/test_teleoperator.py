@@ -135,17 +135,17 @@ def test_what_goes_wrong_is_said_once_and_the_arm_holds_until_the_clutch_is_clos
     rig, wrong, why
 ):
     rig = rig()
-    rig.left(20, twist=UP, is_engaged=True)
-    rig.play(wrong, 30)
+    rig.left(10, twist=UP, is_engaged=True)
+    rig.play(wrong, 20)
     held = rig.z()
-    rig.left(30, twist=UP, is_engaged=True)  # as if nothing had happened
+    rig.left(10, twist=UP, is_engaged=True)  # as if nothing had happened
     assert rig.z() == pytest.approx(held, abs=2e-3)
     (said,) = rig.said
     assert said.startswith("left holds: ")
     assert said.endswith("; open the clutch and close it to go on")
     assert re.search(why, said)
     rig.left(1)
-    rig.left(30, twist=UP, is_engaged=True)
+    rig.left(25, twist=UP, is_engaged=True)
     assert rig.z() > held + 0.03
     assert len(rig.said) == 1
 

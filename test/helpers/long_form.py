@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice between the short form of the suite and the long one, ``make test-all``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+LONG = bool(os.environ.get("MULTIPANDA_LONG"))
+"""Whether the long form runs."""
+
+
+def long_form(items: Iterable[Item], keep: Iterable[Item]) -> list[Item]:
+    """Return all items in the long form, and those to keep in the short one."""
+    return list(items if LONG else keep)
