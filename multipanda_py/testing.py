@@ -20,7 +20,7 @@ from multipanda_py.actuator_contract import check_actuator as check_actuator
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.context import Context
-from multipanda_py.control.margin import Probe, linearise
+from multipanda_py.control.margin import Probe, bandwidth
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.exceptions import ContractBroken as ContractBroken
 from multipanda_py.loop.row import row_dtype
@@ -156,7 +156,11 @@ def simple_cell(
 
 
 def check_contract(
-    name: str, n_arms: int | None = None, seed: int = 0, model: Models = "fr3"
+    name: str,
+    n_arms: int | None = None,
+    seed: int = 0,
+    model: Models = "fr3",
+    postures: int = 2,
 ) -> None:
     """Check a registered controllet on random states.
 
@@ -171,6 +175,7 @@ def check_contract(
         n_arms: Number of arms; by default the fewest that the law takes.
         seed: Of the random states.
         model: Robot model of all arms by name or as read, or models that they have in turn.
+        postures: Number of random postures in which each set of gains is checked for latency.
 
     Raises:
         ContractBroken: With the part of the contract that is broken.
@@ -215,8 +220,8 @@ def check_contract(
         law.on_deactivate()
         twin.on_deactivate()
     _check_memory(law, maker.random(rng, speed=0.5), target)
-    if interface == INTERFACES[0]:
-        check_bandwidth(name, n, postures=2, seed=seed, model=model)
+    if interface == INTERFACES[0] and postures:
+        check_bandwidth(name, n, postures=postures, seed=seed, model=model)
 
 
 def check_bandwidth(
@@ -245,7 +250,7 @@ def check_bandwidth(
         probe = _probe(law_class, maker, values)
         for _ in range(postures):
             q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
-            found = linearise(probe, q).bandwidth
+            found = bandwidth(probe, q)
             _require(
                 found < MOST_BANDWIDTH,
                 f"with {label} it brakes at {found:.0f} 1/s at q = {q.round(3).tolist()}, "

@@ -29,19 +29,20 @@ def test_contract_with_the_fewest_arms(name):
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_contract_with_two_and_three_arms(name):
+def test_contract_with_two_and_three_arms(name, episodes):
+    """The short form checks latency with the fewest arms."""
     law = registry.find("controllets", name)
     for n in (2, 3):
         if law.min_arms <= n <= (law.max_arms or n):
-            check_contract(name, n_arms=n, seed=n)
+            check_contract(name, n_arms=n, seed=n, postures=episodes(0, 2))
 
 
 @pytest.mark.parametrize(("name", "model"), over_others(BUILT_IN))
-def test_contract_with_other_arms_beside_an_fr3(name, model):
+def test_contract_with_other_arms_beside_an_fr3(name, model, episodes):
     """A law of one arm has the other one."""
     law = registry.find("controllets", name)
     n = min(2, law.max_arms or 2)
-    check_contract(name, n_arms=n, seed=4, model=("fr3", model)[-n:])
+    check_contract(name, n_arms=n, seed=4, model=("fr3", model)[-n:], postures=episodes(1, 2))
 
 
 def test_the_contract_test_can_fail(monkeypatch):

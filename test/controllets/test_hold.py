@@ -160,7 +160,7 @@ def test_hold_stops_every_motion_within_its_limits(rigs, episodes):
     """At up to 1.1 times all speed limits at once, late, lighter, heavier, secretly loaded."""
     rng = np.random.default_rng(7)
     late, beyond = [], []
-    n = episodes(40, 10_000)
+    n = episodes(24, 10_000)
     for episode in range(n):
         throw = Throw.random(rng)
         rig = rigs.of(throw.perturbation)
@@ -204,7 +204,7 @@ def test_hold_stops_an_arm_whose_commands_are_late(late, episodes):
     own = {"command_delay": 1e-3 * late, "inertia_scale": [0.8, 1.0, 1.2][late % 3]}
     if late % 2:
         own |= {"delay": 1e-3 * max(0, 5 - late), "torque_lag": 0.002 if late < 6 else 0.0}
-    rig, beyond, n = StopRig(own), [], episodes(4, 1000)
+    rig, beyond, n = StopRig(own), [], episodes(2, 1000)
     for episode in range(n):
         throw = Throw.random(rng, payload=False)
         start, added = must_add(rig, throw)
@@ -256,7 +256,7 @@ def travel(book, throw):
 def test_hold_stops_within_five_degrees_of_the_best_stop(rigs, episodes):
     """The best of three stops that know the arm exactly, by the joint that travels farthest."""
     rng, beyond = np.random.default_rng(11), []
-    n = episodes(12, 2000)
+    n = episodes(6, 2000)
     for episode in range(n):
         throw = Throw.random(rng, payload=False)
         rigs.of(throw.perturbation).throw(throw)

@@ -89,8 +89,8 @@ def expected_modes(n):
     return np.eye(n) - np.outer(signs, signs) / n
 
 
-def test_contract_with_four_arms():
-    check_contract(LAW, n_arms=4, seed=4)
+def test_contract_with_four_arms(episodes):
+    check_contract(LAW, n_arms=4, seed=4, postures=episodes(1, 2))
 
 
 def test_a_plan_alone_is_followed_as_joint_trajectory_follows_it():

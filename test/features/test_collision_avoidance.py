@@ -427,6 +427,8 @@ def drive_together(make_cell, features, arms):
     for step in range(400):
         cell.step(10)
         touched |= touching(cell, "left", "right")
+        if touched:
+            break
         if step % 10 == 0:
             nearest = min(nearest, smallest(cell))
     return touched, nearest, [cell.state(a).owner for a in ("left", "right")], cell

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from long_form import long_form
 
 from multipanda_py.config.sections import GateConfig
 from multipanda_py.pose import Pose
@@ -90,19 +91,23 @@ def test_corners_of_the_gate_in_joints(make_cell, episodes, arm):
         assert np.abs(cell.state("arm").q - goal).max() < 2e-3
 
 
+STEPPED = [
+    ("cartesian_impedance", {}),
+    ("cartesian_impedance", {"stiffness": STIFF}),
+    ("operational_space", {}),
+    ("force_impedance", {"stiffness": STIFF}),
+    ("admittance", {}),
+    ("cartesian_impedance", DIRECT),
+    ("cartesian_impedance", {**DIRECT, "stiffness": STIFF}),
+]
+CORNERS = [(*law, arm) for law in STEPPED for arm in ARMS]
+"""Every law is in the short form, the stiff one on both late arms."""
+
+
 @pytest.mark.robustness
-@pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize(
-    ("law", "params"),
-    [
-        ("cartesian_impedance", {}),
-        ("cartesian_impedance", {"stiffness": STIFF}),
-        ("operational_space", {}),
-        ("force_impedance", {"stiffness": STIFF}),
-        ("admittance", {}),
-        ("cartesian_impedance", DIRECT),
-        ("cartesian_impedance", {**DIRECT, "stiffness": STIFF}),
-    ],
+    ("law", "params", "arm"),
+    long_form(CORNERS, [CORNERS[index] for index in (0, 4, 5, 7, 11, 13, 17, 19)]),
 )
 def test_corners_of_the_gate_in_poses(make_cell, episodes, law, params, arm):
     rng = np.random.default_rng(12)

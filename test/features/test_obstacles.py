@@ -87,11 +87,14 @@ def test_joint_trajectory_at_full_speed_does_not_push_through(make_cell, crash, 
     assert np.abs(cell.state("left").q - q).max() > 0.3
     for _ in range(60):  # a hand that slides along the box is led astray until the motion ends
         cell.step(100)
+        if cell.report("left/law")["state"] in (ABORTED, BLOCKED):
+            break
+    cell.step(300)
     clearance.look()
     assert clearance.force == 0.0
     assert cell.report("left/law")["state"] in (ABORTED, BLOCKED)
     cell.set_target("left", q=q)
-    cell.step(2500)
+    cell.wait(lambda: np.abs(cell.state("left").q - q).max() < 0.05, 2.5)
     assert np.abs(cell.state("left").q - q).max() < 0.05
     assert cell.state("left").owner == "left/law"
 
@@ -182,7 +185,7 @@ def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):
             make_cell, law, [{}, LATE][seed % 2], objects=SCENE,
             params={"collision_avoidance": ALL}, **keys,
         )  # fmt: skip
-        hostile(cell, law, rng, clearance)
+        hostile(cell, law, rng, clearance, seconds=episodes(14, 20) / 10)
         assert clearance.least > CLEARANCE, f"seed {seed}"
         cell.close()
 
@@ -214,6 +217,8 @@ def test_pairs_that_are_meant_to_touch_may(make_cell):
         for _ in range(500):
             cell.step(4)
             clearance.feel()
+            if clearance.force > 5.0:
+                break
         return clearance.force
 
     assert press({}) == 0.0

@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from held_box import BOTH, HeldBox
+from long_form import long_form
 
 from multipanda_py.pose import Pose
 
@@ -97,7 +98,10 @@ def test_a_jump_of_an_admittance_that_presses_stays_below_the_request(make_cell)
     assert cell.pose("arm").position[1] - here.position[1] > 0.03
 
 
-@pytest.mark.parametrize("jump", [[0.0, 0.1, 0.0], [0.1, 0.0, 0.0], [0.05, 0.1, -0.03]])
+JUMPS = [[0.0, 0.1, 0.0], [0.05, 0.1, -0.03], [0.1, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("jump", long_form(JUMPS, JUMPS[:2]))
 def test_a_jump_of_an_object_on_a_hard_table_keeps_the_internal_force(make_cell, jump):
     laws = {"pair": {"type": "coupled_force_impedance", "arms": BOTH}}
     box, force = HeldBox(make_cell, 0.8, "pair", laws=laws, perturbation=LATE), 30.0

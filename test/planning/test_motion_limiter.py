@@ -17,7 +17,7 @@ from multipanda_py.robots.fci_limits import LOWER, UPPER, velocity_towards
 
 T = 1e-3
 FR3 = MODELS["fr3"]
-EPISODES = 200 if os.environ.get("MULTIPANDA_LONG") else 12
+EPISODES = 200 if os.environ.get("MULTIPANDA_LONG") else 6
 pytestmark = pytest.mark.inline
 
 
