@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node, in a process where every thread that receives SIGUSR2 stands for good."""
+"""The node, in a process where every thread that receives SIGUSR2 stands for good.
+
+It communicates without shared memory: a thread that stands while it waits there would keep every
+sender waiting, in other processes as well.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import sys
+from pathlib import Path
+
+LOOPBACK = Path(__file__).resolve().parents[2] / "config" / "fastdds_loopback.xml"
 
 if __name__ == "__main__":
     libc = ctypes.CDLL(None)
     libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
     libc.signal(signal.SIGUSR2, ctypes.cast(libc.pause, ctypes.c_void_p))
 
+    os.environ["FASTDDS_DEFAULT_PROFILES_FILE"] = str(LOOPBACK)
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"
     from multipanda_py.ros.node import main
 
     sys.exit(main())

@@ -7,6 +7,7 @@ import ctypes
 import re
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from client import Client
@@ -16,19 +17,25 @@ KIND = "deaf participant of the node"
 NOTICED = 10.0  # until /diagnostics is at ERROR, on a busy machine [s]
 REACHED = 60.0  # until requests are answered again [s]
 ERROR = 2
+RECEIVING = {"45", "47", "207", "212"}  # recvfrom and recvmsg, on x86-64 and Arm
 
 
 def deafen(pid: int) -> int:
-    """Let the receiving threads of a process's first participant stand; return their number."""
+    """Let the receiving threads of a process's first participant stand; return their number.
+
+    Each stands where it waits for a message: elsewhere it may hold a lock that every participant
+    of the process needs.
+    """
     tasks = Path(f"/proc/{pid}/task").iterdir()
     threads = {int(task.name): (task / "comm").read_text().strip() for task in tasks}
     second = min(number for number, name in threads.items() if name == "dds.ev.1")
     receiving = [
         number
         for number, name in threads.items()
-        if number < second and re.match(r"dds\.(shm|udp)\.\d", name)
+        if number < second and re.match(r"dds\.udp\.\d", name)
     ]
     for number in receiving:
+        wait(partial(_is_receiving, Path(f"/proc/{pid}/task/{number}/syscall")), 5.0, 1e-4)
         ctypes.CDLL(None).tgkill(pid, number, signal.SIGUSR2)
     return len(receiving)
 
@@ -61,6 +68,10 @@ def deafen_and_wait(stage: Stage, client: Client, node: Program) -> None:
     ledger.expect(moved < 0.02, KIND, f"a joint moved by {moved:.4f} rad")
     stage.expect_reports(node)
     stage.judge(KIND, node)
+
+
+def _is_receiving(syscall: Path) -> bool:
+    return syscall.read_text(encoding="ascii").split()[0] in RECEIVING
 
 
 def _level(stage: Stage) -> int:
