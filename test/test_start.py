@@ -31,7 +31,7 @@ RUN = pytest.param("multipanda", ["run", str(ROOT / "config/dual_sim.yaml")], id
 LIST = pytest.param("multipanda", ["list"], id="list")
 FCI_SIM = pytest.param("multipanda", ["fci-sim", "127.0.0.77"], id="fci-sim")
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-COUNT = 40 if os.environ.get("MULTIPANDA_LONG") else 2
+COUNT = 40 if os.environ.get("MULTIPANDA_LONG") else 1
 
 
 def of(mark):

@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
     np.savetxt(folder / "motion.csv", table, delimiter=",", header=",".join(head), comments="")
     arguments = [
         "--plant", f"{folder}/plant.yaml", "--twin", "config/dual_sim.yaml", "--task", "1",
-        "--task", "4", "--seconds", "1.5", "--rounds", "1", "-o", f"{folder}/refined",
+        "--task", "4", "--seconds", "1.2", "--rounds", "1", "-o", f"{folder}/refined",
         "--motion", f"left={folder}/motion.csv",
     ]  # fmt: skip
     runs, said = [], []

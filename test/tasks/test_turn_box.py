@@ -76,6 +76,7 @@ def test_all_paths_of_the_task_are_within_reach_of_four_arms():
 
 
 @pytest.mark.sim
+@pytest.mark.skipif(not LONG, reason="ten seconds: MULTIPANDA_LONG=1")
 def test_four_arms_lift_a_box_that_one_could_not_and_turn_it():
     task = first(TaskFile.from_yaml(TASK), 4)
     with varied_cell(task.cell, 0) as cell:
