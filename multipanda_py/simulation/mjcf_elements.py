@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 import mujoco
 import numpy as np
@@ -73,20 +74,36 @@ class Materials:
         if isinstance(shape, Block):
             _place_block(geom, shape)
             return
-        put(geom, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=self._mesh(shape))
-        axis = np.subtract(shape.end, shape.start)
-        put(geom, pos=np.array(shape.start), quat=quaternion(rotation_of_axis(axis)))
+        solid = _solid(shape)
+        put(geom, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=self._mesh(solid))
+        put(geom, pos=np.array(shape.start), quat=solid.quat)
 
-    def _mesh(self, shape: Turned) -> str:
+    def _mesh(self, solid: _Solid) -> str:
         """Return the name of the mesh of a turned solid, made on first use."""
-        outline = shape.outline()
-        key = tuple(np.round(outline, 9).ravel().tolist())
-        if key not in self._meshes:
-            self._meshes[key] = name = f"turned_{len(self._meshes)}"
-            vertices, faces = revolve(outline)
+        if solid.key not in self._meshes:
+            self._meshes[solid.key] = name = f"turned_{len(self._meshes)}"
             mesh = put(self._spec.add_mesh(), name=name)
-            put(mesh, uservert=vertices.ravel(), userface=faces.ravel())
-        return self._meshes[key]
+            put(mesh, uservert=solid.vertices, userface=solid.faces)
+        return self._meshes[solid.key]
+
+
+class _Solid(NamedTuple):
+    """Mesh of a turned solid: key of equal ones, flat arrays, and its orientation w x y z."""
+
+    key: tuple[float, ...]
+    vertices: NDArray[np.float64]
+    faces: NDArray[np.int32]
+    quat: NDArray[np.float64]
+
+
+@lru_cache(maxsize=1024)
+def _solid(shape: Turned) -> _Solid:
+    """Return the mesh of a turned solid, computed once in a process: all arms share theirs."""
+    outline = shape.outline()
+    vertices, faces = revolve(outline)
+    quat = quaternion(rotation_of_axis(np.subtract(shape.end, shape.start)))
+    key = tuple(np.round(outline, 9).ravel().tolist())
+    return _Solid(key, vertices.ravel(), faces.ravel(), quat)
 
 
 def revolve(outline: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
