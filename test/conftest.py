@@ -19,7 +19,9 @@ from multipanda_py.testing import simple_cell
 HERE = Path(__file__).parent
 PLUGINS = str(HERE / "plugins")
 sys.path.append(str(HERE / "helpers"))  # modules that tests in several folders import
+from claims import claim_domain  # noqa: E402
 from clock_loop import ClockLoop  # noqa: E402
+from reruns import LATE, Reruns  # noqa: E402
 from times import Times  # noqa: E402
 
 if PLUGINS not in sys.path:
@@ -40,6 +42,10 @@ LOOPBACK = {
     "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
 }
 os.environ.update(LOOPBACK)
+# Every worker has a domain of its own, and so has everybody who runs tests on this machine.
+os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
+PARTS = ("inline", "processes", "clock")
+"""Tests that only compute, those of nodes and processes that meet no deadline, those that do."""
 TRIES = 2
 """How often a test has to fail, always beside a loop in C that is late, before it is skipped."""
 FAILED_ON_TIME = pytest.StashKey[bool]()
@@ -52,8 +58,13 @@ everything is then its connection to the middleware, or a node that all share.""
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--part", choices=("all", "inline", "rest"), default="all",
-        help="run all tests, those marked inline, or the others; goes together with any -m",
+        "--part", choices=("all", *PARTS, "rest"), default="all",
+        help="run all tests, those marked inline, those marked neither inline nor clock, those "
+        "marked clock, or all but those marked inline; goes together with any -m",
+    )  # fmt: skip
+    parser.addoption(
+        "--again", action="store_true",
+        help="count each test as a rerun: those of this run have failed in a run before",
     )  # fmt: skip
     parser.addoption(
         "--times", type=int, default=0, metavar="N",
@@ -65,10 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part = config.getoption("--part")
     if part == "all":
         return
+    wanted = PARTS[1:] if part == "rest" else (part,)
     chosen, left_out = [], []
     for item in items:
-        inline = item.get_closest_marker("inline") is not None
-        (chosen if inline == (part == "inline") else left_out).append(item)
+        (chosen if part_of(item) in wanted else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = chosen
 
@@ -80,6 +91,14 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def part_of(item: pytest.Item) -> str:
+    """Return the part of ``make test`` that a test belongs to, by its marks."""
+    marked = [name for name in ("inline", "clock") if item.get_closest_marker(name)]
+    if len(marked) > 1:
+        raise pytest.UsageError(f"{item.nodeid}: marked inline and clock; keep one of them")
+    return marked[0] if marked else "processes"
 
 
 class ToldAtOnce:
@@ -118,7 +137,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         if os.environ.get("CI"):
             config.pluginmanager.register(ToldAtOnce(config))
-    elif config.getoption("--part") == "rest":
+            config.pluginmanager.register(Reruns.of_environment(config.getoption("--again")))
+    elif config.getoption("--part") in ("rest", *PARTS[1:]):
         config.pluginmanager.register(NewWorker())
 
 
@@ -137,6 +157,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             raise
         except (Exception, pytest.fail.Exception) as error:
             complaint = loop.complaint()
+            item.user_properties.append((LATE, bool(complaint)))
             if not complaint:
                 item.stash[FAILED_ON_TIME] = True
             tries = min(TRIES, 1 + (item.config.getoption("reruns", None) or 0))

@@ -19,7 +19,6 @@ if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
     pytest.skip("needs rclpy", allow_module_level=True)
 
 CHAOS = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos"
-DOMAIN = {"ROS_DOMAIN_ID": str(1 + os.getpid() % 100)}
 pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.inline]
 
 PUBLISHER = """
@@ -49,7 +48,7 @@ class Watcher:
         self.word = f"test_{os.getpid()}"
         self.process = subprocess.Popen(
             [sys.executable, str(CHAOS / "watcher.py"), f"MULTIPANDA_CHAOS={self.word}"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | DOMAIN,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.process.stdout.readline()
 
@@ -95,7 +94,7 @@ def test_the_watcher_sees_an_orphan(watcher):
 
 
 def test_the_watcher_sees_motion_and_stamps_that_lie(watcher):
-    liar = subprocess.Popen([sys.executable, "-c", PUBLISHER], env=os.environ | DOMAIN)
+    liar = subprocess.Popen([sys.executable, "-c", PUBLISHER])
     try:
         topics, sources = {"arm": "/arm/joint_states"}, {"arm": [liar.pid]}
         watcher.ask("arms", topics=topics, sources=sources)

@@ -48,6 +48,7 @@ def test_a_cell_in_real_time_is_acted_on_at_the_steps_rate(tmp_path):
         env.close()
 
 
+@pytest.mark.clock
 def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
     env = CellEnv("reach", cell=written(tmp_path, CELL))
     try:
@@ -72,6 +73,7 @@ def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
         env.close()
 
 
+@pytest.mark.clock
 def test_an_arm_that_had_stopped_was_lost_to_an_environment_and_no_reason_was_given(tmp_path):
     sensitive = {name: [5.0] * 6 for name in ("upper_force_thresholds", "lower_force_thresholds")}
     block = {"shape": "box", "size": [0.1, 0.1, 0.05], "position": [0.31, 0.0, 0.48]}

@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
-import os
 from itertools import count
+
+from claims import claim
 
 TORQUE_RATE = 1000.0 + 1e-6
 """Largest change of a torque that a robot may have counted, with its rounding [Nm/s]."""
-_numbers = count(1)
+ADDRESSES = 250
+"""Addresses of one claimed loopback network."""
+_numbers, _networks = count(), []
 
 
 def unused_address():
     """Return a loopback address that no other test, and no other run of the tests, uses."""
-    pid = os.getpid()
-    return f"127.{1 + pid // 250 % 250}.{1 + pid % 250}.{next(_numbers)}"
+    index = next(_numbers) % ADDRESSES
+    if index == 0:
+        _networks.append(claim("network", 0, 250 * 250))
+    second, third = divmod(_networks[-1], 250)
+    return f"127.{1 + second}.{1 + third}.{1 + index}"
 
 
 def within_bounds(stats, longest_run=19):

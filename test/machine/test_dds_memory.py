@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from claims import claim
 from processes import wait_until
 
 from multipanda_py.machine.dds_memory import (
@@ -117,7 +118,7 @@ print("joined", flush=True)
 @pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy")
 def test_who_met_a_port_of_a_killed_process_waited_for_ever():
     """With Fast DDS itself: the port is the one that a first participant of a domain makes."""
-    domain = 150 + os.getpid() % 80
+    domain = claim("domain", 150, 80)
     half_made = port(FOLDER, f"fastdds_port{7400 + 250 * domain + 11}")
     process = subprocess.Popen(
         [sys.executable, "-c", JOINS], stdout=subprocess.PIPE, text=True,

@@ -27,8 +27,6 @@ IMPEDANCE = [f"{arm}/cartesian_impedance_controller" for arm in ("left", "right"
 if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
-    # Nobody else's nodes: before rclpy reads the environment.
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     import rclpy
     from controller_manager_msgs.srv import SwitchController
     from diagnostic_msgs.msg import DiagnosticArray

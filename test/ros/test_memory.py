@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from claims import claim_domain
 
 MEASURE = """
 import ctypes, gc, sys
@@ -67,7 +68,7 @@ def left_behind(leak="pass"):
     done = subprocess.run(
         [sys.executable, "-c", MEASURE.replace("LEAK", leak)],
         capture_output=True, text=True, check=False, timeout=100,
-        env=os.environ | {"ROS_DOMAIN_ID": "101"},  # where nobody else comes and goes
+        env=os.environ | {"ROS_DOMAIN_ID": str(claim_domain())},  # where no other nodes are
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return map(float, done.stdout.split())

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import parameters_of
 import pytest
+from claims import claim_domain
 from processes import descendants, is_running, wait_until
 
 pytestmark = pytest.mark.node
@@ -83,7 +84,6 @@ def test_every_command_of_the_readme_has_a_run():
     assert set(ANSWERS) <= used, "a run for what the README does not say"
 
 
-@pytest.mark.clock
 def test_what_the_readme_calls_is_answered(cell, client, outside):
     lines = [line for line in commands() if key_of(line) in ANSWERS]
     said, asked = [], []
@@ -112,7 +112,7 @@ def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
         pytest.skip("no tools beside the tests")
     runpy.run_path(str(tools))["link_into"](tmp_path / "prefix")
     words, log = line.removeprefix("ros2 ").split(), tmp_path / "log"
-    domain = (int(os.environ["ROS_DOMAIN_ID"]) + 50) % 100 + 1  # the shared node has the names
+    domain = claim_domain()  # the shared node has the names
     with log.open("wb") as output:
         it = outside.beside(*words, prefixes=[tmp_path / "prefix"], stdout=output, cwd=ROOT,
                             domain=domain, start_new_session=True)  # fmt: skip
@@ -139,7 +139,6 @@ def unloaded(shared_node, client):
     assert client.switch(IMPEDANCE, strictness=4).ok
 
 
-@pytest.mark.clock
 def test_the_client_of_who_has_no_ros2_does_what_it_is_told(unloaded):
     """In the order of the README; a reflex and its end are for simulated robots."""
     lines = [line for line in commands() if line.startswith(".venv/bin/python examples/05")]

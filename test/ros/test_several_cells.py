@@ -9,6 +9,7 @@ import time
 
 import pytest
 import rclpy
+from claims import claim_domain
 from geometry_msgs.msg import PoseStamped
 from processes import PATIENCE
 from rclpy.context import Context
@@ -16,7 +17,7 @@ from rclpy.executors import SingleThreadedExecutor
 
 from multipanda_py.ros.same_names import DISCOVERY
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 IMPEDANCE = "cartesian_impedance_controller"
 
@@ -98,7 +99,7 @@ def test_controller_manager_that_comes_later_is_warned_of(cell, client):
 
 
 def test_two_domains_have_the_same_names_and_do_not_see_each_other(cell, start, client):
-    domain = (int(os.environ["ROS_DOMAIN_ID"]) + 50) % 100 + 1
+    domain = claim_domain()
     start(remap=["__ns:=/"], domain=domain).wait_for("is active")
     context = Context()
     rclpy.init(context=context, domain_id=domain)

@@ -15,8 +15,6 @@ from multipanda_py.testing import simple_cell
 
 if find_spec("rclpy") is None:
     collect_ignore_glob = ["test_cell.py", "test_positions.py"]
-else:
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)  # nobody else's arms
 
 _numbers = itertools.count()
 Q = [0.4, -1.2, 1.4, -1.3, -1.4, 0.3]
