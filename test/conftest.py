@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,6 +71,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--times", type=int, default=0, metavar="N",
         help="print the time of every folder and of the N slowest tests",
     )  # fmt: skip
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files without a test of the part: to import all of them takes long."""
+    part = config.getoption("--part")
+    if part == "all" or not collection_path.name.startswith("test_") or collection_path.is_dir():
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    if part in ("inline", "clock"):
+        return None if f"mark.{part}" in text else True
+    of_module = re.search(r"^pytestmark = (\[[^\]]*\]|.*)", text, re.M)
+    others = ("inline",) if part == "rest" else ("inline", "clock")
+    is_other = of_module and any(f"mark.{name}" in of_module[0] for name in others)
+    return True if is_other else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
