@@ -84,6 +84,7 @@ def test_every_command_of_the_readme_has_a_run():
     assert set(ANSWERS) <= used, "a run for what the README does not say"
 
 
+@pytest.mark.clock
 def test_what_the_readme_calls_is_answered(cell, client, outside):
     lines = [line for line in commands() if key_of(line) in ANSWERS]
     said, asked = [], []
@@ -139,6 +140,7 @@ def unloaded(shared_node, client):
     assert client.switch(IMPEDANCE, strictness=4).ok
 
 
+@pytest.mark.clock
 def test_the_client_of_who_has_no_ros2_does_what_it_is_told(unloaded):
     """In the order of the README; a reflex and its end are for simulated robots."""
     lines = [line for line in commands() if line.startswith(".venv/bin/python examples/05")]

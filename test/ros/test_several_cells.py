@@ -17,7 +17,7 @@ from rclpy.executors import SingleThreadedExecutor
 
 from multipanda_py.ros.same_names import DISCOVERY
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.clock, pytest.mark.node]
 
 IMPEDANCE = "cartesian_impedance_controller"
 
