@@ -12,7 +12,7 @@ from goals import Goals
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 ACTION = "/left/gripper/gripper_action"
 FINGERS = ["left_fr3_finger_joint1", "left_fr3_finger_joint2"]

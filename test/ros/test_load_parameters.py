@@ -11,7 +11,7 @@ from controller_manager_msgs.srv import ConfigureController, LoadController, Unl
 
 from multipanda_py.files.regular_file import MAX_REMOTE
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 LAW, NODE = "joint_impedance_controller", "/left/joint_impedance_controller"
 MANAGER = "/left/controller_manager"

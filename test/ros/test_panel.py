@@ -34,7 +34,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.ros.cell_of_node import parameters_of
 from multipanda_py.ros.node_cell import NodeCell
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 LEFT = f"left/{CARTESIAN}"
 IMPEDANCE = [LEFT, f"right/{CARTESIAN}"]

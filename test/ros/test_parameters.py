@@ -20,7 +20,7 @@ from rclpy.parameter import Parameter
 from multipanda_py.parameter_spec import Spec
 from multipanda_py.ros.parameters import descriptor_of
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 NODE = "/left/cartesian_impedance_controller"
 GAINS = [400.0, 400.0, 400.0, 20.0, 20.0, 20.0]

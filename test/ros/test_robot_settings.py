@@ -21,7 +21,7 @@ from multipanda_py.fci_sim import FciSim
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.settings import declared
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 NODE = "/left/franka"
 LAW = "left/cartesian_impedance_controller"

@@ -72,7 +72,6 @@ def test_an_ideal_camera_s_numbers():
     assert info.p.reshape(3, 4)[:, :3].ravel().tolist() == pytest.approx(info.k.tolist())
 
 
-@pytest.mark.clock
 def test_nothing_is_drawn_that_nobody_listens_to(node, client):
     topics = CameraTopics(node, "front", CameraConfig(**FRONT, rate=10.0),
                           SceneView(config({"front": FRONT})))  # fmt: skip
@@ -106,7 +105,6 @@ def test_where_nothing_can_be_drawn_one_line_says_so_and_the_cell_goes_on(
         cameras.close()
 
 
-@pytest.mark.clock
 def test_topics_are_seen_beside_a_cell_of_one_s_own(node, client):
     felt = node.create_publisher(WrenchStamped, "ft/wrench", 1)
     seen = node.create_publisher(Image, "usb/image", 1)

@@ -12,7 +12,7 @@ from controller_manager_msgs.srv import (
 )
 from std_srvs.srv import Trigger
 
-pytestmark = [pytest.mark.clock, pytest.mark.node, pytest.mark.workspace]
+pytestmark = [pytest.mark.node, pytest.mark.workspace]
 
 BEST_EFFORT, STRICT, AUTO, FORCE_AUTO = 1, 2, 3, 4
 DUAL = "dual_cartesian_impedance_controller"

@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 
 from multipanda_py.ros.qos import KEPT
 
-pytestmark = [pytest.mark.clock, pytest.mark.node, pytest.mark.workspace]
+pytestmark = [pytest.mark.node, pytest.mark.workspace]
 
 NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
 

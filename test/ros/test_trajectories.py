@@ -17,7 +17,7 @@ from goals import Goals
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 CONTROLLET = "joint_trajectory_controller"
 ACTION = f"/left/{CONTROLLET}/follow_joint_trajectory"
