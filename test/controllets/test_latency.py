@@ -116,11 +116,13 @@ def test_gains_at_their_bounds_come_to_rest_in_any_posture(make_cell, law, episo
 
 @pytest.mark.parametrize("law", ["joint_velocity", "joint_impedance"])
 @pytest.mark.parametrize("late", [{"delay": 0.002}, {"delay": 0.005, "torque_lag": 0.002}])
-def test_the_stiffest_joints_swung_at_the_torque_rate_limit_after_a_nudge(make_cell, law, late):
+def test_the_stiffest_joints_swung_at_the_torque_rate_limit_after_a_nudge(
+    make_cell, episodes, law, late
+):
     """Of 0.3 rad/s: at 3000 Nm/rad, 2 ms were enough in half of the postures."""
     bound = specs_of(registry.find("controllets", law).Params)[0].high
     rng = np.random.default_rng(3)
-    for _ in range(3):
+    for _ in range(episodes(2, 3)):
         q = rng.uniform(FR3_LIMITS.lower + 0.5, FR3_LIMITS.upper - 0.5)
         q[1] = rng.uniform(-0.8, 0.3)
         stiff = {"type": law, "features": ["coriolis"], "params": {"stiffness": list(bound)}}
