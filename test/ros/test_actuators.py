@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from std_srvs.srv import Trigger
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE, LAW = "/springs", "arm/actuator_commands_controller"
@@ -96,6 +96,7 @@ def test_single_joints_are_commanded_and_told(arm):
     assert [motor.effort[0] for motor in motors] == pytest.approx(loads.tolist(), abs=0.03)
 
 
+@pytest.mark.clock
 def test_arrays_for_all_joints_come_and_go_at_the_rate_of_the_cell(arm):
     assert arm.set_mode("motor_pid").successful
     for number, values in ((1, [0.5, 0.35]), (2, [-0.1, 0.05])):

@@ -19,7 +19,7 @@ from sensor_msgs.msg import JointState
 
 from multipanda_py.machine.dds_memory import FOLDER
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
 SEGMENT = re.compile(r"/dev/shm/(fast(?:dds|rtps)_[0-9a-f]{16})$", re.MULTILINE)

@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.pose import Pose
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 SPACE, LAW = "/habits", "cartesian_impedance_controller"
 ARM = f"{SPACE}/left"

@@ -21,7 +21,7 @@ from controller_manager_msgs.srv import (
 from lifecycle_msgs.msg import State
 from rcl_interfaces.srv import GetParameters
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 BEST_EFFORT, STRICT = 1, 2
 INACTIVE = State(id=State.PRIMARY_STATE_INACTIVE)

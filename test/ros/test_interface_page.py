@@ -13,7 +13,7 @@ import pytest
 from rclpy.action import get_action_server_names_and_types_by_node
 from rclpy.node import NodeNameNonExistentError
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 PAGE = Path(__file__).resolve().parents[2] / "doc" / "ros_interface.md"
 SPAWNING = {

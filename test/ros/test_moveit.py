@@ -19,7 +19,7 @@ from goals import Goals
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "config" / "moveit" / "dual_moveit"

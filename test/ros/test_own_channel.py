@@ -9,7 +9,7 @@ import pytest
 from geometry_msgs.msg import Vector3Stamped
 from std_msgs.msg import Float64MultiArray
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from multipanda_py.commands import check
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 LAW, CELL_NODE = "left/cartesian_impedance_controller", "/multimode_controller"
 NODES = ("multimode_controller", LAW, "right/joint_impedance_controller", "left/franka",

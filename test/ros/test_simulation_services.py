@@ -18,7 +18,7 @@ from simulation_interfaces.srv import (
     StepSimulation,
 )
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 OK = Result.RESULT_OK
 

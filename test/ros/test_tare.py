@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from std_srvs.srv import Trigger
 
-pytestmark = [pytest.mark.clock, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 LAW = "left/cartesian_impedance_controller"
 
