@@ -246,8 +246,8 @@ def check_bandwidth(
     law_class = registry.find("controllets", name)
     maker = StateMaker(law_class.min_arms if n_arms is None else n_arms, model)
     rng = np.random.default_rng(seed)
-    for label, values in _corners(law_class, maker.robots):
-        probe = _probe(law_class, maker, values)
+    for label, values in corners(law_class, maker.robots):
+        probe = probe_of(law_class, maker, values)
         for _ in range(postures):
             q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
             found = bandwidth(probe, q)
@@ -258,7 +258,7 @@ def check_bandwidth(
             )
 
 
-def _corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dict[str, Any]]]:
+def corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dict[str, Any]]]:
     """Return the default parameters, and each gain and all together at their upper bounds."""
     specs = ParameterSet(law_class.Params, robots=robots).specs
     default = {spec.name: spec.default for spec in specs}
@@ -275,7 +275,7 @@ def _corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, di
     return [*corners, ("the highest gains", default | highest)] if highest else corners
 
 
-def _probe(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
+def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
     """Return a law with its default features and their default parameters."""
     parameters = ParameterSet(law_class.Params, robots=maker.robots)
     context = replace(maker.context, led=law_class.led)

@@ -76,7 +76,7 @@ class Scenario:
 
     def add(self, name: str, cell: Cell, cases: int, rng: np.random.Generator) -> None:
         """Add a condition: gains, and cases with the torques that ours makes of them."""
-        instances = cell.loop._owners.active
+        instances = cell.loop.owners.active
         self.torques[name], self.active[name] = [], 0
         self._add_gains(_one_word(name), instances)
         self._add_case(name, cell, instances)
@@ -85,7 +85,7 @@ class Scenario:
                 self._add_case(name, cell, instances)
 
     def _add_gains(self, name: str, instances: Sequence[Any]) -> None:
-        kind, params = instances[0].spec.config.type, instances[0]._law.params
+        kind, params = instances[0].spec.config.type, instances[0].law.params
         ratio = np.unique(params.damping_ratio)
         if len(ratio) > 1:
             raise SystemExit(f"{name}: got damping ratios {ratio}, allowed one for all axes")
@@ -113,10 +113,10 @@ class Scenario:
         for key in ("distance", "max_force", "damping_ratio", "stop_distance", "deceleration"):
             self.put(f"{name}.{key}", getattr(p, key))
         self.put(f"{name}.bandwidth", p.bandwidth)
-        self.put(f"{name}.weights", feature._near._sums[:7, 0])
+        self.put(f"{name}.weights", feature.near._sums[:7, 0])
         solids: list[np.ndarray] = []
         pairs: list[int] = []
-        for group in feature._near.groups:
+        for group in feature.near.groups:
             geometry, first = group._geometry, len(solids)
             solids += [_solid(body) for body in geometry.geometryObjects]
             for pair in geometry.collisionPairs:
@@ -128,12 +128,12 @@ class Scenario:
 
     def _draw(self, cell: Cell, instances: Sequence[Any], rng: np.random.Generator) -> bool:
         """Put arms and targets anywhere; return whether the reference covers it."""
-        arms, law = cell.loop.arms, instances[0]._law
+        arms, law = cell.loop.arms, instances[0].law
         spans = [arm.state.limits.span for arm in arms]
         postures = [rng.uniform(low + 0.05, high - 0.05) for low, high in spans]
         if instances[0].spec.config.type == COUPLED:
             _move(arms, postures, rng, 0.0)
-            law.on_activate(instances[0].states, instances[0]._target)
+            law.on_activate(instances[0].states, instances[0].target)
             law._all_are_due = True
             postures = [q + rng.uniform(-0.05, 0.05, 7) for q in postures]
         _move(arms, postures, rng, rng.choice([0.0, 0.5, 2.5]))
@@ -146,7 +146,7 @@ class Scenario:
         near = []
         for instance in instances:
             feature = _avoidance(instance)
-            near += feature._near.find()
+            near += feature.near.find()
         # Both: pairs that are near, and none.
         return (not near and rng.random() < 0.1) or (
             bool(near) and min(pair.distance for pair in near) > CLEAR
@@ -159,7 +159,7 @@ class Scenario:
             for key in ("q", "dq", "tau_ext"):
                 self.put(f"{at}.{side}.{key}", getattr(arm.state, key))
         for instance in instances:
-            target, law, kind = instance._target, instance._law, instance.spec.config.type
+            target, law, kind = instance.target, instance.law, instance.spec.config.type
             for place, number in enumerate(instance.spec.arms):
                 own = f"{at}.{SIDES[number]}"
                 self.put(f"{own}.posture", target.posture[place])
@@ -221,7 +221,7 @@ def _move(
 
 def _aim(instance: Any, rng: np.random.Generator) -> None:
     """Put the targets near, and the tanks anywhere."""
-    target, law, kind = instance._target, instance._law, instance.spec.config.type
+    target, law, kind = instance.target, instance.law, instance.spec.config.type
 
     def turned(rotation: np.ndarray) -> np.ndarray:
         return pin.exp3(rng.uniform(-0.3, 0.3, 3)) @ rotation

@@ -49,7 +49,7 @@ def laws_of(cell: Cell) -> Callable[[], None]:
     cell.start()
     cell.step(300)
     loop = cell.loop
-    arms, active = loop._arms, loop._owners.active
+    arms, active = loop.arms, loop.owners.active
 
     def laws() -> None:
         for arm in arms:

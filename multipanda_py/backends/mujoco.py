@@ -93,6 +93,9 @@ class Mujoco(Backend[FrankaSettings]):
         data: MuJoCo's data, after :meth:`connect`. Thread: control.
         world: What may be asked and done between two cycles, after :meth:`connect`.
         drives: What lies between command and joints of every arm, after :meth:`connect`.
+        robots: Joints and forces of every arm, after :meth:`connect`.
+        compliant: Springs of the arms with compliant actuators, after :meth:`connect`; or None.
+        steps: Steps of MuJoCo in a cycle.
     """
 
     Settings, settings_section = FrankaSettings, "franka"
@@ -162,14 +165,14 @@ class Mujoco(Backend[FrankaSettings]):
         mujoco.mj_forward(model, data)
         self.notices += start_contacts(model, data, prefixes)
         joints_of = [(arm, self.config.arms[arm.name].joints) for arm in self.descriptions]
-        self._steps = choose_steps(model, data, joints_of, self.period)
-        model.opt.timestep = self.period / self._steps
+        self.steps = choose_steps(model, data, joints_of, self.period)
+        model.opt.timestep = self.period / self.steps
         self._q: list[Vector] = []
         self._dq: list[Vector] = []
         self._ctrl: list[Vector] = []
         self._dofs: list[slice] = []
         self._hands: list[SimGripper | None] = []
-        self._robots: list[SimRobot] = []
+        self.robots: list[SimRobot] = []
         self.drives: list[Drive] = []
         self._servos: dict[int, JointServo] = {}
         self._motors: list[Callable[[], tuple[Vector, Vector]]] = []
@@ -203,7 +206,7 @@ class Mujoco(Backend[FrankaSettings]):
                 springs,
                 settings.motor_lag,
             )
-            self._robots.append(robot)
+            self.robots.append(robot)
             own = (self._q[-1], self._dq[-1])
             self._motors.append(partial(_motors_of, own, springs))
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
@@ -236,14 +239,14 @@ class Mujoco(Backend[FrankaSettings]):
         ]
         self._carried = [data.qfrc_gravcomp[dofs] for dofs in self._dofs]
         mujoco.mj_forward(model, data)
-        self._compliant: CompliantWorld | None = None
+        self.compliant: CompliantWorld | None = None
         if compliant:
             groups = CompliantGroups([self._arms[arm.name] for arm in compliant])
-            self._compliant = CompliantWorld(model, data, compliant, groups.drive(self.period))
-            self._compliant.start()
-            steps, found = spring_steps(self._compliant, self.period)
-            self._steps = max(self._steps, steps)
-            model.opt.timestep = self.period / self._steps
+            self.compliant = CompliantWorld(model, data, compliant, groups.drive(self.period))
+            self.compliant.start()
+            steps, found = spring_steps(self.compliant, self.period)
+            self.steps = max(self.steps, steps)
+            model.opt.timestep = self.period / self.steps
             self.warnings += found
         self.time = 0.0
         self.world = World(model, data, self._presence)
@@ -281,9 +284,9 @@ class Mujoco(Backend[FrankaSettings]):
         for i, state in enumerate(self.states):
             np.add(self._ctrl[i], self._carried[i], state.tau_J)
             self.drives[i].measure(state)
-        if self._compliant is not None:
-            self._compliant.show()
-            self.notices += self._compliant.news()
+        if self.compliant is not None:
+            self.compliant.show()
+            self.notices += self.compliant.news()
         for pose, found in zip(self.objects, self._objects):
             pose[:] = found
         self.time = data.time
@@ -297,7 +300,7 @@ class Mujoco(Backend[FrankaSettings]):
         if self.arms[0] not in fresh:
             return
         for place, servo in self._servos.items():
-            servo.rest() if self._robots[place].stopped else servo.drive()
+            servo.rest() if self.robots[place].stopped else servo.drive()
         for state, ctrl, drive in zip(self.states, self._ctrl, self.drives):
             np.add(state.tau, state.tau_gravity, ctrl)
             drive.execute(ctrl)
@@ -305,48 +308,48 @@ class Mujoco(Backend[FrankaSettings]):
             if hand is not None and hand.is_active:
                 hand.step()
         before = self.data.time
-        if self._compliant is None:
-            sliding_contact.step(self.model, self.data, self._steps)
+        if self.compliant is None:
+            sliding_contact.step(self.model, self.data, self.steps)
         else:
-            self._compliant.command()
-            self._compliant.step(self._steps)
+            self.compliant.command()
+            self.compliant.step(self.steps)
         if was_reset(self.data, before):
             raise BackendError(diverged("the simulation diverged and was reset"))
 
     def faults(self) -> list[tuple[int, str]]:
         """Return arms that have stopped at a threshold since the last call, and which."""
         found = []
-        for index, robot in zip(self.arms, self._robots):
+        for index, robot in zip(self.arms, self.robots):
             if robot.fault:
                 found.append((index, robot.fault))
                 robot.fault = ""
-        if self._compliant is not None:
+        if self.compliant is not None:
             names = {arm.name: index for index, arm in zip(self.arms, self.descriptions)}
             found += [
                 (names[name], f"actuators of {name}: {why}")
-                for name, why in self._compliant.refusals()
+                for name, why in self.compliant.refusals()
             ]
         return found
 
     def recover(self, arm: int) -> None:
         """Let an arm that has stopped execute torques again."""
-        self._robots[self.arms.index(arm)].stopped = False
+        self.robots[self.arms.index(arm)].stopped = False
 
     def is_ready(self, arm: int) -> bool:
         """Return whether an arm executes torques."""
-        return not self._robots[self.arms.index(arm)].stopped
+        return not self.robots[self.arms.index(arm)].stopped
 
     def engage(self, arm: int, interface: str) -> None:
         """Put a servo with the gains of the robot's own controller between command and motors."""
         place = self.arms.index(arm)
         self._servos.pop(place, None)
         if interface != INTERFACES[0]:
-            gains = self._robots[place].servo_gains()
+            gains = self.robots[place].servo_gains()
             self._servos[place] = JointServo(self.states[place], self._motors[place], gains)
 
     def configure(self, arm: int, settings: FrankaSettings) -> None:
         """Change thresholds, load and the rest at once."""
-        self._robots[self.arms.index(arm)].configure(settings)
+        self.robots[self.arms.index(arm)].configure(settings)
         super().configure(arm, settings)
 
     def save(self) -> SavedMujoco:
@@ -354,7 +357,7 @@ class Mujoco(Backend[FrankaSettings]):
         hands = [hand.save() for hand in self._hands if hand is not None]
         world = WorldState.of(self.model, self.data)
         drives = [drive.save() for drive in self.drives]
-        springs = None if self._compliant is None else self._compliant.save()
+        springs = None if self.compliant is None else self.compliant.save()
         return SavedMujoco(world, drives, hands, dict(self._servos), springs)
 
     def place(self, record: Vector) -> None:
@@ -398,8 +401,8 @@ class Mujoco(Backend[FrankaSettings]):
             drive.load(stages)
             if seed is not None:
                 drive.reseed(seed)
-        if self._compliant is not None and saved.springs is not None:
-            self._compliant.load(saved.springs)
+        if self.compliant is not None and saved.springs is not None:
+            self.compliant.load(saved.springs)
         hands = [hand for hand in self._hands if hand is not None]
         for hand, answer in zip(hands, saved.hands):
             hand.load(answer)

@@ -198,6 +198,11 @@ class Cell(Closing):
         return self._connection.loop
 
     @property
+    def debug(self) -> Connection:
+        """Connection to the loop: its mailbox, ring and runner, for tests and debuggers."""
+        return self._connection
+
+    @property
     def rows_path(self) -> str:
         """Path under which processes of the same user read along, for :class:`.RowFollower`.
 

@@ -85,6 +85,9 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     Sources: Hogan 1985;
     CRISP section III-A; Khatib 1987 for the inertia.
+
+    Attributes:
+        springs: Spring and damper of each arm.
     """
 
     Params, Target = CartesianImpedanceParams, MovingCartesianTarget
@@ -94,7 +97,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     report_names = (KEPT, BORNE)
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
-        self._springs = [CartesianSpring() for _ in context.arms]
+        self.springs = [CartesianSpring() for _ in context.arms]
         self._bearable = [BearableShare(arm) for arm in context.arms]
         self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
         self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
@@ -108,7 +111,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         p = self.params
         cycles = self.gain_cycles()
         self._least = 1.0 / max(1.0, float(p.damping_ratio.max()))
-        for spring in self._springs:
+        for spring in self.springs:
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             spring.set_stiffness(p.stiffness, cycles)
 
@@ -116,7 +119,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         """Hold the measured pose, and prefer the measured posture."""
         target.seed(states)
         self.start_gains()  # not those that were streamed
-        self.is_free[:] = [spring.is_free for spring in self._springs]
+        self.is_free[:] = [spring.is_free for spring in self.springs]
         self._twist_left = [0] * len(states)
         for guard in self._guards:
             guard.reset()
@@ -131,28 +134,28 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         words = []
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             rest = handover.wrench_in_base - self.hold(arm, state, handover.tau)
-            error, share = self._springs[arm].error_for(state, rest)
+            error, share = self.springs[arm].error_for(state, rest)
             target.displace(arm, error)
             words.append(handover.words(state.name, share))
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
         """Keep earlier torques (n,) along singular motions; return their wrench (6,)."""
-        guard, stiffness = self._guards[arm], self._springs[arm].stiffness_along
+        guard, stiffness = self._guards[arm], self.springs[arm].stiffness_along
         return tool_wrench(state, guard.resume(state, stiffness, tau))
 
     def compliance(self, arm: int, state: ArmState) -> Matrix:
         """Return the inverse of an arm's stiffness at a posture, (6, 6)."""
-        return self._springs[arm].compliance(state)
+        return self.springs[arm].compliance(state)
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
-        return self._springs[arm].free_velocity(state)
+        return self.springs[arm].free_velocity(state)
 
     def on_target(self, channel: str, place: int, target: MovingCartesianTarget) -> None:
         """Take a streamed stiffness over, and count from when a twist came."""
         if channel == "stiffness":
-            self._springs[place].set_stiffness(target.stiffness[place], self.gain_cycles())
+            self.springs[place].set_stiffness(target.stiffness[place], self.gain_cycles())
         elif channel == "twist":
             self._twist_left[place] = round(self.params.twist_timeout / self.context.period)
 
@@ -162,7 +165,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         """Write the joint torques of every arm."""
         kept = pulled = 1.0
         for arm, state in enumerate(states):
-            spring, twist = self._springs[arm], None
+            spring, twist = self.springs[arm], None
             if self._twist_left[arm] > 0:
                 self._twist_left[arm] -= 1
                 twist = target.twist_ee_in_base[arm]
@@ -194,7 +197,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         self, arm: int, state: ArmState, used: float, is_lost: bool, wrench: Vector
     ) -> float:
         """Leave of a wrench what the arm stands; return the share of the pull that it bears."""
-        spring = self._springs[arm]
+        spring = self.springs[arm]
         pull = spring.spring_in_base()
         bearable = self._bearable[arm].of(pull, state)
         if bearable < 1.0:
@@ -211,18 +214,18 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     def _slow_down(self, arm: int, used: float, pull: Vector, wrench: Vector) -> None:
         """Leave in a wrench what fast joints stand of its pull, and damp it as they need."""
-        margin, spring = self._margins[arm], self._springs[arm]
+        margin, spring = self._margins[arm], self.springs[arm]
         damper = _subtract(wrench, pull, self._damper)
         _multiply(damper, margin.damper(used, spring.ratio, spring.kept), damper)
         _add(_multiply(pull, margin.spring(used), wrench), damper, wrench)
 
     def _followed(self, arm: int, used: float) -> float:
         """Return the share to feed forward: all of it where an arm follows with ease."""
-        behind: float = max(np.abs(self._springs[arm].error / self.params.error_clip).tolist())
+        behind: float = max(np.abs(self.springs[arm].error / self.params.error_clip).tolist())
         share = min(2.0 - 2.0 * behind, (FASTEST - used) / (FASTEST - FAST))
         return min(1.0, max(0.0, share))
 
     @property
     def kept(self) -> float:
         """Smallest share of the stiffness that any arm has kept at its posture."""
-        return min([spring.kept for spring in self._springs])
+        return min([spring.kept for spring in self.springs])

@@ -79,6 +79,9 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     :class:`MotionState`, how many motions there were since the activation, and for a contact
     the joint (0 for the force) with its torque: of several arms the largest, the state that is
     not as asked for, all motions, and joints numbered through.
+
+    Attributes:
+        motions: Reference of each arm.
     """
 
     Params, Target = JointTrajectoryParams, TrajectoryTarget
@@ -88,22 +91,22 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     params: JointTrajectoryParams
 
     def __init__(self, context: Context, params: JointTrajectoryParams) -> None:
-        self._motions = [JointMotion(arm.limits) for arm in context.arms]
+        self.motions = [JointMotion(arm.limits) for arm in context.arms]
         self._reference = TrajectoryTarget(context.n_arms, n_joints=context.joints)
-        self._reference.q = [motion.q for motion in self._motions]
-        self._reference.dq = [motion.dq for motion in self._motions]
+        self._reference.q = [motion.q for motion in self.motions]
+        self._reference.dq = [motion.dq for motion in self.motions]
         self._planned = context.joint_zeros()
         joints = context.joints
         self._watches = [
             MotionWatch(motion, context, partial(self.in_the_way, place), place)
-            for place, motion in enumerate(self._motions)
+            for place, motion in enumerate(self.motions)
         ]
         self._first_joint = np.cumsum([0, *joints]).tolist()
         self._reports = np.zeros((context.n_arms, len(MOTION_REPORTS)))
         self._is_placed = False
         self._paces = [partial(self.pace, arm) for arm in range(context.n_arms)]
         super().__init__(context, params)
-        self.followed = {"joint": [motion.reference for motion in self._motions]}
+        self.followed = {"joint": [motion.reference for motion in self.motions]}
 
     def on_parameters(self) -> None:
         """Prepare the damping, the speed and the tolerances."""
@@ -114,7 +117,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
         """Come to rest from the measured state, and hold there."""
         super().on_activate(states, target)
-        for motion, watch, state in zip(self._motions, self._watches, states):
+        for motion, watch, state in zip(self.motions, self._watches, states):
             motion.place(state.q, state.dq)
             watch.reset()
         self._is_placed = True  # and is braked once it is known whether it is moved by a handover
@@ -129,7 +132,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
 
     def _come_to_rest(self) -> None:
         self._is_placed = False
-        for motion in self._motions:
+        for motion in self.motions:
             motion.stop()
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
@@ -142,7 +145,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques."""
-        motions, feedforward = self._motions, self.params.feedforward
+        motions, feedforward = self.motions, self.params.feedforward
         if self._is_placed:
             self._come_to_rest()
         if len(motions) == 1:
@@ -161,8 +164,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
 
     def _advance_together(self, period: float) -> None:
         """Move every reference on at the rate that the slowest may have."""
-        rate = min(map(JointMotion.allowed, self._motions, self._paces))
-        for motion in self._motions:
+        rate = min(map(JointMotion.allowed, self.motions, self._paces))
+        for motion in self.motions:
             motion.advance(period, lambda _: rate)
 
     def _judge_together(self, states: Sequence[ArmState], period: float) -> None:

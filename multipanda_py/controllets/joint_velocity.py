@@ -139,6 +139,9 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     limits, and before obstacles by the feature for them, and does not run away from an arm that
     is held. A target with positions is
     refused. Velocities must be renewed within ``timeout``, else the arm brakes and holds.
+
+    Attributes:
+        references: Integrated reference of each arm.
     """
 
     Params, Target = JointVelocityParams, RateTarget
@@ -152,10 +155,10 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     params: JointVelocityParams
 
     def __init__(self, context: Context, params: JointVelocityParams) -> None:
-        self._references = [_Reference(arm.limits) for arm in context.arms]
+        self.references = [_Reference(arm.limits) for arm in context.arms]
         self._followed = RateTarget(context.n_arms, n_joints=context.joints)
-        self._followed.q = [reference.q for reference in self._references]
-        self._followed.dq = [reference.dq for reference in self._references]
+        self._followed.q = [reference.q for reference in self.references]
+        self._followed.dq = [reference.dq for reference in self.references]
         self._lags = context.joint_zeros()
         super().__init__(context, params)
 
@@ -163,13 +166,13 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
         """Prepare damping and bounds."""
         super().on_parameters()
         self.max_lead = self.params.leash  # beyond it, the reference would not stay there
-        for reference in self._references:
+        for reference in self.references:
             reference.set_bounds(self.params)
 
     def on_activate(self, states: Sequence[ArmState], target: RateTarget) -> None:
         """Brake from the measured velocity, and hold."""
         super().on_activate(states, target)
-        for reference, state in zip(self._references, states):
+        for reference, state in zip(self.references, states):
             reference.start(state)
 
     def on_handover(
@@ -180,12 +183,12 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
 
     def on_target(self, channel: str, place: int, target: RateTarget) -> None:
         """Count from when the velocities came."""
-        self._references[place].age = 0.0
+        self.references[place].age = 0.0
 
     def update(self, states: Sequence[ArmState], target: RateTarget, period: float) -> None:
         """Write the joint torques of every arm."""
         largest = age = 0.0
-        for arm, (reference, state, wanted) in enumerate(zip(self._references, states, target.dq)):
+        for arm, (reference, state, wanted) in enumerate(zip(self.references, states, target.dq)):
             reference.advance(wanted, state.q, period, partial(self.pace, arm))
             lag = _subtract(reference.q, state.q, self._lags[arm]).tolist()
             largest = max(largest, max(lag), -min(lag))

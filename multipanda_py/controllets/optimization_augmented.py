@@ -87,6 +87,9 @@ class OptimizationAugmented(JointTrajectory):
     Coordinated Multi-Arm Robotic Manipulation", Algorithm 1. Where it adds the torques of plan,
     force and pose and assumes that motion is orthogonal to force, here that is seen to;
     :math:`C \dot q` is the default feature ``coriolis``.
+
+    Attributes:
+        team: Hands that press together.
     """
 
     Params, Target = OptimizationAugmentedParams, AugmentedTarget
@@ -106,8 +109,8 @@ class OptimizationAugmented(JointTrajectory):
 
     def __init__(self, context: Context, params: OptimizationAugmentedParams) -> None:
         n = context.n_arms
-        self._team = PressingTeam(context, params.gains())
-        self._team.on_release = self._release
+        self.team = PressingTeam(context, params.gains())
+        self.team.on_release = self._release
         self._integrals = [
             PlanIntegral(arm.limits, context.period, np.array(arm.robot.figure("stiffness")))
             for arm in context.arms
@@ -128,7 +131,7 @@ class OptimizationAugmented(JointTrajectory):
         """Hand gains over, and go to another mode."""
         super().on_parameters()
         p, period = self.params, self.context.period
-        self._team.set_gains(p.gains(), p.blend_time)
+        self.team.set_gains(p.gains(), p.blend_time)
         ratios = self.context.per_arm(p.damping_ratio)
         for integral, stiffness, ratio in zip(self._integrals, self._stiffness, ratios):
             integral.set_gains(p.integral_rate, stiffness, ratio, p.integral_share)
@@ -149,7 +152,7 @@ class OptimizationAugmented(JointTrajectory):
         super().on_activate(states, target)
         self._states, self._mode = states, self.params.mode
         self._weight = 0.0 if self._mode == "force" else 1.0
-        self._team.reset()
+        self.team.reset()
         for arm, state in enumerate(states):
             self._integrals[arm].reset()
             self._guards[arm].reset()
@@ -181,7 +184,7 @@ class OptimizationAugmented(JointTrajectory):
         self, arm: int, states: Sequence[ArmState], target: TrajectoryTarget
     ) -> Vector | None:
         """Return the requested contact wrench of an arm, (6,); None without a force task."""
-        team = self._team
+        team = self.team
         is_asked = team.hands[arm].size and not (team.is_lost or self._mode == "optimization")
         return team.hands[arm].asked if is_asked else None
 
@@ -192,14 +195,14 @@ class OptimizationAugmented(JointTrajectory):
             pose = target.data["pose"][place]
             position[:], rotation[:] = pose[:3], pose[3:].reshape(3, 3)
         elif channel == "wrench":
-            self._team.aim(place, target.data["wrench"][place])
+            self.team.aim(place, target.data["wrench"][place])
         else:
             self._begin_at_measured(place)
             super().on_target(channel, place, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques of every arm."""
-        team, goal = self._team, 0.0 if self._mode == "force" else 1.0
+        team, goal = self.team, 0.0 if self._mode == "force" else 1.0
         team.step(states, self._mode != "optimization")
         for watch, hand in zip(self._watches, team.hands):
             watch.presses = bool(hand.size) and not team.is_idle
@@ -216,8 +219,8 @@ class OptimizationAugmented(JointTrajectory):
         """Add the integral part of the plan's torque."""
         integral, tau = self._integrals[arm], self.tau[arm]
         if self._weight == 1.0 and self.params.integral_rate > 0.0:
-            share = float(self._team.share[arm, arm])
-            direction = self._team.hands[arm].direction
+            share = float(self.team.share[arm, arm])
+            direction = self.team.hands[arm].direction
             integral.step(state, self._springs[arm].error, direction, share)
         _add(tau, integral.torque, tau)
 
@@ -240,8 +243,8 @@ class OptimizationAugmented(JointTrajectory):
                 spring = self._pose_springs[arm]
                 spring.measure(state, pose.position, pose.rotation)
                 wrench += freed * self._pulls[arm].of(spring, state)
-        self._team.across(wrenches)
-        self._team.add(wrenches)
+        self.team.across(wrenches)
+        self.team.add(wrenches)
         for state, wrench, tau, part in zip(states, wrenches, self.tau, self._at_tool):
             _add(tau, wrench.dot(state.jacobian, part), tau)
         for guard, spring, state, tau in zip(self._guards, self._pose_springs, states, self.tau):
@@ -253,7 +256,7 @@ class OptimizationAugmented(JointTrajectory):
     def _static(self, arm: int, state: ArmState) -> Vector:
         """Return what spring and integral of the plan exert, (n,) [Nm]."""
         spring = self._springs[arm]
-        pull: Vector = spring.stiffness_at(state).dot(self._motions[arm].q - state.q)
+        pull: Vector = spring.stiffness_at(state).dot(self.motions[arm].q - state.q)
         return pull + self._integrals[arm].torque
 
     @staticmethod
@@ -273,7 +276,7 @@ class OptimizationAugmented(JointTrajectory):
                 self._poses[arm].start(state)
                 self._keep_pose(arm)
                 self._displace_pose(arm, state, at_tool(state, self._static(arm, state)))
-            self._motions[arm].stop()
+            self.motions[arm].stop()
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
     def _take_plan(self) -> None:
@@ -295,13 +298,13 @@ class OptimizationAugmented(JointTrajectory):
 
         After a lost contact all stop there. Else a motion under way goes on, as does a goal.
         """
-        team, states, is_lost = self._team, self._states, self._team.is_lost
+        team, states, is_lost = self.team, self._states, self.team.is_lost
         statics = [self._static(arm, state) for arm, state in enumerate(states)]
         if self._weight > 0.0 or self._mode != "force":
             of_plan = np.array([at_tool(state, tau) for state, tau in zip(states, statics)])
             parts = team.controlled(of_plan)
             for arm in places:
-                if is_lost or not self._motions[arm].moving:
+                if is_lost or not self.motions[arm].moving:
                     part = parts[arm] * team.hands[arm].direction
                     wanted = statics[arm] - part.dot(states[arm].jacobian)
                     self._displace_plan(arm, states[arm], wanted)
@@ -325,8 +328,8 @@ class OptimizationAugmented(JointTrajectory):
         A motion starts at the reference. If an earlier force has displaced the reference, the
         motion reverses in its first slice and accelerates the tool backwards.
         """
-        is_still = self._weight == 1.0 and not self._motions[arm].moving
-        if not self._states or not is_still or self._team.hands[arm].size:
+        is_still = self._weight == 1.0 and not self.motions[arm].moving
+        if not self._states or not is_still or self.team.hands[arm].size:
             return
         if self.params.integral_rate > 0.0:
             state = self._states[arm]
@@ -336,7 +339,7 @@ class OptimizationAugmented(JointTrajectory):
 
     def _displace_plan(self, arm: int, state: ArmState, static: Vector) -> None:
         """Move a plan's reference to where its spring and integral exert torques (n,)."""
-        motion, limits, spring = self._motions[arm], state.limits, self._springs[arm]
+        motion, limits, spring = self.motions[arm], state.limits, self._springs[arm]
         wanted = static - self._integrals[arm].torque
         step = spring.deflection(spring.stiffness_at(state), wanted)
         step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
@@ -363,14 +366,14 @@ class OptimizationAugmented(JointTrajectory):
 
     def _report(self) -> None:
         """Report how hands press."""
-        hands = [hand for hand in self._team.hands if hand.size]
+        hands = [hand for hand in self.team.hands if hand.size]
         report, first = self.report, self._kept_at + 1
         report[first : first + 3] = 0.0
-        if hands and not self._team.is_idle:
+        if hands and not self.team.is_idle:
             report[first] = sum([hand.felt for hand in hands]) / len(hands)
             report[first + 1] = max([abs(hand.size - hand.felt) for hand in hands])
             touching = sum([hand.touches for hand in hands]) / (1.0 + len(hands))
-            report[first + 2] = 1.0 if self._team.presses else touching
+            report[first + 2] = 1.0 if self.team.presses else touching
 
 
 def at_tool(state: ArmState, tau: Vector) -> Vector:

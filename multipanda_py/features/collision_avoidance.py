@@ -126,6 +126,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     points are not unique (parallel capsules) they may jump along the capsules; the distance
     does not. Sources: Dietrich et al., IEEE Trans. Robotics 2012 (repulsion and inertia-aware
     damping); Ames et al., European Control Conference 2019 (barriers).
+
+    Attributes:
+        near: Pairs of links and obstacles, with their distances.
     """
 
     Params = CollisionAvoidanceParams
@@ -133,7 +136,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
 
     def __init__(self, context: Context, params: CollisionAvoidanceParams) -> None:
         self._barrier = ApproachBarrier()
-        self._near = Proximity(context, self._barrier.reach)
+        self.near = Proximity(context, self._barrier.reach)
         self._pairs: list[Pair] = []
         self._ahead = 0.0
         self._slowest: Pair | None = None
@@ -156,12 +159,12 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             kinds[name], kinds[f"{name}_hand"] = parts != "ignore", parts == "all"
         self._slope = p.max_force / p.distance**2
         self._barrier.set(p.stop_distance, p.deceleration, p.bandwidth)
-        self._near.choose({kind for kind, chosen in kinds.items() if chosen}, p.distance)
+        self.near.choose({kind for kind, chosen in kinds.items() if chosen}, p.distance)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Look at everything anew; what is near already is let be where it is."""
         self._follow(states)
-        self._near.start()
+        self.near.start()
         self._pairs, self._ahead = [], 0.0
 
     @property
@@ -189,7 +192,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """
         return {
             (frozenset((first.body, second.body)), first.is_hand or second.is_hand)
-            for group in self._near.groups
+            for group in self.near.groups
             for first, second in group.solids
         }
 
@@ -203,7 +206,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         Thread: control; or that of a planner, which has its own instance.
         """
         self._follow(states)
-        self._pairs = self._near.find(ahead)
+        self._pairs = self.near.find(ahead)
         return self._pairs
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
@@ -242,7 +245,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Add the torques of all pairs that are near."""
         if states is not self._states:
             self._follow(states)
-        self._pairs = pairs = self._near.find(self._ahead)
+        self._pairs = pairs = self.near.find(self._ahead)
         if self._ahead:
             self._ahead = 0.0
             pairs = [pair for pair in pairs if pair.is_near]
@@ -252,7 +255,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def _follow(self, states: Sequence[ArmState]) -> None:
         self._states = states
         self._everyone = (*states, *self.context.other_states)
-        self._near.follow(self._everyone)
+        self.near.follow(self._everyone)
 
     def _act(
         self, pairs: Sequence[Pair], states: Sequence[ArmState], tau: Sequence[Vector]

@@ -69,6 +69,11 @@ class ControlLoop:
         held: What the hands hold.
         things: What is in the scene, and where.
 
+    Attributes:
+        owners: Owners of the arms.
+        mailbox: Records shared with the owner of the loop.
+        recoveries: Requests to recover arms.
+
     Thread: control, except construction and :meth:`start`.
     """
 
@@ -86,8 +91,8 @@ class ControlLoop:
     ) -> None:
         self._arms, self._instances, self.backends = arms, instances, backends
         self._writing = list(backends)  # real arms first: physics can wait
-        self._mailbox, self._words = mailbox, mailbox.words
-        self._owners = ownership
+        self.mailbox, self._words = mailbox, mailbox.words
+        self.owners = ownership
         self._row = row.view(np.float64).reshape(-1)
         self._header = row.view(np.int64).reshape(-1).data[:HEADER]
         self._cycle_end = row["cycle_end"].data
@@ -97,7 +102,7 @@ class ControlLoop:
         self._together = AllArms(arms, row["arms"][0], backends[0].period)
         self._backend_of = {arm: backend for backend in backends for arm in backend.arms}
         self._silence = Silence(ownership, mailbox, heartbeat_timeout_ns)
-        self._recoveries = Recoveries(arms, self._backend_of, ownership, mailbox)
+        self.recoveries = Recoveries(arms, self._backend_of, ownership, mailbox)
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
         self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
         self._on_springs = [(arm.index, arm.springs) for arm in arms if arm.springs]
@@ -158,13 +163,13 @@ class ControlLoop:
                     state.check_in_place(self._row)
         for arm in self._arms:
             if arm.first_interface != arm.interface:
-                self._owners.engage(arm.index, arm.first_interface)
+                self.owners.engage(arm.index, arm.first_interface)
         wanted = [instance.spec.name in active for instance in self._instances]
-        self._owners.apply(wanted, cause=None)
+        self.owners.apply(wanted, cause=None)
         for arm in self._arms:
             arm.blend_left = 0
         for index, text in not_ready:
-            self._recoveries.stopped(index, text, _monotonic_ns())
+            self.recoveries.stopped(index, text, _monotonic_ns())
 
     def begin(self) -> None:
         """Let arms execute their commands, after the warm-up of the loop. Thread: control."""
@@ -181,8 +186,8 @@ class ControlLoop:
         for arm in self._arms:
             is_ready = self._backend_of[arm.index].is_ready(arm.index)
             if is_ready and arm.index not in self._begun and arm.motion is None:
-                self._owners.attempt(
-                    arm.owner, partial(self._owners.restart, arm.owner, now_ns), now_ns
+                self.owners.attempt(
+                    arm.owner, partial(self.owners.restart, arm.owner, now_ns), now_ns
                 )
             (self._begun.add if is_ready else self._begun.discard)(arm.index)
         return all(backend.has_begun for backend in self.backends)
@@ -234,7 +239,7 @@ class ControlLoop:
         """
         for arm, interface in zip(self._arms, state.interfaces):
             if arm.interface != interface:
-                self._owners.engage(arm.index, interface)
+                self.owners.engage(arm.index, interface)
         for backend, saved in zip(self.backends, state.backends):
             backend.load(saved, seed)
         self._row[:] = state.row
@@ -242,8 +247,8 @@ class ControlLoop:
             turns.begin()
         for _, felt in self._estimates:
             felt.restart()
-        self._recoveries.pending.clear()
-        for slot in (*self._mailbox.grippers, *self._mailbox.holds):
+        self.recoveries.pending.clear()
+        for slot in (*self.mailbox.grippers, *self.mailbox.holds):
             slot.skip()
         self._things.skip()
         for arm in self._arms:
@@ -258,7 +263,7 @@ class ControlLoop:
         for arm, share in zip(self._arms, state.shares):
             if arm.gravity is not None:
                 arm.gravity.share = share
-        self._owners.begin_anew(state.active, now_ns)
+        self.owners.begin_anew(state.active, now_ns)
         for arm in self._arms:
             arm.blend_left = 0
         self._record(now_ns, now_ns)
@@ -289,14 +294,14 @@ class ControlLoop:
         if only_follow:
             self._model(chosen)
             for arm in [self._arms[index] for index in chosen]:
-                self._owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
+                self.owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
         self._silence.look(wake_ns)  # what can wait has waited: the arms have their torques
         self._held.look(wake_ns)
         if not self._cycle % CYCLES:
-            self._owners.forces.look(self._owners.active, wake_ns)
+            self.owners.forces.look(self.owners.active, wake_ns)
         for index, springs in self._on_springs:
             if text := springs.news():
-                self._mailbox.report(Event.NOTICE, wake_ns, index, -1, text)
+                self.mailbox.report(Event.NOTICE, wake_ns, index, -1, text)
         if fresh is not None:
             for index in fresh:
                 if self._backend_of[index].is_new(index):
@@ -317,7 +322,7 @@ class ControlLoop:
     def _is_busy(self) -> bool:
         """Return whether something is under way that takes many cycles."""
         return bool(
-            self._recoveries.pending or self._owners.changing or self._tares.pending
+            self.recoveries.pending or self.owners.changing or self._tares.pending
             or self._settings.pending or self._settings.interrupted
         )  # fmt: skip
 
@@ -328,7 +333,7 @@ class ControlLoop:
         for index in () if everyone and self._together.are_sound() else chosen:
             arm = self._arms[index]
             if fault := arm.check():
-                self._owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
+                self.owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
         targets = self._words[_TARGETS]  # before the other bell: what was told first counts first
         mail = self._words[_MAIL]
         if mail != self._mail:
@@ -337,17 +342,17 @@ class ControlLoop:
         elif targets != self._targets:
             self._targets = targets
             self._take_targets(wake_ns)
-        if self._recoveries.pending:
-            self._recoveries.look(wake_ns)
-        if self._owners.changing and self._owners.look_at_changes():
+        if self.recoveries.pending:
+            self.recoveries.look(wake_ns)
+        if self.owners.changing and self.owners.look_at_changes():
             self._mail = -1  # what came meanwhile is taken in the next cycle
         if self._settings.pending or self._settings.interrupted:
             self._settings.look(wake_ns)
         if self._tares.pending:
             self._tares.look(chosen, wake_ns)
-        for instance in self._owners.active:
+        for instance in self.owners.active:
             if fresh is None or instance.is_new or instance.spec.arms[0] in fresh:
-                self._owners.update(instance, wake_ns)
+                self.owners.update(instance, wake_ns)
 
     def rest(self, now_ns: int) -> None:
         """Do what a paused world still does: things come, go and are put elsewhere."""
@@ -367,17 +372,17 @@ class ControlLoop:
         """Record the row once more, with things as they are now; no time has passed."""
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
-        self._mailbox.ring.append(self._row)
+        self.mailbox.ring.append(self._row)
         self._words[Word.SHOWN] += 1
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, and report why."""
-        self._owners.hold_all(event, text, now_ns)
+        self.owners.hold_all(event, text, now_ns)
 
     @property
     def is_paused(self) -> bool:
         """Whether the owner wants no further cycle for now; only of a simulated world."""
-        return bool(self._words[_LAST_ROW]) and self._mailbox.is_paused
+        return bool(self._words[_LAST_ROW]) and self.mailbox.is_paused
 
     def at_rest(self, speed: float = 1e-3) -> bool:
         """Return whether no joint moves faster than ``speed`` [rad/s]."""
@@ -395,10 +400,10 @@ class ControlLoop:
                 self._blame(backend, error, now_ns)
                 continue
             for index, text in faults:
-                self._recoveries.stopped(index, text, now_ns)
+                self.recoveries.stopped(index, text, now_ns)
             if backend.notices:
                 for text in backend.notices:
-                    self._mailbox.report(Event.NOTICE, now_ns, -1, -1, text)
+                    self.mailbox.report(Event.NOTICE, now_ns, -1, -1, text)
                 backend.notices.clear()
         for index, felt in self._estimates:
             if index in fresh and self._backend_of[index].is_new(index):
@@ -420,16 +425,16 @@ class ControlLoop:
             for instance in self._instances:
                 instance.trace_terms(bool(self._is_traced))
         for instance in self._instances:  # before a switch, so that it starts with them
-            self._owners.attempt(instance, instance.take_parameters, now_ns)
-        request = self._mailbox.switch.take()
+            self.owners.attempt(instance, instance.take_parameters, now_ns)
+        request = self.mailbox.switch.take()
         if request is not None:
             self._words[Word.SWITCH_NS] = _monotonic_ns()  # the new laws begin here
-            self._words[Word.SWITCH_STATUS] = self._owners.switch(request, now_ns)
-            self._answered = self._mailbox.switch.seen
-        recover = self._mailbox.recover.take()
+            self._words[Word.SWITCH_STATUS] = self.owners.switch(request, now_ns)
+            self._answered = self.mailbox.switch.seen
+        recover = self.mailbox.recover.take()
         if recover is not None:
-            self._recoveries.begin(recover, now_ns)
-        for index, slot in enumerate(self._mailbox.grippers):
+            self.recoveries.begin(recover, now_ns)
+        for index, slot in enumerate(self.mailbox.grippers):
             command = slot.take()
             if command is not None:
                 self._grip(index, slot.seen, command, now_ns)
@@ -440,14 +445,14 @@ class ControlLoop:
         self._take_targets(now_ns)
 
     def _take_targets(self, now_ns: int) -> None:
-        for instance in self._owners.active:
+        for instance in self.owners.active:
             try:
                 if not instance.take_targets(now_ns):
                     text = "target is not finite"
-                    self._owners.report(Event.TARGET_INVALID, instance, text, now_ns)
+                    self.owners.report(Event.TARGET_INVALID, instance, text, now_ns)
             except BaseException as error:
                 pass_interrupt(error)
-                self._owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
+                self.owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
 
     def _grip(self, arm: int, number: int, command: Vector, now_ns: int) -> None:
         backend = self._backend_of[arm]
@@ -464,14 +469,14 @@ class ControlLoop:
             self._blame(backend, error, now_ns)
 
     def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
-        if not self._owners.active:  # at the start nobody has the arms who could hold them
+        if not self.owners.active:  # at the start nobody has the arms who could hold them
             raise LoopError(f"{self._who(backend)}: {error_text(error)}") from error
         for index in backend.arms:
             arm = self._arms[index]
             if arm.fault:
                 arm.interrupted = True
             else:
-                self._owners.fail(arm.owner, Event.BACKEND_ERROR, error_text(error), now_ns)
+                self.owners.fail(arm.owner, Event.BACKEND_ERROR, error_text(error), now_ns)
 
     def _record(self, wake_ns: int, deadline_ns: int) -> None:
         header = self._header
@@ -480,8 +485,8 @@ class ControlLoop:
         header[1], header[2] = wake_ns, deadline_ns
         header[3] = _monotonic_ns() - wake_ns
         header[4] = self._control_ns
-        header[5], header[6] = self.missed, self._owners.epoch
-        self._mailbox.ring.append(self._row)
+        header[5], header[6] = self.missed, self.owners.epoch
+        self.mailbox.ring.append(self._row)
         self._words[_LOOP_HEARTBEAT] = wake_ns
         if self._answered:  # only now does the newest row show the new owners
             self._words[Word.SWITCH_ACK] = self._answered

@@ -36,6 +36,8 @@ class Instance:
 
     Attributes:
         spec: What it is made of.
+        law: The control law.
+        target: Newest target of the law.
         states: Live states of its arms, in its own order.
         active: Whether it owns its arms now.
         waits: Whether nothing is to be computed: an arm is about to execute its commands and does
@@ -69,22 +71,22 @@ class Instance:
         self._period = context.period
         self.notices: list[str] = context.notices
         values = spec.decode(spec.encode(spec.initial_values()))
-        self._law = spec.law(context, values[0])
-        self._law.report = self._report = report
+        self.law = spec.law(context, values[0])
+        self.law.report = self._report = report
         features = [make(context, own) for make, own in zip(spec.features.values(), values[2::2])]
         for feature in features:
-            feature.law = self._law
+            feature.law = self.law
         self._features = FeatureSet(
             features,
             [switch.enabled for switch in values[1::2]],
             context.period,
         )
-        self._law.pacers = self._features.pacing
-        self._target: Any = spec.law.Target(
+        self.law.pacers = self._features.pacing
+        self.target: Any = spec.law.Target(
             len(spec.arms), tuple(spec.channel_table.values()), spec.joints
         )
-        reshaped = self._target.reshaped
-        goals = [record for name in reshaped for record in self._target.data[name]]
+        reshaped = self.target.reshaped
+        goals = [record for name in reshaped for record in self.target.data[name]]
         self._goals = [(record, record.copy()) for record in goals]
         self.tau = self._kept("tau", context)
         self.command: JointVectors | None = None
@@ -93,16 +95,16 @@ class Instance:
         if interface != INTERFACES[0]:  # a law may have taken its arrays from another one
             self.command = self._kept("command", context)
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
-        self._derating = Derating(spec.config.type, self._law)
+        self._derating = Derating(spec.config.type, self.law)
         self._may_derate = self._derating.applies
-        self._trace = Trace({**self._target.data, **self._law.followed}, records)
+        self._trace = Trace({**self.target.data, **self.law.followed}, records)
         self._terms = TorqueTerms(self.tau, records, 1 + len(spec.features))
         self._parameter_mail = mailbox.parameters[spec.index]
         channels = spec.channel_table
         self._later = LaterTargets(clock)
         self._waiting = self._later.waiting
         self._target_mail = [
-            (slot, self._target.data[channel][place], channel, place, channels[channel].later)
+            (slot, self.target.data[channel][place], channel, place, channels[channel].later)
             for channel, slots in mailbox.targets[spec.index].items()
             for place, slot in enumerate(slots)
         ]
@@ -119,8 +121,8 @@ class Instance:
         Raises:
             TypeError: If they are not one vector per arm.
         """
-        kept = JointVectors.of(name, getattr(self._law, name, None), context.joints)
-        setattr(self._law, name, kept)
+        kept = JointVectors.of(name, getattr(self.law, name, None), context.joints)
+        setattr(self.law, name, kept)
         return kept
 
     def activate(self, handovers: Sequence[Handover] | None = None) -> str:
@@ -135,19 +137,19 @@ class Instance:
         for slot, *_ in self._target_mail:
             slot.skip()
         self._later.clear()
-        self._target.clear()
-        self._law.report[:] = 0.0
+        self.target.clear()
+        self.law.report[:] = 0.0
         self.notices.clear()
         self._derating.start()
         self._newest_ns = 0
         self.is_new, self._idle = True, False
         self._moved[:] = [False] * len(self._moved)
         self._beginnings[self.spec.index] += 1
-        self._law.on_activate(self.states, self._target)
+        self.law.on_activate(self.states, self.target)
         words = ""
         if handovers is not None:
-            words = self._law.on_handover(self.states, self._target, handovers)
-        self._features.activate(self.states, self._target, handovers)
+            words = self.law.on_handover(self.states, self.target, handovers)
+        self._features.activate(self.states, self.target, handovers)
         for record, goal in self._goals:
             goal[:] = record
         return words
@@ -162,14 +164,14 @@ class Instance:
             Exception: Whatever the law raises.
         """
         if self.asks:
-            force = self._law.requested_force(slot, self.states, self._target)
+            force = self.law.requested_force(slot, self.states, self.target)
             if force is not None and force.shape == (6,) and is_finite(force):
                 return force
         return NO_FORCE if self._moved[slot] else None
 
     def deactivate(self) -> None:
         """Let the law forget what must not survive."""
-        self._law.on_deactivate()
+        self.law.on_deactivate()
         self._features.deactivate()
 
     def trace_terms(self, is_on: bool) -> None:
@@ -190,13 +192,13 @@ class Instance:
             return
         self._idle = self.is_sound = False
         values = self.spec.decode(flat)
-        self._law.params = values[0]
-        self._law.on_parameters()
+        self.law.params = values[0]
+        self.law.on_parameters()
         self._features.set_parameters(values[2::2])
         switches = [switch.enabled for switch in values[1::2]]
         if switches != self._features.wanted:
             self._restore_goals()
-            self._features.switch(switches, self.states, self._target)
+            self._features.switch(switches, self.states, self.target)
         self.is_sound = True
 
     def take_targets(self, now_ns: int) -> bool:
@@ -226,11 +228,11 @@ class Instance:
         """Let a target count."""
         data[:] = values
         self._idle = False
-        if channel not in self._target.leaning:
+        if channel not in self.target.leaning:
             self._moved[place] = True
         for feature in self._features.listening:
-            feature.on_target(channel, place, self._target)
-        self._law.on_target(channel, place, self._target)
+            feature.on_target(channel, place, self.target)
+        self.law.on_target(channel, place, self.target)
         self._keep_goal(data, values)
 
     def _keep_goal(self, data: Vector, values: Vector) -> None:
@@ -259,8 +261,8 @@ class Instance:
             TypeError: If the law has replaced the list.
             RefusedCommand: If an arm must not have one of them.
         """
-        if self._law.command is not command:
-            self._law.command = command
+        if self.law.command is not command:
+            self.law.command = command
             raise TypeError(
                 "command: got another list, allowed what is written in place, command[arm][:]"
             )
@@ -281,14 +283,14 @@ class Instance:
         if self._waiting:
             for later in self._later.due():
                 self._give(*later)
-        states, target, tau, period = self.states, self._target, self.tau, self._period
+        states, target, tau, period = self.states, self.target, self.tau, self._period
         features = self._features
         if features.preparing and not self._idle:
             self._restore_goals()
             for feature in features.preparing:
                 feature.prepare(states, target, period)
             self._idle = all(feature.idle for feature in features.preparing)
-        law = self._law
+        law = self.law
         law.update(states, target, period)
         if self.command is not None:
             self._look_at(self.command)

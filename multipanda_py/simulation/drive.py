@@ -66,6 +66,7 @@ class Drive:
 
     Attributes:
         stages: As given.
+        measuring: Functions of the stages that change measured states, the last stage first.
         is_random: Whether a seed changes anything about it.
 
     Thread: control.
@@ -77,7 +78,7 @@ class Drive:
         self._executing: list[Callable[[Vector], None]] = [
             stage.execute for stage in stages if type(stage).execute is not Stage.execute
         ]
-        self._measuring: list[Callable[[Measured], None]] = [
+        self.measuring: list[Callable[[Measured], None]] = [
             stage.measure for stage in reversed(stages) if type(stage).measure is not Stage.measure
         ]
 
@@ -88,7 +89,7 @@ class Drive:
 
     def measure(self, state: Measured) -> None:
         """Turn the true state of the joints into what the laws see, in place."""
-        for step in self._measuring:
+        for step in self.measuring:
             step(state)
 
     def save(self) -> list[dict[str, object]]:

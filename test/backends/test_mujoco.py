@@ -84,7 +84,7 @@ def test_contact_force_is_read_back(make_cell):
         sign = -1 if contact.geom2 == g else 1
         expected += jac.T @ (contact.frame.reshape(3, 3).T @ force[:3]) * sign
     cell.loop.backends[0].read((0,))
-    state = cell.loop._arms[0].state
+    state = cell.loop.arms[0].state
     assert np.linalg.norm(total) > 0.1
     assert np.allclose(state.tau_ext, expected[:7], atol=0.05 * np.abs(expected[:7]).max())
 

@@ -25,7 +25,7 @@ def test_a_recording_that_could_not_be_ended_kept_the_loop_alive(make_cell, tmp_
     monkeypatch.setattr(FileSink, "finish", broken)
     with pytest.raises(RuntimeError, match="is broken"):
         cell.close()
-    assert not cell._connection.is_open
+    assert not cell.debug.is_open
     cell.close()
 
 
@@ -35,11 +35,11 @@ def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monke
     ask, close = Recorder.ask_to_end, Recorder.close
 
     def asked(recorder, reason=""):
-        seen.append(("asked", cell._connection.is_open))
+        seen.append(("asked", cell.debug.is_open))
         ask(recorder, reason)
 
     def closed(recorder, reason=""):
-        seen.append(("waited for", cell._connection.is_open))
+        seen.append(("waited for", cell.debug.is_open))
         close(recorder, reason)
 
     monkeypatch.setattr(Recorder, "ask_to_end", asked)
@@ -56,7 +56,7 @@ def test_arms_went_on_for_seconds_while_a_viewer_s_window_was_closing(make_cell,
     cell, seen = make_cell(), []
     cell._viewer = object()
     monkeypatch.setattr(
-        viewer, "stop_viewer", lambda window: seen.append((window, cell._connection.is_open))
+        viewer, "stop_viewer", lambda window: seen.append((window, cell.debug.is_open))
     )
     window = cell._viewer
     cell.close()

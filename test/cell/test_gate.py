@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from postures import READY
 
 from multipanda_py import Cell
 from multipanda_py.cell.gate import Frames
@@ -32,7 +33,6 @@ pytestmark = pytest.mark.inline
 
 GATE = GateConfig()
 LIMIT = LIMITS["fr3"]
-READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 STATE: Any = SimpleNamespace(
     name="left",
     position_ee_in_base=np.array([0.4, 0.1, 0.5]),

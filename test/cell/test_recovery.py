@@ -21,7 +21,7 @@ def cell(make_cell):
     cell = make_cell(controllets=LAWS)
     cell.step(3)
     for index in range(2):
-        cell.loop._recoveries.stopped(index, "as a reflex would", 0)
+        cell.loop.recoveries.stopped(index, "as a reflex would", 0)
     cell.step(1)
     assert [cell.state(arm).fault for arm in cell.arms] == ["arm_stopped"] * 2
     return cell
@@ -128,7 +128,7 @@ def test_ctrl_c_withdraws_a_recovery_that_the_loop_has_not_received(cell, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(cell._connection, "pause", interrupt)
+        patch.setattr(cell.debug, "pause", interrupt)
         with pytest.raises(KeyboardInterrupt):
             cell.recover(["left"])
     cell.step(5)
@@ -140,7 +140,7 @@ def test_an_arm_that_stops_again_at_once_is_not_called_recovered(cell, robots):
     """Its fault is cleared in one cycle and latched in the next."""
     pending = cell.ask_recovery(["left"])
     cell.step(2)
-    cell.loop._recoveries.stopped(0, "the obstacle is still there", 0)
+    cell.loop.recoveries.stopped(0, "the obstacle is still there", 0)
     cell.step(1)
     assert Event.RECOVERED in [event.event for event in cell.events()]
     with pytest.raises(RecoveryFailed, match="obstacle"):

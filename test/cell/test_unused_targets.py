@@ -19,7 +19,7 @@ def one_arm(make_cell, law, **keys):
 
 def record_of(cell, channel="joint"):
     """Return the newest record that the loop is given of a channel."""
-    slot = cell._connection.mailbox.targets[cell.spec("left/law").index][channel][0]
+    slot = cell.debug.mailbox.targets[cell.spec("left/law").index][channel][0]
     return slot.newest()
 
 

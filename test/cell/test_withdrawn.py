@@ -111,7 +111,7 @@ def test_a_fault_before_a_stop_made_it_outdated(make_cell):
     cell.switch([JOINT, "right/joint_impedance_controller"])
     cell.ask_hold().look()
     loop = cell.loop
-    loop._recoveries.stopped(0, "as a reflex would", 0)
+    loop.recoveries.stopped(0, "as a reflex would", 0)
     cell.step(1)
     assert set(cell.active) == {"left/hold", "right/hold"}
 

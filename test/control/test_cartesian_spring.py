@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from postures import READY
 
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline
-
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 
 
 @pytest.mark.parametrize("in_tool", [False, True])

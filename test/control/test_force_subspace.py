@@ -6,13 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from postures import READY
 
 from multipanda_py.control.force_subspace import ForceSubspace
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 SPEED = 0.01
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from postures import READY
 from scipy.spatial.transform import Rotation
 
 from multipanda_py.control.held_object import HeldObject
 from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline
-
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 
 
 def grasped(n):

@@ -56,7 +56,7 @@ def test_a_stop_that_acts_one_way_was_seen_with_rates_that_it_does_not_have():
 def test_two_arms_within_themselves_were_said_to_swing_under_a_coupled_law_that_does_not():
     """A radius of 1.06, of pairs that are let be; stepped, it comes to rest."""
     law, maker = registry.find("controllets", "coupled_impedance"), StateMaker(2)
-    probe = testing._probe(law, maker, testing._corners(law)[0][1])
+    probe = testing.probe_of(law, maker, testing.corners(law)[0][1])
     states = maker.random(np.random.default_rng(349), margin=0.3)
     q = np.concatenate([state.q.copy() for state in states])
     found = linearise(probe, q)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from postures import READY
 
 from multipanda_py.control.plan_integral import PlanIntegral
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 STIFFNESS = np.array([600.0, 600, 600, 600, 250, 150, 50])
 NONE = np.zeros(6)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from postures import READY
 
 from multipanda_py.controllets.cartesian_impedance import CartesianImpedance
 from multipanda_py.controllets.force_impedance import ForceImpedance
@@ -15,7 +16,6 @@ from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 SOFT = np.repeat((100.0, 5.0), 3)
 LAWS = (CartesianImpedance, ForceImpedance, OperationalSpace)
 

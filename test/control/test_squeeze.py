@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from postures import READY
 
 from multipanda_py.control.held_object import HeldObject
 from multipanda_py.control.modal_damping import ModalDamping
@@ -13,7 +14,6 @@ from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 WIDTH = 0.6  # of the bases, and so of the hands
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from postures import READY
 
 from multipanda_py.control.stoppable_speed import StoppableSpeed
 from multipanda_py.robots import ArmDescription
@@ -13,7 +14,6 @@ from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 WAY = np.array([1.0, 0.5, -0.3, 0.2, 0.0, 0.4])
 
 

@@ -40,7 +40,7 @@ def arm_on(actuators, damping=(0.0,) * 7):
 
 
 def compliant(cell):
-    return cell.loop.backends[0]._compliant
+    return cell.loop.backends[0].compliant
 
 
 def plain_robot(cell, mode):
@@ -63,7 +63,7 @@ def test_every_mode_moves_an_arm_as_it_does_without_a_cell(make_cell, mode):
     cell.step(20)
     start = cell.simulation.data.qpos[:7].copy()
     np.testing.assert_allclose(robot.q, start, atol=1e-8)
-    steps = cell.loop.backends[0]._steps
+    steps = cell.loop.backends[0].steps
     wanted = {
         name: robot.joints.commanded(name) + STEP[name] for name in OperationMode.of(mode).commands
     }

@@ -8,6 +8,7 @@ import pinocchio as pin
 import pytest
 from contact_rig import LATE, ContactRig
 from dense_impedance import impedance
+from postures import READY
 
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
@@ -20,8 +21,6 @@ from multipanda_py.targets import MovingCartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
-
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 
 
 def started(**params):
@@ -87,7 +86,7 @@ def test_stiffness_on_the_way_is_positive_semidefinite():
         law.on_target("stiffness", 0, target)
         for _ in range(20):
             law.update([state], target, PERIOD)
-            assert np.linalg.eigvalsh(law._springs[0].stiffness)[0] > -1e-9
+            assert np.linalg.eigvalsh(law.springs[0].stiffness)[0] > -1e-9
 
 
 def test_error_is_clipped_per_axis_and_bounds_the_force():
@@ -142,7 +141,7 @@ def test_every_mode_has_the_damping_ratio(ratio):
     k = np.array([900.0, 400.0, 100.0, 40.0, 20.0, 5.0])
     law, target, state = started(stiffness=k, damping_ratio=np.full(6, ratio))
     law.update([state], target, PERIOD)
-    damping = law._springs[0].damping
+    damping = law.springs[0].damping
     inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
     system = np.block(
         [
@@ -271,7 +270,7 @@ def test_a_moving_reference_is_fed_forward_with_its_acceleration():
         motion.twist[:], motion.acceleration[:] = rng.normal(size=(2, 6))
         motion.moving = True
         law.update([s], target, PERIOD)
-        damping = law._springs[0].damping
+        damping = law.springs[0].damping
         wrench = np.linalg.solve(inertia_inv, motion.acceleration) + damping @ motion.twist
         share = np.clip((0.65 - np.abs(s.dq / s.limits.velocity).max()) / 0.3, 0, 1)
         assert np.allclose(law.tau[0] - still, share * s.jacobian.T @ wrench, rtol=1e-7, atol=1e-9)
@@ -394,7 +393,7 @@ def test_a_small_step_into_a_wall_hit_it_three_times_as_fast_as_its_spring_would
     """177 N at 1e5 N/m, 5 mm away: a critically damped spring is at most d w / e fast."""
     bench = ContactRig(1e5, 0.005, law="cartesian_impedance")
     try:
-        step, (state,) = 0.025, bench.cell.loop._owners.active[0].states
+        step, (state,) = 0.025, bench.cell.loop.owners.active[0].states
         stiffness = CartesianImpedanceParams().stiffness[2]
         j = state.jacobian[2]
         mass = 1.0 / (j @ np.linalg.solve(state.mass, j))

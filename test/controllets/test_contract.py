@@ -103,7 +103,7 @@ AVOIDING = [
 def test_pushes_and_barriers_beside_a_stiff_law_braked_too_fast_for_a_late_arm(name, episodes):
     """Together with the law's own 120 1/s they braked at up to 192 1/s."""
     law = registry.find("controllets", name)
-    _, values = testing._corners(law)[-1]
+    _, values = testing.corners(law)[-1]
     others = {own: {} for own in law.default_features} | DAMPERS
     check_beside_dampers(name, values, others, episodes(2, 100))
 
@@ -116,7 +116,7 @@ def test_the_stiffest_pushes_and_barriers_swung_on_a_late_arm(name, ratio, episo
     law = registry.find("controllets", name)
     stiffest = {own: {"damping_ratio": ratio} | values for own, values in STIFFEST.items()}
     others = {own: {} for own in law.default_features} | stiffest
-    check_beside_dampers(name, testing._corners(law)[0][1], others, episodes(2, 100))
+    check_beside_dampers(name, testing.corners(law)[0][1], others, episodes(2, 100))
 
 
 @pytest.mark.robustness
@@ -126,6 +126,6 @@ def test_the_stiffest_pushes_and_barriers_swung_on_a_late_arm(name, ratio, episo
 def test_the_brake_of_fast_joints_is_within_what_latency_stands(name, bound, episodes):
     """Of all joints at once, beside the highest gains, where arms have come near things."""
     law = registry.find("controllets", name)
-    _, values = testing._corners(law)[-1]
+    _, values = testing.corners(law)[-1]
     others = {own: {} for own in law.default_features} | DAMPERS
     check_beside_dampers(name, values | {bound: 0.0}, others, episodes(2, 100))

@@ -8,6 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_rig import LATE, REAL, ContactRig
+from postures import READY
 
 from multipanda_py.controllets.force_impedance import ForceImpedance, ForceImpedanceParams
 from multipanda_py.exceptions import ParameterRejected, TargetRejected
@@ -17,8 +18,6 @@ from multipanda_py.targets import ForceTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
-
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 
 
 def root(matrix):

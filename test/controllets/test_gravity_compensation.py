@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from postures import READY
 from pushed_arm import PushedArm
 
 from multipanda_py.controllets.gravity_compensation import (
@@ -16,7 +17,6 @@ from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 HOLDS = ("none", "position", "orientation", "plane")
 
 

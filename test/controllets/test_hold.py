@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from postures import READY
 from stopping import Rigs, StopRig, Throw
 
 from multipanda_py.loop.events import Event
@@ -14,7 +15,6 @@ from multipanda_py.robots.limits import FR3_LIMITS
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 REST = 0.05  # no joint is faster [rad/s]
-READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from dense_impedance import impedance
+from postures import READY
 
 from multipanda_py.control.modal_damping import BANDWIDTH, KEPT
 from multipanda_py.control.motion_watch import CONTACT, MOTIONS, MotionState
@@ -24,7 +25,6 @@ from multipanda_py.testing import PERIOD, StateMaker
 pytestmark = pytest.mark.inline
 
 LIMIT = LIMITS["fr3"]
-READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 STEP = np.array([0.9, 0.5, -0.8, 0.6, 0.9, -0.8, 1.2])
 LAWS = {"jt": {"type": "joint_trajectory"}, "joint": {"type": "joint_impedance"}}
 ARM = {"left": {}}
@@ -56,7 +56,7 @@ def test_law_against_dense_equation(feedforward):
         law.on_target("trajectory", 0, target)
         for cycle in range(1, 1600):
             if cycle % 200:
-                law._motions[0].advance(PERIOD)
+                law.motions[0].advance(PERIOD)
                 continue
             (s,) = maker.random(rng, speed=1.0)
             law.update([s], target, PERIOD)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dense_impedance import impedance
+from postures import READY
 
 from multipanda_py.controllets.joint_velocity import JointVelocity, JointVelocityParams
 from multipanda_py.robots.limits import LIMITS
@@ -15,7 +16,6 @@ from multipanda_py.testing import PERIOD, StateMaker
 pytestmark = pytest.mark.inline
 
 LIMIT = LIMITS["fr3"]
-READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 LAWS = {"jv": {"type": "joint_velocity"}}
 WANTED = np.array([0.4, 0.2, -0.4, 0.3, 0.5, -0.5, 0.8])
 
@@ -59,7 +59,7 @@ def follow(law, target, state, cycles, wanted=None):
         if wanted is not None:
             ask(law, target, wanted())
         law.update([state], target, PERIOD)
-        reference = law._references[0]
+        reference = law.references[0]
         path.append((reference.q.copy(), reference.dq.copy()))
         state.q[:], state.dq[:] = path[-1]
     return np.array(path).transpose(1, 0, 2)
@@ -114,7 +114,7 @@ def test_reference_does_not_run_away_from_an_arm_that_is_held():
         law.update([state], target, PERIOD)
     assert law.report[0] == pytest.approx(0.02)
     k = JointVelocityParams().stiffness
-    spring = law._references[0].q - state.q
+    spring = law.references[0].q - state.q
     assert np.allclose(np.abs(spring), 0.02)
     law.params = JointVelocityParams(damping_ratio=np.zeros(7), leash=0.02)
     law.on_parameters()

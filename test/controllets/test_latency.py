@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from postures import READY
 
 from multipanda_py import registry
 from multipanda_py.parameters import specs_of
@@ -14,7 +15,6 @@ from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.inline]
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 BENT = np.array([0.4, 0.3, -0.5, -1.9, 0.6, 2.3, 0.2])
 MIRROR = np.array([-1, 1, -1, 1, -1, 1, 1])
 STIFF = [5000.0] * 3 + [300.0] * 3

@@ -30,10 +30,10 @@ def test_a_box_between_two_kinds_of_arms_is_pressed_lifted_and_carried_over_swit
     assert forces[1][1] == pytest.approx(30.0, rel=0.01)
     assert forces[0][2] + forces[1][2] == pytest.approx(WEIGHT, rel=0.01)
     assert report["squeeze [N]"] == pytest.approx(30.0, rel=0.01)
-    active = box.cell.loop._owners.active[0]
+    active = box.cell.loop.owners.active[0]
     # The object's place counts each hand's deviation by its share of the load.
-    shift = active._law.held.sharing.shift[2]
-    sag = active._target.position_object_in_world[2] - report["object_z [m]"] + shift
+    shift = active.law.held.sharing.shift[2]
+    sag = active.target.position_object_in_world[2] - report["object_z [m]"] + shift
     assert 600.0 * sag == pytest.approx(WEIGHT, rel=0.01)
     before, start = box.in_hands(), box.cell.objects()["box"].position
     for name in ("pair", "force_pair"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from near_postures import Approach
+from postures import READY
 
 from multipanda_py.controllets.operational_space import OperationalSpace, OperationalSpaceParams
 from multipanda_py.pose import Pose
@@ -15,7 +16,6 @@ from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 SIDEWAYS = np.array([0.5, -0.3, 0.4, -1.9, 0.2, 1.9, 0.3])
 W_0, LAMBDA_MAX = 0.02, 0.01  # [1/kg], as the documentation says
 

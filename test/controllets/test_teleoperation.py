@@ -369,7 +369,7 @@ def test_leader_and_follower_ran_away_together_where_they_met():
     rng = np.random.default_rng(17)
     for _ in range(34):
         q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
-    probe = testing._probe(law, maker, testing._corners(law)[-1][1])
+    probe = testing.probe_of(law, maker, testing.corners(law)[-1][1])
     probe.place(q, np.zeros(14))
     probe.activate()
     dq = 0.05 * np.random.default_rng(1).standard_normal(14)

@@ -199,13 +199,13 @@ def test_a_start_in_the_future_is_for_arms_at_rest(make_cell):
 
 def test_a_newer_goal_and_a_stop_go_on_from_the_velocity_of_now(make_cell):
     cell, left, right = make_pair(make_cell)
-    law = next(one for one in cell.loop.instances if one.spec.name == BOTH)._law
+    law = next(one for one in cell.loop.instances if one.spec.name == BOTH).law
     references = []
 
     def step(cycles):
         for _ in range(cycles):
             cell.step()
-            references.append([[m.q.copy(), m.dq.copy(), m.ddq.copy()] for m in law._motions])
+            references.append([[m.q.copy(), m.dq.copy(), m.ddq.copy()] for m in law.motions])
 
     def both(*shares):
         return {
@@ -218,7 +218,7 @@ def test_a_newer_goal_and_a_stop_go_on_from_the_velocity_of_now(make_cell):
     cell.follow_together(BOTH, both(3.0, -1.0))
     step(400)
     turn = len(references)
-    assert max(np.abs(motion.dq).max() for motion in law._motions) > 0.2
+    assert max(np.abs(motion.dq).max() for motion in law.motions) > 0.2
     cell.follow_together(BOTH, both(0.0, 0.0))
     step(400)
     assert state_of(cell) is MotionState.IDLE

@@ -89,7 +89,7 @@ def test_a_reset_begins_with_what_the_robot_feels_and_is_the_same_every_time(mak
 def test_one_measurement_that_was_no_number_was_felt_for_ever(make_cell, arms, what):
     cell = make_cell(arms(True), STIFF, ["arm/stiff"])
     cell.step(20)
-    measuring = cell.loop.backends[0].drives[0]._measuring
+    measuring = cell.loop.backends[0].drives[0].measuring
     measuring.append(lambda state: getattr(state, what).__setitem__(2, np.nan))
     cell.step(5)
     assert bool(cell.state("arm").fault) == (what in ("q", "dq"))  # this law reads no other
@@ -131,7 +131,7 @@ def test_after_an_interruption_what_was_felt_jumped_to_what_the_robot_believes(
     make_cell, arms, what
 ):
     cell = make_cell(arms(True, friction=False), STIFF, ["arm/stiff"])
-    measuring = cell.loop.backends[0].drives[0]._measuring
+    measuring = cell.loop.backends[0].drives[0].measuring
     believed, clock = np.zeros(7), {"ahead": 1.0}
 
     def of_a_robot(state):

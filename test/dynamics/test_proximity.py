@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pinocchio as pin
 import pytest
+from postures import READY
 
 from multipanda_py.control.approach_barrier import ApproachBarrier
 from multipanda_py.dynamics.arm_model import build_pinocchio
@@ -18,7 +19,6 @@ from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 KINDS = ("arms", "self", "floor", "floor_hand")
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import numpy as np
 import pinocchio as pin
 import pytest
+from postures import READY
 
 from multipanda_py.control.pair_springs import DAMPER_RATE, SPRING_RATE
 from multipanda_py.dynamics.arm_model import build_pinocchio
@@ -24,7 +25,6 @@ from multipanda_py.testing import PERIOD, StateMaker
 pytestmark = pytest.mark.inline
 
 MODELS: dict = {}
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 TABLE = SceneObject(
     "table", "box", (0.2, 0.3, 0.05), np.array([0.6, 0.3, 0.3]), pin.rpy.rpyToMatrix(0.1, 0.2, 0.3)
 )
@@ -309,7 +309,7 @@ def test_force_is_continuous_where_it_begins_and_finite_in_penetration():
     for turn in np.linspace(0.25, 0.6, 1401):
         qs = two_hands(turn)
         taus.append(added(feature, maker.at(qs, dq)))
-        nearest.append(min(r.min_distance for g in feature._near.groups for r in g.results))
+        nearest.append(min(r.min_distance for g in feature.near.groups for r in g.results))
     taus = np.array(taus)
     assert np.isfinite(taus).all()
     assert not taus[0].any()
@@ -345,14 +345,14 @@ def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
     feature = CollisionAvoidance(context, CollisionAvoidanceParams())
     context.object_poses[0, :3] = [0.4, 0.1, 1.8]
     measured = []
-    for group in feature._near.groups:
+    for group in feature.near.groups:
         original = group.measure
         monkeypatch.setattr(
             group, "measure", lambda *a, f=original, g=group: measured.append(g.kind) or f(*a)
         )
     states = maker.at([READY, READY])
     added(feature, states)
-    assert len(measured) == len(feature._near.groups)
+    assert len(measured) == len(feature.near.groups)
     measured.clear()
     for _ in range(100):
         added(feature, states)
@@ -367,7 +367,7 @@ def test_what_is_near_at_an_activation_is_let_be_though_little_of_it_is_measured
     params = CollisionAvoidanceParams(movable_objects="all", floor=True, distance=0.15)
     maker, context = cell_of(2, 0, (TABLE, BALL))
     feature, measured, near = CollisionAvoidance(context, params), [], 0
-    for group in feature._near.groups:
+    for group in feature.near.groups:
         original = group.measure
         monkeypatch.setattr(group, "measure", lambda *a, f=original: measured.append(1) or f(*a))
     rng = np.random.default_rng(3)
@@ -380,17 +380,17 @@ def test_what_is_near_at_an_activation_is_let_be_though_little_of_it_is_measured
         feature.on_activate(states, None)
         fresh = CollisionAvoidance(context, params)
         fresh.on_activate(states, None)
-        begins = [begin for group in feature._near.groups for begin in group.begins]
-        wanted = [begin for group in fresh._near.groups for begin in group.begins]
+        begins = [begin for group in feature.near.groups for begin in group.begins]
+        wanted = [begin for group in fresh.near.groups for begin in group.begins]
         assert begins == pytest.approx(wanted, abs=1e-12)
         assert np.allclose(added(feature, states), added(fresh, states), atol=1e-10)
         near += min(begins) < params.distance
     assert near > 5
     measured.clear()
     feature.on_activate(states, None)
-    far = [group for group in feature._near.groups if min(group.begins) >= params.distance]
+    far = [group for group in feature.near.groups if min(group.begins) >= params.distance]
     assert far
-    assert len(measured) <= len(feature._near.groups) - len(far)
+    assert len(measured) <= len(feature.near.groups) - len(far)
 
 
 def touching(cell, first, second):

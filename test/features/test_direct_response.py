@@ -58,7 +58,7 @@ def test_a_tool_with_a_direct_response_keeps_the_speed_of_its_governor(make_cell
     )  # fmt: skip
     cell.step(5)
     here, (first, _) = cell.pose("arm"), cell.rows()
-    target, fastest = cell.loop._owners.active[0]._target, 0.0
+    target, fastest = cell.loop.owners.active[0].target, 0.0
     cell.set_target("arm", Pose(here.position + [0.0, 0.12, 0.0], here.rotation))
     before = here.position
     for _ in range(1500):

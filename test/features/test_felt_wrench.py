@@ -9,6 +9,7 @@ import os
 import numpy as np
 import pytest
 from distant_leader import WALL, Line
+from postures import READY
 
 from multipanda_py.controllets.gravity_compensation import GravityCompensation
 from multipanda_py.features.felt_wrench import FeltWrench, FeltWrenchParams
@@ -18,7 +19,6 @@ from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 RATE = 30.0
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 

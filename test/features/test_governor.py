@@ -134,7 +134,7 @@ def test_a_pose_is_reached_exactly_by_the_shortest_turn(make_cell):
     turn = 0.55 * np.array([0.6, 0.0, 0.8])
     goal = Pose(start.position + [0.0, 0.1, 0.0], pin.exp3(turn) @ start.rotation)
     cell.set_target("arm", goal)
-    target = cell.loop._owners.active[0]._target
+    target = cell.loop.owners.active[0].target
     angles, places = [], []
     for _ in range(1200):
         cell.step()
@@ -174,7 +174,7 @@ def test_switched_off_on_the_way_it_ends_the_way_without_a_step(make_cell):
     near = Pose(goal + [0.0, 0.001, 0.0], start.rotation)
     cell.set_target("arm", near)
     cell.step()
-    target = cell.loop._owners.active[0]._target
+    target = cell.loop.owners.active[0].target
     assert np.array_equal(target.position_ee_in_base[0], near.position)  # at once, now
     cell.set_parameters("arm/law", {"governor.enabled": True})
     check_calm(cell, 300)
@@ -198,7 +198,7 @@ def test_an_arm_taken_over_in_motion_is_braked_within_the_rate_limit(make_cell):
 def test_a_circle_of_20_cm_per_s_is_followed_with_a_small_lag(make_cell):
     """Lag of the reference behind a stream at 1 kHz without velocities, along the circle."""
     cell = one_arm(make_cell, "cartesian_impedance")
-    target = cell.loop._owners.active[0]._target
+    target = cell.loop.owners.active[0].target
     centre, speed, radius = cell.pose("arm"), 0.2, 0.1
     lags = []
     for k in range(2500):

@@ -87,7 +87,7 @@ def test_position_and_orientation_arrive_together(make_cell):
         arms={"arm": {}}, controllets={"law": {"type": "cartesian_impedance"}}, active=["arm/law"]
     )
     cell.step(5)
-    here, target = cell.pose("arm"), cell.loop._owners.active[0]._target
+    here, target = cell.pose("arm"), cell.loop.owners.active[0].target
     move, turn = np.array([0.0, 0.01, 0.0]), np.array([0.0, 0.0, 0.4])
     cell.set_target("arm", Pose(here.position + move, pin.exp3(turn) @ here.rotation))
     for _ in range(400):

@@ -32,10 +32,10 @@ def ask(cell, law, way):
 
 def references(cell, law, cycles):
     """Return how the reference moves, (cycles, n)."""
-    owner, seen = cell.loop._owners.active[0], []
+    owner, seen = cell.loop.owners.active[0], []
     for _ in range(cycles):
         cell.step()
-        seen.append(owner._target.data[LAWS[law]][0][:7].copy())
+        seen.append(owner.target.data[LAWS[law]][0][:7].copy())
     return np.array(seen)
 
 

@@ -80,7 +80,7 @@ def test_the_other_hand_ran_into_what_a_hand_holds(make_cell):
 
 def looked_at(cell, name):
     """Return what collision avoidance of an active controllet works with."""
-    (owner,) = [owner for owner in cell.loop._owners.active if owner.spec.name == name]
+    (owner,) = [owner for owner in cell.loop.owners.active if owner.spec.name == name]
     return owner._features._features[list(owner.spec.features).index("collision_avoidance")]
 
 
@@ -93,7 +93,7 @@ def test_hands_may_both_touch_what_they_both_hold(make_cell):
 
     def groups():
         cell.step(2)
-        found = looked_at(cell, "law")._near.groups
+        found = looked_at(cell, "law").near.groups
         return [group for group in found if 2 in (group.first, group.second)]
 
     assert {group.kind for group in groups()} == {"movable", "movable_hand"}
@@ -121,7 +121,7 @@ def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell
     settings = {"distance": 0.15, "max_force": 0.0, "bandwidth": 0.0, "movable_objects": "all"}
     law = {"type": "cartesian_impedance", "params": {"collision_avoidance": settings}}
     cell = make_cell(BASES, {"law": law}, ["left/law"], objects=objects)
-    sim, near = cell.simulation, looked_at(cell, "left/law")._near
+    sim, near = cell.simulation, looked_at(cell, "left/law").near
     sim.model.opt.gravity[:] = 0.0
     numbers = {name: len(BASES) + k for k, name in enumerate(places)}
     for held in ({"left": "box0"}, {"left": "box1", "right": "box4"}, {"right": "box4"}, {}):

@@ -141,7 +141,7 @@ def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, nam
     kept = tuple(f for f in law.default_features if f != "collision_avoidance")
     monkeypatch.setattr(law, "default_features", kept)
     maker, rng = StateMaker(law.min_arms), np.random.default_rng(0)
-    probe = testing._probe(law, maker, dict(testing._corners(law)[0][1]))
+    probe = testing.probe_of(law, maker, dict(testing.corners(law)[0][1]))
     for _ in range(episodes(12, 300)):
         q = np.array([state.q for state in maker.random(rng, margin=0.3)])
         for row in q:
@@ -162,7 +162,7 @@ def test_joints_held_where_a_barrier_began_do_not_swing_on_a_late_arm(monkeypatc
     kept = tuple(f for f in law.default_features if f != "collision_avoidance")
     monkeypatch.setattr(law, "default_features", kept)
     maker, rng = StateMaker(law.min_arms), np.random.default_rng(0)
-    probe = testing._probe(law, maker, dict(testing._corners(law)[0][1]))
+    probe = testing.probe_of(law, maker, dict(testing.corners(law)[0][1]))
     for _ in range(episodes(6, 200)):
         q = maker.random(rng, margin=0.3)[0].q.copy()
         joints = rng.choice(7, rng.integers(1, 4), replace=False)

@@ -7,6 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from clearance import Clearance
+from postures import READY
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
@@ -14,7 +15,6 @@ from multipanda_py.pose import Pose
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 STRETCHED = np.array([1.0, -0.6, 0, -1.2, 0, 1.8, 0.785])
 LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
 CLEARANCE = 0.005
@@ -55,7 +55,7 @@ def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, pe
     cell, clearance = obstacle_cell(
         make_cell, "joint_velocity", perturbation, q=q, objects=objects, params={"speed": 1.0}
     )
-    dq = np.sign(way) * cell.loop._arms[0].state.limits.velocity
+    dq = np.sign(way) * cell.loop.arms[0].state.limits.velocity
     for _ in range(150):
         cell.set_target("left", dq=dq)
         cell.step(10)
@@ -125,7 +125,7 @@ def pull(cell, arm, goal, speed):
 def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
     """Stream targets that run through things at ``speed`` [m/s], as far as laws take them."""
     start, state = cell.pose("left"), cell.state("left")
-    limits = state.limits if hasattr(state, "limits") else cell.loop._arms[0].state.limits
+    limits = state.limits if hasattr(state, "limits") else cell.loop.arms[0].state.limits
     place, turn, q, goal = start.position.copy(), start.rotation, state.q, None
     for step in range(round(seconds * 100)):
         state = cell.state("left")
@@ -193,7 +193,7 @@ def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):
 def test_activation_beside_an_obstacle_moves_nothing(make_cell):
     """The push of a default feature must not move an arm that nobody has asked to move."""
     cell, clearance = obstacle_cell(make_cell, "joint_impedance", {}, objects={})
-    low = cell.loop._arms[0].state.position_ee_in_base[2]
+    low = cell.loop.arms[0].state.position_ee_in_base[2]
     beside = {"slab": {"shape": "box", "size": [0.2, 0.2, 0.02],
                        "position": [0.35, 0.3, low - 0.04]}}  # fmt: skip
     cell, clearance = obstacle_cell(make_cell, "joint_impedance", {}, objects=beside)

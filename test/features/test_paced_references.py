@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 def reference(cell):
     """Where the law at work is sent to, and what it holds: tool, joints or object."""
-    (law,) = [owner for owner in cell.loop._owners.active if owner.spec.name.endswith("law")]
-    target = law._target
+    (law,) = [owner for owner in cell.loop.owners.active if owner.spec.name.endswith("law")]
+    target = law.target
     if hasattr(target, "position_object_in_world"):
         return np.array(target.position_object_in_world)
     return np.array(target.q[0] if hasattr(target, "q") else target.position_ee_in_base[0])

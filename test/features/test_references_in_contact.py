@@ -254,7 +254,7 @@ def test_a_slow_stream_between_whose_targets_the_governor_rests_is_known_as_a_st
         position = start.position + [0.0, 0.004 * k, 0.0]
         cell.set_target("arm", Pose(position, start.rotation))
         cell.step(200)
-    (instance,) = (one for one in cell.loop._owners.active if one.spec.name == "arm/law")
+    (instance,) = (one for one in cell.loop.owners.active if one.spec.name == "arm/law")
     (governor,) = (one for one in instance._features.preparing if type(one).__name__ == "Governor")
     channel = governor._channels["pose", 0]
     assert channel._caps[0]._goal_speed(channel._cycle) == pytest.approx(0.02, rel=0.1)
@@ -274,7 +274,7 @@ def surface(make_cell, rng, where, gap):
     cell = make_cell({"arm": {"q_start": POSTURES[where], "hand": False, "tool": ROD}},
                      {"law": {"type": "cartesian_impedance"}}, ["arm/law"])  # fmt: skip
     cell.step(2)
-    pose, state = cell.pose("arm"), cell.loop._arms[0].state
+    pose, state = cell.pose("arm"), cell.loop.arms[0].state
     mobility = state.jacobian[:3] @ np.linalg.solve(state.mass, state.jacobian[:3].T)
     while True:
         angle, tilt = rng.uniform(0.0, 2.0 * np.pi), rng.uniform(0.1, 0.5)

@@ -54,7 +54,7 @@ def test_no_time_constant_lets_targets_through():
 def test_in_front_of_the_governor_a_target_arrives_exactly_and_filters_can_be_switched(make_cell):
     law = {"type": "cartesian_impedance", "features": ["target_filter", "nullspace", "coriolis"]}
     cell = make_cell(arms={"arm": {}}, controllets={"law": law}, active=["arm/law"])
-    target = cell.loop._owners.active[0]._target
+    target = cell.loop.owners.active[0].target
     start = cell.pose("arm")
     goal = Pose(start.position + [0.0, 0.1, 0.0], start.rotation)
     cell.set_target("arm", goal)

@@ -73,7 +73,7 @@ class ContactRig:
     @property
     def law(self):
         """The law at work."""
-        return self.cell.loop._owners.active[0]._law
+        return self.cell.loop.owners.active[0].law
 
     def press(self, force):
         """Ask for a force down [N]."""

@@ -94,7 +94,7 @@ class Rig:
         self._pose, self._at, self._next = None, -1.0, 0.0
         self.begin = 0.0
         self.given = self.given_at_most = 0.0  # by the law, beyond what it was given [J]
-        lead = next(i for i in self.cell.loop._owners.active if i.spec.name == "lead")
+        lead = next(i for i in self.cell.loop.owners.active if i.spec.name == "lead")
         features = lead._features._features
         self.felt = next(f for f in features if isinstance(f, FeltWrench))._arms[0]
         if not keeps_account:

@@ -143,12 +143,12 @@ class HeldBox:
 
     def fail(self, rng):
         """Let a law of one arm break, see its arms hold, and recover."""
-        active = [i for i in self.cell.loop._owners.active if not i.spec.is_hold]
+        active = [i for i in self.cell.loop.owners.active if not i.spec.is_hold]
         if active:
             broken = active[int(rng.integers(len(active)))]
-            broken._law.update, update = None, broken._law.update
+            broken.law.update, update = None, broken.law.update
             self.cell.step(1)
-            broken._law.update = update
+            broken.law.update = update
             assert all(self.cell.state(arm).fault for arm in broken.spec.config.arms)
             self.cell.step(int(rng.integers(1, 300)))
             self.cell.recover()

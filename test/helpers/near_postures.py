@@ -7,13 +7,12 @@ import functools
 from dataclasses import replace
 
 import numpy as np
+from postures import READY
 
 from multipanda_py import registry
 from multipanda_py.control.margin import Probe
 from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.testing import PERIOD, StateMaker
-
-READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 
 
 def make_feature(name, context, **values):

@@ -6,10 +6,13 @@ from __future__ import annotations
 from functools import cache
 
 import mujoco
+import numpy as np
 
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import simple_cell
 
+READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+"""Posture of an FR3 with its hand in front of the base, (7,) [rad]."""
 CLEARANCE = 0.03
 """Between any two parts that could touch [m]."""
 

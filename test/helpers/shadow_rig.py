@@ -63,7 +63,7 @@ def sensor(joint: int, bias: float) -> Break:
     """Let a torque sensor be off."""
 
     def shift(cell: Cell) -> None:
-        (drive,) = cell._connection.loop.backends[0].drives
+        (drive,) = cell.loop.backends[0].drives
         (noise,) = [stage for stage in drive.stages if isinstance(stage, SensorNoise)]
         noise._offset = np.full(7, 0.1)
         noise._offset[joint - 1] += bias

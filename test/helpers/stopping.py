@@ -66,9 +66,9 @@ class StopRig:
         self.cell.start()
         loop = self.cell.loop
         self.arm, self.backend, self.hold = (
-            loop._arms[0],
+            loop.arms[0],
             loop.backends[0],
-            loop._instances[0]._law,
+            loop.instances[0].law,
         )
         self.model, self.data = self.backend.model, self.backend.data
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT

@@ -59,7 +59,7 @@ def test_an_arm_that_was_away_holds_where_it_is_now(make_cell, fault):
     """Also if it has a fault with which hold goes on, which stays latched."""
     cell = make_cell(arms={"left": {"backend": "mock"}})
     cell.step(5)
-    cell.loop._arms[0].fault = fault
+    cell.loop.arms[0].fault = fault
     slow = Slow(cell)
     ask(cell, load_mass=0.5)
     slow.backend._q[0][:] += 0.05  # what happened meanwhile
@@ -100,7 +100,7 @@ def test_laws_compute_with_the_load(make_cell, backend):
     }
     cell = make_cell(arms)
     cell.step(1)
-    left, right = (arm.state for arm in cell.loop._arms)
+    left, right = (arm.state for arm in cell.loop.arms)
     assert np.abs(left.mass - right.mass).max() > 0.05
     cell.set_robot_settings("left", **load)
     cell.step(2)

@@ -244,7 +244,7 @@ def test_an_arm_replayed_its_last_torque_while_another_changed_its_commands(monk
         cell.switch(["left/position"])
         cell.step(10)
         ready = []
-        (backend,) = cell._connection.loop.backends
+        (backend,) = cell.loop.backends
         monkeypatch.setattr(backend, "is_ready", lambda arm: arm != 0 or bool(ready))
         for _ in range(2):  # the second time the hold begins anew, too
             before = cell.state("right").q
@@ -326,7 +326,7 @@ def test_an_arm_whose_encoders_say_nonsense_stops_all_the_same(monkeypatch):
         switch(cell, "rates")
         cell.set_parameters("left/rates", {"rate": 1.0})
         first = rows(cell, 300)
-        (backend,) = cell._connection.loop.backends
+        (backend,) = cell.loop.backends
         original = backend.read
 
         def broken(fresh):

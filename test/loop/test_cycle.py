@@ -219,10 +219,10 @@ def test_a_target_sent_before_activation_is_not_applied_after_it(make_cell):
     """CRISP applies a target that arrived while its controller was inactive."""
     cell = make_cell(controllets=LAWS, active=["left/cart"])
     cell.step(10)
-    slot = cell._connection.mailbox.targets[cell.spec("pair").index]["pose"][0]
+    slot = cell.debug.mailbox.targets[cell.spec("pair").index]["pose"][0]
     far = np.concatenate([[0.3, 0.0, 0.9], np.eye(3).ravel()])
     slot.write(far)
-    cell._connection.mailbox.ring_bell()
+    cell.debug.mailbox.ring_bell()
     before = cell.pose("left")
     cell.switch(["pair"], strictness="force_auto")
     cell.step(500)
@@ -360,14 +360,14 @@ def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
     assert not cycles(1, first)
     assert not cycles(400, first + late)
     assert cycles(200, first + late + 400_000_000)
-    cell.loop._mailbox.words[Word.CLIENT_HEARTBEAT] = begun = first + 30_000_000_000
+    cell.loop.mailbox.words[Word.CLIENT_HEARTBEAT] = begun = first + 30_000_000_000
     assert not cycles(900, begun)
     assert cycles(200, begun + 900_000_000)
 
 
 def test_what_was_told_before_a_target_counts_no_later_than_it(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart"])
-    mailbox, index = cell.loop._mailbox, cell.spec("left/cart").index
+    mailbox, index = cell.loop.mailbox, cell.spec("left/cart").index
     for _ in range(3):
         cell.set_parameters("left/cart", {"damping_ratio": [0.9] * 6})
         lift(cell, "left", 0.01)

@@ -14,7 +14,7 @@ from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllet import Controllet
 from multipanda_py.loop.derating import Derating
 from multipanda_py.loop.events import Event
-from multipanda_py.testing import StateMaker, _corners
+from multipanda_py.testing import StateMaker, corners
 
 pytestmark = pytest.mark.inline
 
@@ -113,7 +113,7 @@ def test_every_law_that_reports_what_it_keeps_tells(make_cell):
     assert len(laws) >= 10
     controllets = {}
     for name, law in laws.items():
-        highest = {key: np.asarray(value).tolist() for key, value in _corners(law)[-1][1].items()
+        highest = {key: np.asarray(value).tolist() for key, value in corners(law)[-1][1].items()
                    if "stiffness" in key}  # fmt: skip
         if name == "gravity_compensation":
             highest |= {"hold": "position", "keep_orientation": True}

@@ -15,7 +15,7 @@ LAW = "left/cartesian_impedance_controller"
 
 def features_of(cell, name=LAW):
     """Return what takes part in an instance's cycle."""
-    active = cell.loop._owners.active
+    active = cell.loop.owners.active
     return next(i._features for i in active if i.spec.name == name)
 
 

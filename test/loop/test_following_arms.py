@@ -93,7 +93,7 @@ def test_a_following_arm_that_is_too_fast_is_found_out_before_it_is_answered(pai
 
 def test_what_was_asked_for_between_two_packets_counts_at_the_next_of_either_arm(pair):
     answer(pair, 5)
-    mailbox, index = pair.loop._mailbox, pair.spec("pair").index
+    mailbox, index = pair.loop.mailbox, pair.spec("pair").index
     pair.set_parameters("pair", {"damping_ratio": 0.8})
     pair.loop.cycle(10_000_000, 10_000_000, [RIGHT])
     assert mailbox.parameters[index].taken == mailbox.parameters[index].written

@@ -40,9 +40,9 @@ def faults(cell):
 def test_gravity_is_felt_when_nobody_carries_the_arm(make_cell):
     """Else the tests below could not fail."""
     cell = make_cell({"arm": heavy("ur5e")}, {})
-    cell.loop._arms[0].gravity.update = lambda: None
-    cell.loop._arms[0].state.tau_gravity[:] = 0.0
-    cell.loop._arms[0].owner.tau[0][:] = 0.0
+    cell.loop.arms[0].gravity.update = lambda: None
+    cell.loop.arms[0].state.tau_gravity[:] = 0.0
+    cell.loop.arms[0].owner.tau[0][:] = 0.0
     cell.step(100)
     assert np.abs(cell.state("arm").dq).max() > 0.2
 
@@ -117,7 +117,7 @@ def test_torque_that_decays_leaves_what_carries_the_arm(make_cell):
     """A posture that is not finite takes the torque of the law away, and nothing else."""
     cell = make_cell({"arm": heavy("ur5e")}, {"good": {"type": "joint_impedance"}}, ["arm/good"])
     cell.step(50)
-    backend, state = cell.loop.backends[0], cell.loop._arms[0].state
+    backend, state = cell.loop.backends[0], cell.loop.arms[0].state
     before, read = cell.state("arm").q.copy(), backend.read
 
     def spoiled(fresh):
@@ -143,7 +143,7 @@ def test_the_whole_torque_is_bounded_not_a_part_of_it(make_cell):
     limits = MODELS["ur5e"].limits
     q = cell.state("arm").q + [0.0, -0.5, 0.4, 0.5, 0.4, 0.3]
     cell.set_target("arm", q=q)
-    state, last = cell.loop._arms[0].state, None
+    state, last = cell.loop.arms[0].state, None
     for _ in range(200):
         cell.step(1)
         total = state.tau + state.tau_gravity

@@ -198,7 +198,7 @@ def test_an_arm_in_motion_hands_over_none_of_its_brakes_and_accelerations(make_c
         assert np.abs(state.dq).max() > 0.05 or cycles > 150
         result = cell.switch(["arm/cartesian"], ["arm/cartesian"])
         assert "goes on" not in result.message
-        target = cell.loop._owners.active[0]._target
+        target = cell.loop.owners.active[0].target
         assert np.allclose(target.position_ee_in_base[0], state.position_ee_in_base, atol=2e-3)
         cell.step(600)
         cell.set_target("arm", here)
@@ -255,7 +255,7 @@ def test_a_force_that_went_on_is_controlled_once_it_is_asked_for(make_cell):
 def test_a_failed_law_does_not_take_the_pressing_force_with_it(make_cell):
     cell = pressing_cell(make_cell, LAWS, "cartesian")
     force = -force_on(cell, "table")[2]
-    cell.loop._owners.active[0]._law.update = None  # a bug in the law
+    cell.loop.owners.active[0].law.update = None  # a bug in the law
     cell.step(500)
     assert cell.state("arm").fault
     assert -force_on(cell, "table")[2] == pytest.approx(force, rel=0.05)
@@ -287,7 +287,7 @@ def test_torques_that_are_not_executed_are_not_handed_over(make_cell):
     """A stopped robot: its law's spring has been drawn up by then, its brakes hold it."""
     cell = make_cell({"arm": {}}, LAWS, ["arm/cartesian"])
     cell.step(200)
-    robot = cell.loop.backends[0]._robots[0]
+    robot = cell.loop.backends[0].robots[0]
     robot.fault, robot.stopped = "stopped by hand", True
     cell.step(300)
     assert cell.state("arm").fault

@@ -21,7 +21,7 @@ def backend_of(cell):
 
 def break_measurements(cell):
     """Let the left arm measure no number from now on; return what undoes it."""
-    measuring = backend_of(cell).drives[0]._measuring
+    measuring = backend_of(cell).drives[0].measuring
     measuring.append(lambda state: state.q.__setitem__(2, np.nan))
     return measuring.pop
 
@@ -70,7 +70,7 @@ def test_an_arm_whose_state_was_no_number_once_glided_on_faster_and_faster(make_
         cell.set_target("left", dq=[0.6] * 7)
         cell.step(50)
     cell.events()
-    measuring = backend_of(cell).drives[0]._measuring
+    measuring = backend_of(cell).drives[0].measuring
     for _ in range(3):  # a second time does not make it another fault
         measuring.append(lambda state: getattr(state, place).__setitem__(2, np.nan))
         cell.step(1)

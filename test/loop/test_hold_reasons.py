@@ -72,7 +72,7 @@ def break_law(name, fault):
 
 
 def stop_robot(cell, _):
-    cell.loop._recoveries.stopped(0, "as a reflex would", 0)
+    cell.loop.recoveries.stopped(0, "as a reflex would", 0)
 
 
 def break_backend(cell, monkeypatch):

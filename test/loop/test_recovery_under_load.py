@@ -77,8 +77,8 @@ def test_a_short_leash_carries_less_and_says_so(make_cell):
     said, whole = words.split("goes on with ")[1].split(" of ")
     cell.step(1)
     arm = cell.loop.arms[0]
-    law = cell.loop._owners.active[0]._law
-    assert np.abs(law._references[0].q - arm.state.q).max() <= 0.02 + 1e-9
+    law = cell.loop.owners.active[0].law
+    assert np.abs(law.references[0].q - arm.state.q).max() <= 0.02 + 1e-9
     carried = tool_wrench(arm.state, law.tau[0])[:3]
     assert float(whole.split(" N")[0]) == pytest.approx(29.4, abs=0.1)
     assert float(said) == pytest.approx(carried[2], abs=0.3)
@@ -125,7 +125,7 @@ def test_a_push_that_ends_after_a_recovery_does_not_set_the_arm_in_motion(make_c
 
 def stop(cell, cycles=500):
     """Have the robot stop by itself, as with a reflex, and stay so for a while."""
-    robot = cell.loop.backends[0]._robots[0]
+    robot = cell.loop.backends[0].robots[0]
     robot.fault = "stopped by hand"
     robot._stop()
     cell.step(cycles)
@@ -173,5 +173,5 @@ def test_no_more_is_carried_on_than_was_before_and_is_still(make_cell, push, car
     cell.recover()
     cell.step(1)
     arm = cell.loop.arms[0]
-    bias = arm.owner._law._anchors[0].tau_bias
+    bias = arm.owner.law._anchors[0].tau_bias
     assert tool_wrench(arm.state, bias)[:3] == pytest.approx([0.0, 0.0, carried], abs=0.5)

@@ -155,8 +155,8 @@ def test_the_force_on_an_object_that_is_gone_is_not_asked_for_again(make_cell, l
 
 def fault(cell, event, arms):
     """Latch a fault on arms, and report what the loop reports in 0.3 s."""
-    for arm in (arm for arm in cell.loop._arms if arm.state.name in arms):
-        cell.loop._owners.fail(arm.owner, event, "for this test", 0, (arm,))
+    for arm in (arm for arm in cell.loop.arms if arm.state.name in arms):
+        cell.loop.owners.fail(arm.owner, event, "for this test", 0, (arm,))
     cell.step(300)
     return " ".join(e.text for e in reports(cell))
 

@@ -84,7 +84,7 @@ def test_rows_that_came_while_a_follower_slept_are_counted():
 @pytest.mark.inline
 def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
     with simple_cell() as cell:
-        ring = cell._connection.mailbox.ring
+        ring = cell.debug.mailbox.ring
         follower, row = cell.follow_rows(), np.zeros(1, ring.rows.dtype)
         flat, stop = row.view(np.float64).reshape(-1), threading.Event()
 

@@ -178,7 +178,7 @@ def test_an_arm_under_a_law_is_not_tared_and_a_switch_ends_the_measurement(make_
 def test_a_faulted_arm_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
-    cell.loop._arms[0].fault = Event.ARM_STOPPED
+    cell.loop.arms[0].fault = Event.ARM_STOPPED
     refused(cell, r"\bleft .*\barm_stopped\b")
     with pytest.raises(UnknownName):
         cell.tare("nobody")
@@ -189,7 +189,7 @@ def test_an_estimate_that_is_no_number_is_refused(make_cell):
     cell.step(10)
     push(cell, [0.0])
     drive = cell.loop.backends[0].drives[0]
-    drive._measuring.append(lambda state: state.tau_ext.__setitem__(2, np.nan))
+    drive.measuring.append(lambda state: state.tau_ext.__setitem__(2, np.nan))
     refused(cell, "left")
 
 
@@ -217,7 +217,7 @@ def test_a_state_that_did_not_come_is_not_tared_twice(make_cell):
     cell.tare("left")
     push(cell, [0.0, 1.0])
     cell.step(50)
-    state = cell.loop._arms[0].state
+    state = cell.loop.arms[0].state
     felt = state.tau_ext.copy()
     for cycle in range(20):  # as of a real arm whose packet is late
         cell.loop.cycle(cycle, cycle, ())
@@ -238,7 +238,7 @@ def test_a_robot_watches_its_thresholds_as_if_there_were_no_tare(make_cell):
     cell.step(5)
     cell.tare("left")
     cell.step(5)
-    robot, state = cell.loop.backends[0]._robots[0], cell.loop._arms[0].state
+    robot, state = cell.loop.backends[0].robots[0], cell.loop.arms[0].state
     raw = np.linalg.lstsq(state.jacobian.T, robot._felt, rcond=None)[0]
     turn = state.rotation_ee_in_base
     np.testing.assert_allclose(robot._wrench_in_stiffness_frame()[:3], turn.T @ raw[:3], atol=1e-3)

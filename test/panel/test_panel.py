@@ -80,7 +80,7 @@ def test_another_viewer_takes_the_command_and_the_first_has_it_no_more(rig):
     first.use("law", "hold")
     rig.until(rig.noted("viewer 0 is not in command"), "the first is refused")
     assert f"left/{CARTESIAN}" in rig.cell.active
-    rig.until(lambda: rig.panel.tabs["left"]._law.value != "hold", "pages show it again")
+    rig.until(lambda: rig.panel.tabs["left"].law.value != "hold", "pages show it again")
     second.use("law", "hold")
     rig.until(lambda: f"left/{CARTESIAN}" not in rig.cell.active, "the law is another one")
 
@@ -127,7 +127,7 @@ def test_a_page_asked_for_what_the_panel_had_just_shown_in_place_of_its_choice(r
     """Between a page's choice and its callback the panel's thread may show what is active."""
     rig = rig()
     page = rig.page(in_command=True)
-    element = rig.panel.tabs["left"]._law
+    element = rig.panel.tabs["left"].law
     show = element._impl.sync_cb
 
     def show_hold(viewer, updates):  # as the panel's thread does at that moment under load

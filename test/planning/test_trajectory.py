@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from postures import READY
 
 from multipanda_py.channels.trajectory import TRAJECTORY, check_tolerances, check_trajectory
 from multipanda_py.config.sections import GateConfig
@@ -20,7 +21,6 @@ from multipanda_py.robots.limits import LIMITS
 
 pytestmark = pytest.mark.inline
 
-READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 LIMIT, GATE = LIMITS["fr3"], GateConfig()
 STATE = SimpleNamespace(name="left", q=READY, dq=np.zeros(7))
 column = st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=9)

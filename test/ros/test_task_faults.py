@@ -85,7 +85,7 @@ def test_the_fault_of_an_arm_ends_the_task_and_none_begins_before_recovery(serve
     assert served.start().success
     for _ in range(20):
         served.go_on()
-    law = next(one for one in cell.loop._owners.active if one.spec.name == "augmented")._law
+    law = next(one for one in cell.loop.owners.active if one.spec.name == "augmented").law
     law.update, kept = None, law.update
     cell.step(1)
     law.update = kept

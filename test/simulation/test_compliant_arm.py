@@ -30,7 +30,7 @@ def pair(mode="equilibrium_pid", **both):
 
 def compliant(cell):
     """The joints of all arms; those of the left one come first."""
-    return cell.loop.backends[0]._compliant
+    return cell.loop.backends[0].compliant
 
 
 def closed_form(torque, preset=PRESET):
@@ -40,7 +40,7 @@ def closed_form(torque, preset=PRESET):
 
 def drive(cell, torque, cycles):
     """Exert a torque on the left arm as a law would."""
-    backend, state = cell.loop.backends[0], cell.loop._arms[0].state
+    backend, state = cell.loop.backends[0], cell.loop.arms[0].state
     for _ in range(cycles):
         state.tau[:] = torque
         backend.write((0, 1))
@@ -101,7 +101,7 @@ def test_a_link_swings_in_its_springs_at_their_frequency(make_cell, joint):
     data.qpos[joint] += 0.01
     angles = []
     for _ in range(2000):
-        backend._compliant.step(1)  # nobody commands the motors: they stand
+        backend.compliant.step(1)  # nobody commands the motors: they stand
         angles.append(data.qpos[joint])
     swing = np.array(angles) - np.mean(angles)
     up = np.flatnonzero((swing[:-1] < 0.0) & (swing[1:] >= 0.0))
@@ -260,7 +260,7 @@ def test_a_spring_that_steps_cannot_hold_is_said(make_cell):
     cell = make_cell({"left": {"actuators": {"all": stiff}}}, rate=200.0)
     (said,) = [text for text in cell.warnings if "vibrate" in text]
     assert "arms.left.actuators: springs vibrate at up to" in said
-    assert cell.loop.backends[0]._steps == 8
+    assert cell.loop.backends[0].steps == 8
 
 
 def test_a_world_that_diverges_is_a_fault_of_its_arms(make_cell):

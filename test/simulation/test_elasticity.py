@@ -98,7 +98,7 @@ def test_a_blocked_joint_gives_way_by_torque_over_stiffness_and_the_sensor_reads
     model, data = world(cell)
     for joint in range(1, 8):
         model.dof_armature[place(model, f"joint{joint}")[1]] = LOCKED
-    state = cell.loop._arms[0].state
+    state = cell.loop.arms[0].state
     backend = cell.loop.backends[0]
     tau = np.array([20.0, -30.0, 10.0, 15.0, 5.0, -4.0, 3.0])
     for _ in range(200):
@@ -170,17 +170,17 @@ def test_a_gear_ripples_with_the_angle_of_its_motor(make_cell):
 def test_an_arm_as_it_should_be_has_nothing_on_the_way(make_cell):
     cell = make_cell(arms(stiffness=STIFFNESS))
     backend = cell.loop.backends[0]
-    assert [len(drive._measuring) for drive in backend.drives] == [2, 1]
-    assert backend._steps > 1
+    assert [len(drive.measuring) for drive in backend.drives] == [2, 1]
+    assert backend.steps > 1
     rigid = make_cell().loop.backends[0]
-    assert rigid._steps == 1
+    assert rigid.steps == 1
     assert rigid.model.opt.timestep == 1e-3
 
 
 def test_a_bare_flange_is_no_trouble_and_too_stiff_a_spring_is_named(make_cell):
     settings = {"stiffness": STIFFNESS, "damping": DAMPING}
     cell = make_cell({"left": {"joints": settings, "hand": False}})
-    assert cell.loop.backends[0]._steps <= 20
+    assert cell.loop.backends[0].steps <= 20
     _, data = world(cell)
     data.qvel[:7] = 0.1
     cell.step(1000)

@@ -164,7 +164,7 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
 
         return step
 
-    for steps, wrap in ((drive._executing, executing), (drive._measuring, measuring)):
+    for steps, wrap in ((drive._executing, executing), (drive.measuring, measuring)):
         steps[:] = [wrap(step.__self__) for step in steps]
     try:
         cell.step(2)

@@ -25,7 +25,7 @@ def test_a_bias_is_in_the_estimate_and_in_the_sensors(make_cell):
     felt = biased.state("left").tau_J - clean.state("left").tau_J
     np.testing.assert_allclose(felt, -np.array(BIAS), atol=1e-6)  # inverse dynamics less tau_J
     wrench = biased.state("left").wrench_ext_in_base
-    jacobian = biased.loop._arms[0].state.jacobian
+    jacobian = biased.loop.arms[0].state.jacobian
     np.testing.assert_allclose(jacobian @ jacobian.T @ wrench, jacobian @ BIAS, atol=1e-5)
 
 

@@ -281,7 +281,7 @@ def test_an_arm_that_stopped_by_itself_shook_for_good_where_laws_see_it_late(mak
     """It knows its own joints at once; only the laws do not."""
     late = {"model": "fr3", "perturbation": {"delay": delay}}
     cell = make_cell({"left": late}, {"push": {"type": "misbehaving"}}, ["left/push"])
-    robot = cell.loop.backends[0]._robots[0]
+    robot = cell.loop.backends[0].robots[0]
     cell.set_parameters("left/push", {"torque": 1.0})
     cell.step(200)
     moving = world(cell)[1].qvel[:7]

@@ -248,7 +248,7 @@ def test_a_paused_box_stays_up_and_goes_on_when_resumed(make_cell):
 def test_the_fault_of_an_arm_ends_the_task_in_hold(make_cell):
     doing = Doing(make_cell, SQUEEZE)
     doing.until(lambda: doing.cell.time > 0.1)
-    law = next(i for i in doing.cell.loop._owners.active if i.spec.name == "augmented")._law
+    law = next(i for i in doing.cell.loop.owners.active if i.spec.name == "augmented").law
     law.update, kept = None, law.update
     doing.cell.step(1)
     law.update = kept

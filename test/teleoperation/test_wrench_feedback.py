@@ -117,7 +117,7 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
         rig.is_engaged = True
         rig.play(0.2, 0.06)
         assert rig.feedback.share > 0.2
-        owners = rig.cell.loop._owners
+        owners = rig.cell.loop.owners
         follow = next(one for one in owners.active if one.spec.name == "follow")
         owners.fail(follow, Event.CONTROLLET_ERROR, "of a test", 0)
         rig.play(0.3, 0.06)
