@@ -10,7 +10,7 @@ CELL ?= config/dual_sim.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env sim test test-all test-lerobot check count render docs site bench robustness chaos crowd soak colcon clean
+.PHONY: help env sim test test-slow test-all test-lerobot check count render docs site bench robustness chaos crowd soak colcon clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -22,8 +22,11 @@ env: ## make or update .venv
 sim: env ## run the dual-arm MuJoCo cell as a ROS 2 node (CELL=config/other.yaml)
 	ROS_AUTOMATIC_DISCOVERY_RANGE=$${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST} $(BIN)/multimode_controller --ros-args --params-file $(CELL) $(ARGS)
 
-test: env ## run all tests in their short form (ARGS="-m 'not slow'", ARGS=--times=150)
-	tools/test.sh $(ARGS)
+test: env ## run the tests but for the slow ones (ARGS=--times=150, ARGS=test/control)
+	tools/test.sh -m "not slow" $(ARGS)
+
+test-slow: env ## run the slow ones, in their short form; .ci/run does both
+	tools/test.sh -m slow $(ARGS)
 
 test-all: env ## run all tests in their long form: hundreds of random episodes (hours)
 	MULTIPANDA_LONG=1 tools/test.sh --timeout 0 $(ARGS)

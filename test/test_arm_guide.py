@@ -51,6 +51,7 @@ def test_its_commands_write_an_arm_that_a_cell_takes(commanded: Path):
     assert (commanded / "my_arm" / "bench_arm.yaml").is_file()
 
 
+@pytest.mark.slow
 def test_its_program_moves_the_arm(commanded: Path):
     done = subprocess.run(
         [sys.executable, "move.py"], cwd=commanded, capture_output=True, text=True, timeout=100
@@ -61,6 +62,7 @@ def test_its_program_moves_the_arm(commanded: Path):
     assert joints < 0.005
 
 
+@pytest.mark.slow
 def test_its_tests_pass(commanded: Path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_arm.py"],

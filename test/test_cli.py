@@ -149,6 +149,7 @@ def test_a_law_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -
     assert re.search("BROKEN: .*'wrong' .*broken-laws", done.stdout)
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     command = f"{sys.executable} -m multipanda_py.cli list | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
@@ -156,6 +157,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_run_inline_reports_and_ends(cell_file: str) -> None:
     done = multipanda("run", cell_file, "--placement", "inline", "--duration", "0.5")
@@ -171,6 +173,7 @@ def wait_for_cycles(process: subprocess.Popen[str]) -> None:
     assert any("Hz, late p99" in line for line in process.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(
     ("placement", "number"),
@@ -195,6 +198,7 @@ def test_run_ends_cleanly_when_interrupted(
     assert "Traceback" not in error
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_run_says_who_killed_its_loop(cell_file: str) -> None:
     process = subprocess.Popen(

@@ -60,6 +60,7 @@ def test_it_says_how_to_run_it(example):
     assert f"examples/{example.name}" in doc
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(
     "example",

@@ -81,6 +81,7 @@ def program(tmp_path):
     wait_until(lambda: not of(mark), 20.0, lambda: f"end of {of(mark)}")
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("seed", range(COUNT))
 @pytest.mark.parametrize(("entry", "arguments"), [NODE, RUN, LIST, FCI_SIM])

@@ -55,6 +55,7 @@ def test_a_report_has_every_condition(tmp_path):
     assert (tmp_path / "report.png").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_interrupted_it_leaves_no_process(tmp_path):
     process = bench(tmp_path, "--only", "paced")

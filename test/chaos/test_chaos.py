@@ -67,6 +67,7 @@ def watcher():
     made.process.stdout.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(find_spec("pylibfranka") is None, reason="pylibfranka is not installed")
 def test_nothing_breaks():
@@ -140,6 +141,7 @@ def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
         campaign.wait()
 
 
+@pytest.mark.slow
 def test_a_campaign_that_was_killed_left_its_node_and_its_loop():
     """As when the time of a test is over: its own end was never come to."""
     run = subprocess.Popen(

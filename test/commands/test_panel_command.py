@@ -29,6 +29,7 @@ def cell_file(tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_the_page_is_served_while_the_cell_runs(cell_file):
     pytest.importorskip("viser", reason="viser is not installed: extra panel")
     command = [sys.executable, "-m", "multipanda_py.cli", "panel", cell_file, "--port", "0"]

@@ -82,6 +82,7 @@ _data = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_data)
 def test_data_written_as_yaml_is_read_back(data: object) -> None:
     assert load(yaml.safe_dump(data)) == data

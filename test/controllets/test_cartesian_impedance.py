@@ -221,6 +221,7 @@ def test_bad_stiffness_is_refused(make_cell, stiffness, reason):
         cell.set_target("left", stiffness=stiffness)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_step_to_a_random_target_ends_within_0_8_mm_despite_joint_friction(make_cell):
     """CRISP's step test: clipped error, friction compensation, Coulomb friction as identified.

@@ -78,6 +78,7 @@ def test_a_pose_is_reached_and_every_command_kept_the_limits(model):
         assert cell.state("left").fault == ""
 
 
+@pytest.mark.slow
 def test_a_pose_out_of_reach_is_approached_and_nothing_swings():
     with make() as cell:
         here = cell.pose("left")

@@ -34,6 +34,7 @@ def notices(cell):
     return [event.text for event in events]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
 def test_a_posture_behind_an_obstacle_ended_in_silence(make_cell, law):
     """An action's client was told; who sent a posture saw an arm that stood."""

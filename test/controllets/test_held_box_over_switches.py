@@ -16,6 +16,7 @@ from multipanda_py.testing import StateMaker
 pytestmark = pytest.mark.inline
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
 @pytest.mark.parametrize(("mass", "squeeze", "seed"), [(0.8, 20.0, 1), (2.5, 35.0, 2)])
@@ -37,6 +38,7 @@ def test_a_held_box_was_dropped_at_a_switch(make_cell, episodes, mass, squeeze, 
         assert box.force(arm) == pytest.approx(squeeze, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_box_is_held_through_switches_in_motion(make_cell):
     """Carried sideways with 0.1 m/s, on late and noisy arms."""
@@ -93,6 +95,7 @@ def test_the_seeded_coupled_law_asks_for_the_torques_that_were_handed_over(name,
             assert np.allclose(tau, handover.tau, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_the_reported_squeeze_is_what_the_hands_really_press_with(make_cell):
     """Fed forward only, less arrives than was asked for: the formation holds the hands back."""

@@ -132,6 +132,7 @@ def test_joints_that_nearly_share_an_axis_no_longer_swing_against_each_other(
     rig.cell.close()
 
 
+@pytest.mark.slow
 def test_an_arm_that_is_thrown_after_a_long_rest_stops_as_one_taken_over():
     """However long it has held before."""
     rng = np.random.default_rng(5)
@@ -155,6 +156,7 @@ def must_add(rig, throw):
     return start, max(0.0, float((book.kinetic - book.work_of_payload).max()) - start)
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 def test_hold_stops_every_motion_within_its_limits(rigs, episodes):
     """At up to 1.1 times all speed limits at once, late, lighter, heavier, secretly loaded."""

@@ -42,6 +42,7 @@ def followed(cell, q, dq, rate, seed=1):
     return rows["arms"]["q"][:, 0] - start, rows["arms"]["dq"][:, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arm", "rate", "most"), [
     ("ideal", 30.0, 70), ("late", 100.0, 40), ("ideal", 500.0, 40),
 ])  # fmt: skip

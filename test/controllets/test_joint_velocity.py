@@ -138,6 +138,7 @@ def test_arm_tracks_and_stops(make_cell):
     assert cell.events() == []
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_arm_driven_at_its_limits_does_not_fault(make_cell):
     cell = make_cell({"left": {}}, LAWS, active=["left/jv"])

@@ -82,6 +82,7 @@ def run(make_cell, model, law, q, signs, seconds=4.0):
     return used, states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "law", "q", "signs"), FAULTY)
 def test_an_arm_near_a_singular_posture_reached_its_speed_limit(make_cell, model, law, q, signs):
     """Within half a second of its activation, and by nothing but what its model lacks."""
@@ -183,6 +184,7 @@ def postures(model, rng, count):
         yield many[np.argmin(least)], rng.choice([-1, 1], len(lower))
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("model", ["ur5e", "kinova_gen3", "iiwa14", "fr3"])

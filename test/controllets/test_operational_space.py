@@ -159,6 +159,7 @@ def test_gains_change_without_a_torque_step():
     assert np.allclose(law.tau[0], fresh.tau[0], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(("stiffness", "most"), [(400.0, 10.0), (1600.0, 30.0)])
 def test_singular_reach_stays_bounded(make_cell, stiffness, most):

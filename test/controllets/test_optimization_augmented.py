@@ -289,6 +289,7 @@ def test_two_hands_squeeze_and_carry_a_box_from_waypoint_to_waypoint(make_cell, 
     assert np.sqrt(np.square(forces - 20.0).mean(axis=0)).max() < 2.8
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_held_box_stays_where_modes_change(make_cell):
     """And torques go on within the limit of their rate, without needing it."""

@@ -141,6 +141,7 @@ class Pair:
             assert gone < 0.1 + 0.35 * before[place], self.laws
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
 def test_random_pairs_stay_within_their_bounds_and_stop(make_cell, episodes):

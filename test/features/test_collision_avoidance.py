@@ -200,6 +200,7 @@ def added(feature, states):
 ONLY = {"arms": False, "itself": False, "fixed_objects": "ignore", "movable_objects": "ignore"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_own", "n_other", "chosen"),
     [
@@ -434,6 +435,7 @@ def drive_together(make_cell, features, arms):
     return touched, nearest, [cell.state(a).owner for a in ("left", "right")], cell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arms", [None, ["left", "right"]])
 def test_arms_that_are_driven_at_each_other_stop_before_they_touch(make_cell, arms):
     base = ["nullspace", "coriolis"]

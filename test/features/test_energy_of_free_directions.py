@@ -73,6 +73,7 @@ def kinetic_and_spring(make_cell, rng, law, params, q=BENT, site="arm_fr3_hand_t
     return start, most
 
 
+@pytest.mark.slow
 def test_a_nullspace_feeds_no_energy_into_a_free_tool(make_cell, episodes):
     """It made 1.5 J of 0.07 J in six seconds, with the compensation of Coriolis torques."""
     for seed in [4, *range(100, 100 + episodes(1, 100))]:
@@ -102,6 +103,7 @@ def test_a_nullspace_feeds_no_energy_along_free_directions_of_a_full_stiffness(
         assert most < start + 0.02 * start + 1e-3, (seed, law, params, start, most)
 
 
+@pytest.mark.slow
 def test_operational_space_drove_an_arm_along_its_free_axes(make_cell, episodes):
     """Its inertia put forces there, which made 1.2 J of 0.14 J and 3.3 J of 0.22 J."""
     for seed in [9, 11, *range(600, 600 + episodes(1, 60))]:

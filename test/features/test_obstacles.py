@@ -72,6 +72,7 @@ def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, pe
     assert cell.events() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("crash", "perturbation"), [("box", {}), ("floor", LATE), ("arm", LATE)])
 def test_joint_trajectory_at_full_speed_does_not_push_through(make_cell, crash, perturbation):
     q, way, objects = CRASHES[crash]
@@ -204,6 +205,7 @@ def test_activation_beside_an_obstacle_moves_nothing(make_cell):
     assert np.abs(cell.state("left").q - before).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_pairs_that_are_meant_to_touch_may(make_cell):
     slab = {"slab": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.35, 0.3, 0.3]}}
 

@@ -101,6 +101,7 @@ def test_a_jump_of_an_admittance_that_presses_stays_below_the_request(make_cell)
 JUMPS = [[0.0, 0.1, 0.0], [0.05, 0.1, -0.03], [0.1, 0.0, 0.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jump", long_form(JUMPS, JUMPS[:2]))
 def test_a_jump_of_an_object_on_a_hard_table_keeps_the_internal_force(make_cell, jump):
     laws = {"pair": {"type": "coupled_force_impedance", "arms": BOTH}}
@@ -302,6 +303,7 @@ PRESSED_BY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("law", PRESSED_BY)

@@ -111,6 +111,7 @@ def rig(new_address):
         yield rig
 
 
+@pytest.mark.slow
 def test_a_cell_starts_with_the_arms_that_are_ready(new_address):
     """The other one is recovered later; nothing has to be started again."""
     with Rig([new_address(), new_address()], stopped=["left"], together=True) as rig:
@@ -272,6 +273,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_killed_owner_ends_everything_and_the_arms_rest(new_address):
     addresses = [new_address(), new_address()]
     with FciSim(addresses, together=True) as sim:

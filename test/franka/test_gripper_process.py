@@ -220,6 +220,7 @@ def test_real_and_simulated_hands_of_one_cell(robot, make_cell):
     wait_until(lambda: not is_alive(process))
 
 
+@pytest.mark.slow
 @needs_library
 def test_a_hand_of_a_real_arm_obeyed_while_the_loop_stood_still(robot, make_cell):
     sim, address = robot

@@ -205,6 +205,7 @@ import ruckig
 """
 
 
+@pytest.mark.slow
 def test_a_slow_first_switch_to_positions_was_taken_for_silence(tmp_path, monkeypatch, capfd):
     """The driver brings numpy and ruckig only then, which may take seconds from a cold disk."""
     (tmp_path / "ruckig.py").write_text(SLOW.format(path=str(tmp_path)))
@@ -336,6 +337,7 @@ def test_a_reflex_in_velocities_is_recovered_and_they_begin_at_rest(rig):
     assert rig.stats()["errors"] == []
 
 
+@pytest.mark.slow
 def test_the_robot_s_cartesian_impedance_follows_joint_motions_if_asked():
     with Rig(motion_controller="cartesian_impedance") as rig:
         for law, generator in (("position", "joint_position"), ("rate", "joint_velocity")):

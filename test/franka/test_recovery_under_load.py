@@ -28,6 +28,7 @@ def run(cell, cycles):
     return cell.rows(first)[1]["arms"][:, 0]
 
 
+@pytest.mark.slow
 def test_a_recovered_robot_dropped_three_kilograms_that_nobody_told_of():
     """22 mm at 0.23 rad/s: hold began anew with no torque; with the weight's it is 1.2 mm."""
     ip = unused_address()

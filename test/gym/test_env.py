@@ -60,6 +60,7 @@ def test_every_task_is_registered():
     assert multipanda_py.gym.register() is None, "again is the same"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", long_form(BUILT_IN, keep=(name for name in BUILT_IN if name != "stack_bricks"))
 )

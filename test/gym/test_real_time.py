@@ -28,6 +28,7 @@ def written(folder, data):
     return path
 
 
+@pytest.mark.slow
 def test_a_cell_in_real_time_is_acted_on_at_the_steps_rate(tmp_path):
     env = CellEnv("reach", cell=written(tmp_path, CELL), rate=20.0)
     try:

@@ -60,6 +60,7 @@ def cell_with(found):
     return CellConfig.model_validate({"arms": {"left": arm}})
 
 
+@pytest.mark.slow
 def test_what_was_found_is_one_robot_in_pinocchio_and_mujoco(found):
     arm = describe_arm("left", cell_with(found).arms["left"])
     said = yaml.safe_load(found.read_text())

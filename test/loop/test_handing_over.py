@@ -87,6 +87,7 @@ def test_the_force_on_a_table_was_lost_at_a_switch(make_cell, episodes):
             assert -force_on(cell, "table")[2] == pytest.approx(start, rel=0.2), (number, name)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
 def test_a_requested_force_on_a_table_shrank_from_law_to_law(make_cell, episodes):

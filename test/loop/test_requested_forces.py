@@ -60,6 +60,7 @@ def reports(cell, event=Event.FORCE_MISSING):
     return [e for e in cell.events() if e.event is event]
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
 def test_each_switch_in_motion_took_a_little_of_the_internal_force(make_cell, episodes):
@@ -87,6 +88,7 @@ def test_each_switch_in_motion_took_a_little_of_the_internal_force(make_cell, ep
         assert not reports(box.cell)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_less_force_than_was_asked_for_was_held_without_a_word(make_cell):
     """Hold presses with 50 of 80 N; the next coupled law has all of it again."""
@@ -114,6 +116,7 @@ def test_a_switch_while_the_force_still_rises_ends_it_there(make_cell):
     assert pressed(box) == pytest.approx(60.0, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_new_target_replaces_the_force_of_before(make_cell):
     box = lifted(make_cell, 60.0)
@@ -127,6 +130,7 @@ def test_a_new_target_replaces_the_force_of_before(make_cell):
         assert pressed(box) == pytest.approx(30.0, rel=0.1), name
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(
     ("law", "then"),
@@ -161,6 +165,7 @@ def fault(cell, event, arms):
     return " ".join(e.text for e in reports(cell))
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("failed", [["left"], BOTH])
 def test_each_fault_halved_the_internal_force(make_cell, failed):
@@ -184,6 +189,7 @@ def test_each_fault_halved_the_internal_force(make_cell, failed):
             assert rise[-1] == pytest.approx(FORCE, rel=0.1), law
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_fault_that_interrupts_the_torque_ended_a_request_in_silence(make_cell):
     """What the arm has met may be a person: nothing is pressed, but users learn of it."""
@@ -202,6 +208,7 @@ def test_a_fault_that_interrupts_the_torque_ended_a_request_in_silence(make_cell
     assert " of 50.0 N" not in switch(box, "force_pair").message
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_request_outlived_a_fault_in_which_the_torque_was_interrupted(make_cell, monkeypatch):
     """A speed fault keeps it; the robots' backend failed while that fault was latched."""

@@ -49,6 +49,7 @@ def moved(pose, *by):
     return pose.at(pose.position + by)
 
 
+@pytest.mark.slow
 def test_two_arms_go_over_a_shelf_and_change_sides_of_it_touching_nothing(cell):
     left, right = cell.pose("left"), cell.pose("right")
     low = {

@@ -27,6 +27,7 @@ PLANT = CellConfig.from_dict(
 WISHED = Wished(multi=1, single=1, linear=0, seed=2706)  # whose motions are short
 
 
+@pytest.mark.slow
 def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
     class Broken(Exception):
         pass

@@ -80,7 +80,7 @@ def test_another_viewer_takes_the_command_and_the_first_has_it_no_more(rig):
     first.use("law", "hold")
     rig.until(rig.noted("viewer 0 is not in command"), "the first is refused")
     assert f"left/{CARTESIAN}" in rig.cell.active
-    rig.until(lambda: rig.panel.tabs["left"].law.value != "hold", "pages show it again")
+    rig.until(lambda: rig.panel.tabs["left"]._law.value != "hold", "pages show it again")
     second.use("law", "hold")
     rig.until(lambda: f"left/{CARTESIAN}" not in rig.cell.active, "the law is another one")
 
@@ -127,7 +127,7 @@ def test_a_page_asked_for_what_the_panel_had_just_shown_in_place_of_its_choice(r
     """Between a page's choice and its callback the panel's thread may show what is active."""
     rig = rig()
     page = rig.page(in_command=True)
-    element = rig.panel.tabs["left"].law
+    element = rig.panel.tabs["left"]._law
     show = element._impl.sync_cb
 
     def show_hold(viewer, updates):  # as the panel's thread does at that moment under load
@@ -400,20 +400,20 @@ def test_a_page_of_another_site_is_not_let_in(rig):
     assert rig.page(in_command=True)
 
 
-@pytest.mark.parametrize("path", ["", "/", "/x/", "/x", "/%2e%2e/", "/{almost}/", "?{secret}"])
-@pytest.mark.parametrize("origin", ["", None])
-def test_a_program_of_any_user_moved_the_arms(rig, path, origin):
+def test_a_program_of_any_user_moved_the_arms(rig):
     """Only browsers say where they come from; the secret is in the address that is printed."""
-    rig = rig()
-    address = urlsplit(rig.panel.address)
+    address = urlsplit(rig().panel.address)
     secret = address.path.strip("/")
-    path = path.format(almost=secret[:-1], secret=secret)
-    with pytest.raises(InvalidStatus) as refused:
-        PanelPage(f"http://{address.netloc}{path}", origin=origin)
-    assert refused.value.response.status_code == 403
-    with pytest.raises(HTTPError) as refused:
-        urlopen(f"http://{address.netloc}{path}", timeout=10.0)
-    assert refused.value.code == 403
+    for path in ("", "/", "/x/", "/x", "/%2e%2e/", f"/{secret[:-1]}/", f"?{secret}"):
+        url = f"http://{address.netloc}{path}"
+        for origin in ("", None):
+            with pytest.raises(InvalidStatus) as refused:
+                PanelPage(url, origin=origin)
+            assert refused.value.response.status_code == 403
+        with pytest.raises(HTTPError) as refused:
+            urlopen(url, timeout=10.0)
+        assert refused.value.code == 403
+        refused.value.close()
 
 
 def test_the_page_is_at_the_printed_address_and_connects_by_its_path(rig):

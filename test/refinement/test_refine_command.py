@@ -84,6 +84,7 @@ def folder(tmp_path_factory):
     return folder / "refined"
 
 
+@pytest.mark.slow
 def test_a_refinement_that_was_cut_off_goes_on_with_what_it_has_done(folder, capsys):
     """Minutes of tasks and motions were lost, those of a real arm too."""
     log = json.loads((folder.parent / "said.json").read_text())

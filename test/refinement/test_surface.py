@@ -33,6 +33,7 @@ def shown(cell, *numbers, seconds=1.0):
     return [(task, runs_of(task, cell, 1, 0)) for task in tasks]
 
 
+@pytest.mark.slow
 def test_the_contact_of_another_table_is_found(twin):
     there = {"contact_time": 0.015, "contact_damping": 0.75}
     plant, said = with_surface(twin, "table", there), []
@@ -55,6 +56,7 @@ def with_wrench(run, change):
     return replace(run, logs={name: log})
 
 
+@pytest.mark.slow
 def test_a_torque_sensor_that_is_off_is_not_taken_for_friction(twin, monkeypatch):
     """It was: 0.16 where 0.19 was true, as constant forces that are felt counted as friction."""
     monkeypatch.setattr(surface, "EVALUATIONS", 2)
@@ -65,6 +67,7 @@ def test_a_torque_sensor_that_is_off_is_not_taken_for_friction(twin, monkeypatch
     assert found.values["friction"] == pytest.approx(0.17, rel=0.03)
 
 
+@pytest.mark.slow
 def test_what_other_forces_could_be_is_in_the_range_or_not_told_at_all(twin, monkeypatch):
     """Whatever is left could point against the motion, as friction does."""
     monkeypatch.setattr(surface, "EVALUATIONS", 2)

@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from std_srvs.srv import Trigger
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.clock]
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE, LAW = "/springs", "arm/actuator_commands_controller"
@@ -120,6 +120,7 @@ def test_arrays_for_all_joints_come_and_go_at_the_rate_of_the_cell(arm):
     assert np.median(np.diff(stamps)) == pytest.approx(0.01, abs=3e-3)
 
 
+@pytest.mark.slow
 def test_torques_of_motors_and_pushes_have_the_names_of_the_toolbox(arm):
     assert arm.set_mode("motor_torque").successful
     arm.send(

@@ -19,7 +19,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from multipanda_py.robots import MODELS
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.clock]
 
 STRICT, FORCE_AUTO = 2, 4
 CELL = Path(__file__).parents[2] / "config" / "positions_sim.yaml"

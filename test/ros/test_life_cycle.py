@@ -42,6 +42,7 @@ def active(client):
     return {one.name for one in found if one.state == "active"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)  # three starts, one after the other
 def test_life_of_a_managed_cell(managed, client):
     assert state(client) == "unconfigured"

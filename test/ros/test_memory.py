@@ -84,6 +84,7 @@ def test_publishing_every_state_leaves_no_memory_behind():
     assert blocks < 0.05
 
 
+@pytest.mark.slow
 def test_eighty_bytes_at_every_call_are_seen():
     size, blocks = left_behind("pin.Quaternion(np.eye(3)); kept.append(object())")
     assert 70.0 < size < 200.0

@@ -34,7 +34,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.ros.cell_of_node import parameters_of
 from multipanda_py.ros.node_cell import NodeCell
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.clock]
 
 LEFT = f"left/{CARTESIAN}"
 IMPEDANCE = [LEFT, f"right/{CARTESIAN}"]
@@ -86,6 +86,7 @@ def holds(rig):
     return lambda: all(name.endswith("hold") for name in rig.cell.active)
 
 
+@pytest.mark.slow
 def test_a_drag_moves_the_arm_of_the_node_and_every_page_may_stop_it(rig, client):
     page, other, before = rig.page(in_command=True), rig.page(), rig.z()
     page.grasp_gizmo("left")
@@ -139,6 +140,7 @@ def test_a_drag_that_goes_on_while_the_node_is_silent_was_done_by_whatever_came_
     assert abs(rig.z() - rest) < 2e-3
 
 
+@pytest.mark.slow
 def test_a_law_that_others_change_is_known_a_second_later_and_was_dragged_on(rig, client):
     """Until ``/diagnostics`` said so what had been dragged at was given to the new law."""
     page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)

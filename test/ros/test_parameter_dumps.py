@@ -31,6 +31,7 @@ def changed(cell, client):
     assert parameters_of.put(client, f"/{LAW}", stiffness=value).successful
 
 
+@pytest.mark.slow
 def test_what_is_dumped_was_no_cell_for_check_and_lost_the_laws_for_a_new_node(
     changed, client, start, tmp_path, capsys
 ):

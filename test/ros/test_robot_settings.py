@@ -115,6 +115,7 @@ CELL = """
 """
 
 
+@pytest.mark.slow
 def test_a_real_arm_is_told_and_what_it_refuses_is_answered(start, client, tmp_path):
     pytest.importorskip("pylibfranka")
     ip, space = unused_address(), f"/told_{tmp_path.name.strip('_')}"

@@ -82,6 +82,7 @@ def test_nothing_is_drawn_that_nobody_listens_to(node, client):
     assert topics.is_due(100.1)
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_drawn_one_line_says_so_and_the_cell_goes_on(
     node, monkeypatch, capfd
 ):

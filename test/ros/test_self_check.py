@@ -116,6 +116,7 @@ def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blo
     assert "is recreated" not in active.log
 
 
+@pytest.mark.slow
 def test_a_deaf_participant_answered_nobody_for_minutes(active, client):
     manager = "/faulty/controller_manager/list_controllers"
     before = active.log.count("client_silent")

@@ -45,6 +45,7 @@ def band_of_rest(cell, path, quantity_low=None):
     return path
 
 
+@pytest.mark.slow
 def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_path):
     band = band_of_rest(cell, tmp_path / "band.yaml", quantity_low=20.0)  # left is outside of it
     name = cell.config.cell.name

@@ -272,6 +272,7 @@ def test_the_page_lists_what_there_is_for_tasks(node, client):
     assert listed == offered
 
 
+@pytest.mark.slow
 def test_a_node_that_ends_ends_its_task_first_and_left_its_client_without_a_result(
     soft, tasks, files, node, execute, client
 ):

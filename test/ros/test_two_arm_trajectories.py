@@ -200,6 +200,7 @@ def test_a_goal_that_waits_for_its_stamp_rests_and_can_be_canceled(ready, planne
     assert np.abs(joints(client) - ready).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_goals_of_two_arms_with_one_stamp_began_at_different_times(node, client):
     names = [f"{arm}/{SINGLE}" for arm in NAMES]
     assert client.switch(names, (), 4, SPACE).ok

@@ -121,6 +121,7 @@ LAWS = {
 FLOATING = ("gravity_compensation", "teleoperation")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_every_torque_law_moves_it_as_a_rigid_arm(make_cell, mode):
     """One after the other: pushed, let go of, and at rest again; the right arm has no springs."""

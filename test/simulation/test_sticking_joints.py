@@ -13,6 +13,7 @@ FRICTION = 4.0
 LAWS = {"free": {"type": "gravity_compensation"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arm",
     [

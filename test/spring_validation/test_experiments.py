@@ -37,6 +37,7 @@ def experiment(name):
     return EXPERIMENTS[name](not LONG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_the_paper_states_holds_here(name):
     found = experiment(name)

@@ -19,6 +19,7 @@ TASK = CONFIG / "tasks" / "carry_cubes.yaml"
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_the_upper_cube_is_lifted_straight_up():
     """The plan that was made ahead began where hands stood before they squeezed: it tore at it."""

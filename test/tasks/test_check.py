@@ -81,6 +81,7 @@ def test_what_could_not_be_done_was_only_reported_after_squeeze_and_lift(name):
         checked(change)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", TASKS, ids=lambda file: file.stem)
 def test_shipped_tasks_pass_the_check(file):
     task = TaskFile.from_yaml(file)

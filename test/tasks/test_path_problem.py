@@ -176,6 +176,7 @@ def test_an_arm_that_takes_no_part_is_kept_away_from():
     assert around == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_goal_within_something_is_refused_unless_it_may_be_touched():
     block = {"block": {"shape": "box", "size": [0.05, 0.05, 0.05], "position": [0.31, 0.3, 0.35]}}

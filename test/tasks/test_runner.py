@@ -77,6 +77,7 @@ class Doing:
         return set(self.cell.active) == {f"{arm}/hold" for arm in BOTH}
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_two_arms_squeeze_lift_put_down_and_leave(make_cell):
     doing = Doing(make_cell, SQUEEZE, LIFT, PUT_DOWN, LEAVE, size=NARROW)
@@ -140,6 +141,7 @@ def test_a_box_that_was_led_was_let_go_a_tolerance_above_its_place(make_cell):
     assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.011)  # sags by 6.5 mm
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_box_is_not_carried_without_forces(make_cell):
     doing = Doing(make_cell, SQUEEZE, {**LIFT, "timeout": 5.0}, without="force")

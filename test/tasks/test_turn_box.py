@@ -49,6 +49,7 @@ def tip_in_box(model, frame, q, box):
     return box.rotation.T @ (data.oMf[frame].translation - box.position)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_all_paths_of_the_task_are_within_reach_of_four_arms():
     """From the first to the last, each from the end of the one before; tips stay on the box."""

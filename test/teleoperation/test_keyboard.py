@@ -71,6 +71,7 @@ def test_no_terminal_is_refused():
         Keyboard(("left",), fd=nothing.fileno())
 
 
+@pytest.mark.slow
 def test_the_command_takes_keys_of_a_terminal_and_ends_in_time(tmp_path):
     file = tmp_path / "cell.yaml"
     text = SINGLE.read_text().replace("name: single_sim", f"name: teleop_{os.getpid()}")

@@ -93,6 +93,7 @@ def engage(hand, stream=None):
     hand.until(lambda: hand.teleoperator._arms["left"]._clutch.is_closed, stream)
 
 
+@pytest.mark.slow
 def test_poses_move_the_arm_and_silence_and_nonsense_hold_it(hand):
     before = hand.z()
     engage(hand)

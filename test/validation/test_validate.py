@@ -121,6 +121,7 @@ def test_other_arms_find_a_posture_over_their_table(model):
     assert np.abs(tool.position - table.position)[:2].max() < 0.12
 
 
+@pytest.mark.slow
 def test_two_arms_lift_the_box():
     task = make_task(5, seconds=2.0)
     box = TaskCell(task, cell(TWO))
@@ -214,6 +215,7 @@ def test_an_orientation_points_where_it_is_told_to_and_stays_one():
         np.testing.assert_allclose(turned.T @ turned, np.eye(3), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     file, noisy = tmp_path / "cell.yaml", tmp_path / "plant.yaml"
