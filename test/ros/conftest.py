@@ -256,6 +256,14 @@ def shared_node(tmp_path_factory):
     return _SHARED[0]
 
 
+@pytest.fixture
+def fresh_node(shared_node, tmp_path_factory):
+    """The shared node started anew: its arms are where its cell file says."""
+    _end_shared_node()
+    _SHARED.append(NodeProcess(tmp_path_factory.mktemp("node")))
+    return _SHARED[0].wait_for("is active")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item, nextitem):
     """End it with the last test of this folder: idle, it takes more than a third of a core."""

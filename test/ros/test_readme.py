@@ -15,14 +15,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import parameters_of
 import pytest
 from claims import claim_domain
 from processes import descendants, is_running, wait_until
 
 pytestmark = pytest.mark.node
 
-IMPEDANCE = [f"{arm}/cartesian_impedance_controller" for arm in ("left", "right")]
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 SPEAKS_ROS = re.compile(r"ros2 \w|\S*bin/python examples/0[25]|\S*multimode_controller")
@@ -131,17 +129,8 @@ def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
         it.wait()
 
 
-@pytest.fixture
-def unloaded(shared_node, client):
-    """The shared node without the load that the README has told it of: its arm carries none."""
-    client.switch([], IMPEDANCE, strictness=1)
-    put = parameters_of.put(client, "/left/franka", load_mass=0.0, load_com=[0.0, 0.0, 0.0])
-    assert put.successful, put.reason
-    assert client.switch(IMPEDANCE, strictness=4).ok
-
-
 @pytest.mark.clock
-def test_the_client_of_who_has_no_ros2_does_what_it_is_told(unloaded):
+def test_the_client_of_who_has_no_ros2_does_what_it_is_told(fresh_node):
     """In the order of the README; a reflex and its end are for simulated robots."""
     lines = [line for line in commands() if line.startswith(".venv/bin/python examples/05")]
     assert len(lines) >= 6, lines
