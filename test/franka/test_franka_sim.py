@@ -85,6 +85,7 @@ def give(cell, law):
     assert cell.state("left").owner == f"left/{law}"
 
 
+@pytest.mark.slow
 def test_every_torque_law_stands_where_it_began(rig):
     sim, cell = rig(TORQUE_LAWS, ["left/cartesian"])
     assert is_sound(sim, cell).owner == "left/cartesian"
@@ -101,6 +102,7 @@ def test_every_torque_law_stands_where_it_began(rig):
         np.testing.assert_allclose(is_sound(sim, cell).q, q, atol=8e-3, err_msg=law)
 
 
+@pytest.mark.slow
 def test_commanded_motions_were_above_the_limits_of_another_check(rig):
     """Jerk of 9 932 rad/s^3 and acceleration of 11.3 rad/s^2; the check only reports here.
 

@@ -127,6 +127,7 @@ def speeds(client):
     return [parameters_of.get(client, "governor.speed", node=node) for node in nodes]
 
 
+@pytest.mark.slow
 def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch, client):
     """It left the arms too slow for what came after it."""
     before = speeds(client)
@@ -144,6 +145,7 @@ def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch, client):
         assert moving.max() < 0.12
 
 
+@pytest.mark.slow
 def test_a_clutch_adds_up_what_the_hand_did_while_it_was_closed(cell, run, watch):
     run("08", "--scripted", "--seconds", "8.2")
     watch.until_at_rest()
@@ -170,6 +172,7 @@ def test_circles_at_1_khz_are_round(cell, run, watch):
         assert np.ptp(full, axis=0).min() > 0.1, "all around"
 
 
+@pytest.mark.slow
 def test_a_task_goes_through_four_phases_and_as_many_laws(contact, run):
     said = run("10", "--ros-args", "-r", "__ns:=/contact", rests=False)
     number = r"(-?\d+\.\d+)"

@@ -65,6 +65,7 @@ def test_signal_ends_it_quietly(start, file, number):
     node.wait_for_end_of(loop)
 
 
+@pytest.mark.slow
 def test_a_node_that_had_done_its_work_ended_by_a_segmentation_fault(start, client, file):
     """Python's last collection freed what the middleware's threads still called into."""
     lister = client.node.create_client(ListControllers, "controller_manager/list_controllers")
@@ -170,6 +171,7 @@ def test_second_instance_of_a_cell_is_refused(start, file):
     assert first.process.poll() is None
 
 
+@pytest.mark.slow
 def test_loop_ends_by_itself_when_its_owner_is_killed(start):
     node = start().wait_for("is active")
     loop = node.loop_pid()

@@ -108,6 +108,7 @@ def test_home_was_aborted_by_the_joints_that_crisp_py_streams_all_the_time(
     assert "max_delta_tau " in cell.log
 
 
+@pytest.mark.slow
 def test_its_stock_configuration_found_neither_frame_nor_joints(start, run_crisp):
     node = start("plain_joint_names:=true", remap=["__ns:=/again"]).wait_for("is active")
     turned, off = run_crisp(STOCK).found()
@@ -201,6 +202,7 @@ print("found", json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_one_program_homes_both_arms_at_once_and_moves_them(cell, run_crisp):
     found = run_crisp(BOTH).found()
     for arm in ("left", "right"):

@@ -80,6 +80,7 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
     assert "there is another node" not in third.log
 
 
+@pytest.mark.slow
 def test_controller_manager_that_comes_later_is_warned_of(cell, client):
     established = time.monotonic() + DISCOVERY  # by the latest
     client.until(lambda: time.monotonic() > established, what="time in which it may give way")
