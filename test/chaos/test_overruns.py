@@ -89,6 +89,7 @@ def test_only_cycles_after_which_periods_were_skipped_are_judged_and_none_twice(
 
 
 @pytest.mark.node
+@pytest.mark.clock
 @pytest.mark.sim
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("controller_manager_msgs") is None, reason="needs rclpy")
