@@ -149,7 +149,7 @@ class Campaign:
 
     def on_robots(self, count: int) -> None:
         """Let faults happen to two simulated robots, every kind about as often."""
-        self.client.refused.clear()
+        self.client.forget()
         robots = injections.Robots(self.stage, self.client)
         names = [*injections.FAULTS, *injections.SIGNALS]
         for number in range(count):
@@ -172,7 +172,7 @@ class Campaign:
         topics = {arm: f"/{arm}/joint_states" for arm in ARMS}
         sources = dict.fromkeys(ARMS, loop)
         self.stage.outsider.ask("arms", topics=topics, sources=sources)
-        self.client.refused.clear()
+        self.client.forget()
         try:
             work()
             if self.node.runs:

@@ -48,6 +48,13 @@ class Client:
         self.executor.shutdown()
         self.node.destroy_node()
 
+    def forget(self) -> None:
+        """Create clients anew for the next node: it drops answers to those it does not know yet."""
+        for client in self._clients.values():
+            self.node.destroy_client(client)
+        self._clients.clear()
+        self.refused.clear()
+
     def until(self, condition: Callable[[], Any], timeout: float = ANSWER) -> bool:
         """Serve callbacks until a condition holds; return whether it does."""
         deadline = time.monotonic() + timeout

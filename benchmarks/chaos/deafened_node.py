@@ -11,16 +11,13 @@ import ctypes
 import os
 import signal
 import sys
-from pathlib import Path
-
-LOOPBACK = Path(__file__).resolve().parents[2] / "config" / "fastdds_loopback.xml"
 
 if __name__ == "__main__":
     libc = ctypes.CDLL(None)
     libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
     libc.signal(signal.SIGUSR2, ctypes.cast(libc.pause, ctypes.c_void_p))
 
-    os.environ["FASTDDS_DEFAULT_PROFILES_FILE"] = str(LOOPBACK)
+    os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"
     from multipanda_py.ros.node import main
 

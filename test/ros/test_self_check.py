@@ -7,9 +7,7 @@ whose process has a handler that lets the thread stand that gets the signal.
 
 from __future__ import annotations
 
-import ctypes
-import re
-import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,9 @@ from controller_manager_msgs.srv import ListControllers
 from diagnostic_msgs.msg import DiagnosticStatus
 from processes import wait_until
 from std_srvs.srv import Trigger
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks" / "chaos"))
+from receivers import deafen
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
@@ -72,31 +73,6 @@ def level(client, node, arm=""):
     return client.diagnosis("/".join(filter(None, (node.name, arm))))[0].level
 
 
-def deafen(pid):
-    """Let all receiving threads of the first participant of a process stand for good.
-
-    Each of them while it waits for a message: one that holds a lock of the middleware keeps the
-    participant from being left, by which the process ends.
-    """
-    folder = Path(f"/proc/{pid}/task")
-    threads = {int(task.name): (task / "comm").read_text().strip() for task in folder.iterdir()}
-    second = next(number for number, name in threads.items() if name == "dds.ev.1")
-    receive = [number for number, name in threads.items()
-               if number < second and re.match(r"dds\.udp\.\d", name)]  # fmt: skip
-    assert len(receive) >= 2
-    for number in receive:
-        wait_until(lambda: is_receiving(folder / str(number)), 5.0, lambda: "a waiting thread")  # noqa: B023
-        assert ctypes.CDLL(None).tgkill(pid, number, signal.SIGUSR2) == 0
-
-
-def is_receiving(task):
-    """Return whether a thread waits in recvfrom or recvmsg, by their numbers on x86-64 and Arm."""
-    try:
-        return (task / "syscall").read_text().split()[0] in ("45", "47", "207", "212")
-    except PermissionError:
-        return True
-
-
 def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blocker):
     blocker.touch()
     try:
@@ -120,7 +96,7 @@ def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blo
 def test_a_deaf_participant_answered_nobody_for_minutes(active, client):
     manager = "/faulty/controller_manager/list_controllers"
     before = active.log.count("client_silent")
-    deafen(active.process.pid)
+    assert deafen(active.process.pid, lambda waits: wait_until(waits, 5.0)) >= 2
     client.until(lambda: level(client, active) == DiagnosticStatus.ERROR, 10.0, "ERROR")
     assert "answered the node itself" in client.diagnosis(active.name)[0].message
     assert client.call(Trigger, "/faulty/stop").success
