@@ -270,9 +270,9 @@ def corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dic
         if any(word in spec.name for word in ("stiffness", "damping"))
     }
     highest = {name: value for name, value in highest.items() if np.isfinite(value).all()}
-    corners = [("the defaults", default)]
-    corners += [(f"the highest {name}", default | {name: highest[name]}) for name in highest]
-    return [*corners, ("the highest gains", default | highest)] if highest else corners
+    found = [("the defaults", default)]
+    found += [(f"the highest {name}", default | {name: highest[name]}) for name in highest]
+    return [*found, ("the highest gains", default | highest)] if highest else found
 
 
 def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:

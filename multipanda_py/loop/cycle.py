@@ -70,6 +70,8 @@ class ControlLoop:
         things: What is in the scene, and where.
 
     Attributes:
+        arms: Arms in the order of the cell.
+        instances: Every controllet instance, active or not.
         owners: Owners of the arms.
         mailbox: Records shared with the owner of the loop.
         recoveries: Requests to recover arms.
@@ -89,7 +91,7 @@ class ControlLoop:
         held: HeldThings,
         things: Things,
     ) -> None:
-        self._arms, self._instances, self.backends = arms, instances, backends
+        self.arms, self.instances, self.backends = arms, instances, backends
         self._writing = list(backends)  # real arms first: physics can wait
         self.mailbox, self._words = mailbox, mailbox.words
         self.owners = ownership
@@ -115,16 +117,6 @@ class ControlLoop:
         self.missed = 0
         """Periods skipped since the start; the pacing counts them."""
 
-    @property
-    def arms(self) -> Sequence[Arm]:
-        """The arms, in the order of the cell."""
-        return self._arms
-
-    @property
-    def instances(self) -> Sequence[Instance]:
-        """Every controllet instance."""
-        return self._instances
-
     def start(self, active: Sequence[str], warm_up: int = 300) -> None:
         """Connect the arms, warm every law up on the measured state, and take over.
 
@@ -147,26 +139,26 @@ class ControlLoop:
         for backend in self.backends:
             with starting(self._who(backend)):
                 for index in backend.arms:
-                    self._arms[index].state.check_in_place(self._row)
-        for arm in self._arms:
+                    self.arms[index].state.check_in_place(self._row)
+        for arm in self.arms:
             arm.state.joint_command[0] = arm.state.q
             arm.know_weight()  # something has carried it until now
-        for instance in self._instances:
+        for instance in self.instances:
             with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
                 instance.activate([_pressing(state) for state in instance.states])
                 for _ in range(warm_up):
-                    for arm in self._arms:
+                    for arm in self.arms:
                         arm.model.update(arm.state)
                     instance.update()
                 instance.deactivate()
                 for state in instance.states:
                     state.check_in_place(self._row)
-        for arm in self._arms:
+        for arm in self.arms:
             if arm.first_interface != arm.interface:
                 self.owners.engage(arm.index, arm.first_interface)
-        wanted = [instance.spec.name in active for instance in self._instances]
+        wanted = [instance.spec.name in active for instance in self.instances]
         self.owners.apply(wanted, cause=None)
-        for arm in self._arms:
+        for arm in self.arms:
             arm.blend_left = 0
         for index, text in not_ready:
             self.recoveries.stopped(index, text, _monotonic_ns())
@@ -183,7 +175,7 @@ class ControlLoop:
         to execute commands.
         """
         now_ns = _monotonic_ns()
-        for arm in self._arms:
+        for arm in self.arms:
             is_ready = self._backend_of[arm.index].is_ready(arm.index)
             if is_ready and arm.index not in self._begun and arm.motion is None:
                 self.owners.attempt(
@@ -215,18 +207,18 @@ class ControlLoop:
 
     def _who(self, backend: Backend) -> str:
         """Name a backend by its arms and its class."""
-        names = ", ".join(self._arms[index].state.name for index in backend.arms)
+        names = ", ".join(self.arms[index].state.name for index in backend.arms)
         return f"{names} (backend {type(backend).__name__})"
 
     def save(self) -> LoopState:
         """Return everything that :meth:`load` goes back to, between two cycles."""
         return LoopState(
             self._row.copy(),
-            tuple(instance.active for instance in self._instances),
-            tuple(arm.fault for arm in self._arms),
-            tuple(arm.released for arm in self._arms),
-            tuple(arm.interface for arm in self._arms),
-            tuple(arm.gravity.share if arm.gravity is not None else 0.0 for arm in self._arms),
+            tuple(instance.active for instance in self.instances),
+            tuple(arm.fault for arm in self.arms),
+            tuple(arm.released for arm in self.arms),
+            tuple(arm.interface for arm in self.arms),
+            tuple(arm.gravity.share if arm.gravity is not None else 0.0 for arm in self.arms),
             tuple(backend.save() for backend in self.backends),
         )
 
@@ -237,7 +229,7 @@ class ControlLoop:
             BackendError: If a backend cannot go back.
             Exception: Whatever a law or feature raises on its activation.
         """
-        for arm, interface in zip(self._arms, state.interfaces):
+        for arm, interface in zip(self.arms, state.interfaces):
             if arm.interface != interface:
                 self.owners.engage(arm.index, interface)
         for backend, saved in zip(self.backends, state.backends):
@@ -251,20 +243,20 @@ class ControlLoop:
         for slot in (*self.mailbox.grippers, *self.mailbox.holds):
             slot.skip()
         self._things.skip()
-        for arm in self._arms:
+        for arm in self.arms:
             if arm.motion is not None:
                 arm.motion.resume()
-        for arm, fault, released in zip(self._arms, state.faults, state.released):
+        for arm, fault, released in zip(self.arms, state.faults, state.released):
             arm.load(fault, released)
             arm.model.update(arm.state)
             if arm.springs is not None:
                 arm.springs.gravity.update()
         self._held.load()
-        for arm, share in zip(self._arms, state.shares):
+        for arm, share in zip(self.arms, state.shares):
             if arm.gravity is not None:
                 arm.gravity.share = share
         self.owners.begin_anew(state.active, now_ns)
-        for arm in self._arms:
+        for arm in self.arms:
             arm.blend_left = 0
         self._record(now_ns, now_ns)
 
@@ -287,13 +279,13 @@ class ControlLoop:
             self._together.command()
         else:
             for index in chosen:
-                self._arms[index].command()
+                self.arms[index].command()
         self._control_ns = _monotonic_ns() - wake_ns
         for backend in self._writing:
             self._attempt(backend, wake_ns, backend.write, chosen)
         if only_follow:
             self._model(chosen)
-            for arm in [self._arms[index] for index in chosen]:
+            for arm in [self.arms[index] for index in chosen]:
                 self.owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
         self._silence.look(wake_ns)  # what can wait has waited: the arms have their torques
         self._held.look(wake_ns)
@@ -313,7 +305,7 @@ class ControlLoop:
         if not fresh or self._words[_MAIL] != self._mail or self._is_busy():
             return False
         for index in fresh:
-            arm = self._arms[index]
+            arm = self.arms[index]
             owner = arm.owner
             if owner.is_new or owner.spec.arms[0] in fresh or arm.check():
                 return False
@@ -331,7 +323,7 @@ class ControlLoop:
         chosen: Sequence[int] = self._all if fresh is None else fresh
         everyone = len(chosen) == len(self._all)
         for index in () if everyone and self._together.are_sound() else chosen:
-            arm = self._arms[index]
+            arm = self.arms[index]
             if fault := arm.check():
                 self.owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
         targets = self._words[_TARGETS]  # before the other bell: what was told first counts first
@@ -386,7 +378,7 @@ class ControlLoop:
 
     def at_rest(self, speed: float = 1e-3) -> bool:
         """Return whether no joint moves faster than ``speed`` [rad/s]."""
-        return all(bool(np.abs(arm.state.dq).max() < speed) for arm in self._arms)
+        return all(bool(np.abs(arm.state.dq).max() < speed) for arm in self.arms)
 
     def _read(self, fresh: Sequence[int], now_ns: int) -> None:
         for tare in self._tares.active:
@@ -416,15 +408,15 @@ class ControlLoop:
 
     def _model(self, fresh: Sequence[int]) -> None:
         for index in fresh:
-            arm = self._arms[index]
+            arm = self.arms[index]
             arm.model.update(arm.state)
 
     def _open_mail(self, now_ns: int) -> None:
         if self._words[_TRACE] != self._is_traced:
             self._is_traced = self._words[_TRACE]
-            for instance in self._instances:
+            for instance in self.instances:
                 instance.trace_terms(bool(self._is_traced))
-        for instance in self._instances:  # before a switch, so that it starts with them
+        for instance in self.instances:  # before a switch, so that it starts with them
             self.owners.attempt(instance, instance.take_parameters, now_ns)
         request = self.mailbox.switch.take()
         if request is not None:
@@ -472,7 +464,7 @@ class ControlLoop:
         if not self.owners.active:  # at the start nobody has the arms who could hold them
             raise LoopError(f"{self._who(backend)}: {error_text(error)}") from error
         for index in backend.arms:
-            arm = self._arms[index]
+            arm = self.arms[index]
             if arm.fault:
                 arm.interrupted = True
             else:

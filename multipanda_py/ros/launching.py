@@ -112,10 +112,9 @@ def _is_launched_itself(context: LaunchContext) -> bool:
 
 
 def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
-    """Warn of values that another launch file gives to names which nearly are arguments.
+    """Warn of values that another launch file gives to misspelt arguments.
 
-    Launch hands on whatever it is given and calls nobody's attention to what nobody reads; some of
-    it is meant for others.
+    Launch passes every value on, also those meant for other files, and reports no unused one.
     """
     given = context.launch_configurations
     for name, near in misspelt(given, known).items():
