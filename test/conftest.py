@@ -22,6 +22,7 @@ PLUGINS = str(HERE / "plugins")
 sys.path.append(str(HERE / "helpers"))  # modules that tests in several folders import
 from claims import claim_domain  # noqa: E402
 from clock_loop import ClockLoop  # noqa: E402
+from long_form import LONG  # noqa: E402
 from reruns import LATE, Reruns  # noqa: E402
 from times import Times  # noqa: E402
 
@@ -102,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Hide the collected tests from the garbage collector.
 
-    The start of every loop collects garbage; a pass over thousands of tests takes 0.3 s.
+    Every full collection would visit them, 0.3 s: Python's own, and that of a loop in a thread.
     """
     gc.collect()
     gc.freeze()
@@ -201,4 +202,4 @@ def make_cell() -> Iterator[Callable[..., Cell]]:
 @pytest.fixture
 def episodes() -> Callable[[int, int], int]:
     """Return how many random episodes to run: few by default, many by ``make robustness``."""
-    return lambda short, long: long if os.environ.get("MULTIPANDA_LONG") else short
+    return lambda short, long: long if LONG else short

@@ -2,12 +2,12 @@
 """The C++ reference of the benchmarks computes what the laws compute: a second implementation."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from long_form import LONG
 
 pytestmark = pytest.mark.inline
 
@@ -15,9 +15,7 @@ RUN = Path(__file__).parent.parent / "benchmarks" / "cpp" / "run.py"
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not os.environ.get("MULTIPANDA_LONG"), reason="a minute: MULTIPANDA_LONG=1 runs it"
-)
+@pytest.mark.skipif(not LONG, reason="a minute: MULTIPANDA_LONG=1 runs it")
 @pytest.mark.timeout(600)
 def test_laws_and_reference_agree_on_every_torque():
     done = subprocess.run([sys.executable, str(RUN), "--check"], capture_output=True, text=True)

@@ -64,7 +64,6 @@ def test_the_guide_has_all_parts(package: Path):
     assert {path.name for path in package.iterdir()} >= {"rail.py", "test_rail.py", "cell.yaml"}
 
 
-@pytest.mark.slow
 @pytest.mark.sim
 def test_its_tests_pass(package: Path):
     path = os.pathsep.join([str(ROOT), str(package)])

@@ -81,7 +81,6 @@ def test_one_version(manifest, setup_arguments):
     assert version == setup_arguments["version"] == multipanda_py.__version__
 
 
-@pytest.mark.slow
 def test_imports_are_declared(manifest):
     declared = {
         element.text for tag in ("depend", "exec_depend") for element in manifest.iter(tag)

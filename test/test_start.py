@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from long_form import LONG
 from processes import is_running, let_pass, wait_until
 
 from multipanda_py.machine.child import module_command
@@ -31,7 +32,7 @@ RUN = pytest.param("multipanda", ["run", str(ROOT / "config/dual_sim.yaml")], id
 LIST = pytest.param("multipanda", ["list"], id="list")
 FCI_SIM = pytest.param("multipanda", ["fci-sim", "127.0.0.77"], id="fci-sim")
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-COUNT = 40 if os.environ.get("MULTIPANDA_LONG") else 1
+COUNT = 40 if LONG else 1
 
 
 def of(mark):

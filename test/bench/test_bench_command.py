@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from long_form import LONG
 from processes import PATIENCE, descendants, is_running
 
 from multipanda_py.bench.conditions import ARMS, CONDITIONS
@@ -31,9 +31,7 @@ def bench(folder, *words):
     )
 
 
-@pytest.mark.skipif(
-    not os.environ.get("MULTIPANDA_LONG"), reason="minutes: MULTIPANDA_LONG=1 runs it"
-)
+@pytest.mark.skipif(not LONG, reason="minutes: MULTIPANDA_LONG=1 runs it")
 @pytest.mark.timeout(400)
 def test_a_report_has_every_condition(tmp_path):
     process = bench(tmp_path, "--seconds", "0.2", "--trials", "2", "--only", "paced", "wired")

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from long_form import LONG
 from processes import PATIENCE
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
@@ -20,7 +20,7 @@ if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
 RUN = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos" / "run.py"
 
 
-CLIENTS, SECONDS = (50, 60.0) if os.environ.get("MULTIPANDA_LONG") else (8, 3.0)
+CLIENTS, SECONDS = (50, 60.0) if LONG else (8, 3.0)
 
 
 @pytest.mark.sim

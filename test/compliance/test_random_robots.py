@@ -3,11 +3,11 @@
 
 import contextlib
 import dataclasses
-import os
 
 import mujoco
 import numpy as np
 import pytest
+from long_form import LONG
 
 from multipanda_py.actuators.awas2 import Awas2
 from multipanda_py.actuators.bavs import Bavs
@@ -22,7 +22,7 @@ FLEW = (25, 139, 151, 160, 180, 191)
 """Seeds whose links once were up to 1e12 rad away."""
 AT_THE_EDGE = (68, 110)
 """Light links on springs of more than 1e6 Nm/rad: rounding decides whether MuJoCo gives up."""
-SEEDS = range(1000) if os.environ.get("MULTIPANDA_LONG") else FLEW + AT_THE_EDGE
+SEEDS = range(1000) if LONG else FLEW + AT_THE_EDGE
 LINK = (
     '<body pos="0 0 {at}"><joint name="j{i}" axis="0 1 0" damping="{damping}" range="-2 2" '
     'limited="true"/><geom type="capsule" fromto="0 0 0 0 0 -0.1" size="0.02" mass="{mass}" '

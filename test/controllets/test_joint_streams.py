@@ -47,7 +47,7 @@ def followed(cell, q, dq, rate, seed=1):
     ("ideal", 30.0, 70), ("late", 100.0, 40), ("ideal", 500.0, 40),
 ])  # fmt: skip
 def test_a_hand_is_followed_with_little_lag_and_its_own_jerk(make_cell, arm, rate, most):
-    q, dq = strokes(np.random.default_rng(3), 3000)
+    q, dq = strokes(np.random.default_rng(3), 4000)
     errors = []
     for given in (None, dq):
         measured, velocity = followed(one_arm(make_cell, arm), q, given, rate)

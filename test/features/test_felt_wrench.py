@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 import pytest
 from distant_leader import WALL, Line
+from long_form import LONG
 from postures import READY
 
 from multipanda_py.controllets.gravity_compensation import GravityCompensation
@@ -20,7 +20,6 @@ from multipanda_py.testing import PERIOD, StateMaker
 pytestmark = pytest.mark.inline
 
 RATE = 30.0
-LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 
 
 class Felt:

@@ -8,7 +8,6 @@ writes what it measures, with the commands that were lost.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import uuid
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from long_form import LONG
 from robots import unused_address
 
 from multipanda_py.cli import main
@@ -28,7 +28,7 @@ pytest.importorskip("matplotlib")
 pytestmark = [
     pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(1200),
     pytest.mark.skipif(
-        not os.environ.get("MULTIPANDA_LONG"), reason="minutes: MULTIPANDA_LONG=1 runs it"
+        not LONG, reason="minutes: MULTIPANDA_LONG=1 runs it"
     ),
 ]  # fmt: skip
 BASES = {"left": [0.0, 0.3, 0.0], "right": [0.0, -0.3, 0.0]}

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+from long_form import LONG
 
 from multipanda_py.identification.identify import Options
 from multipanda_py.perturbation import TYPICAL, PerturbationSpec
@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 benchmark = import_module("identification")
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-PLANTS = range(1, 11) if os.environ.get("MULTIPANDA_LONG") else (3,)
+PLANTS = range(1, 11) if LONG else (3,)
 
 
 @pytest.fixture(scope="module")

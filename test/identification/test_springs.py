@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 import yaml
+from long_form import LONG
 
 from multipanda_py import registry
 from multipanda_py.cli import main
@@ -27,7 +26,7 @@ TRUTH = {
     "awas2": ({"spring": 14.0}, 0.05, (0.005, 0.01, 0.02)),
 }
 """Parameters, noise of the torque sensor [Nm], presets."""
-TRIALS = 100 if os.environ.get("MULTIPANDA_LONG") else 6
+TRIALS = 100 if LONG else 6
 
 
 def measured(kind, params, noise=0.0, presets=(0.0,), samples=300, seed=0, share=0.95):

@@ -12,6 +12,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from long_form import LONG
 
 from multipanda_py import Cell, logs
 from multipanda_py.config.cell_file import CellConfig
@@ -147,7 +148,7 @@ def test_a_file_that_may_not_grow_is_said(tmp_path):
     assert len(logs.read(tmp_path / "run.mcap").arms["arm"]) > 50
 
 
-@pytest.mark.skipif(not os.environ.get("MULTIPANDA_LONG"), reason="takes the ring's four seconds")
+@pytest.mark.skipif(not LONG, reason="takes the ring's four seconds")
 def test_a_recorder_that_stands_still_counts_what_it_lost(tmp_path):
     """As on a machine without time for it: rows are overwritten, the loop does not wait."""
     with Cell(config_in(tmp_path)) as cell:

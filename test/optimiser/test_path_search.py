@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import numpy as np
 import pytest
+from long_form import LONG
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.optimiser.between_slices import PARTS, between, too_close
@@ -25,7 +25,7 @@ from multipanda_py.robots import ArmDescription, SceneObject
 
 pytestmark = pytest.mark.inline
 PATIENT = SolverSettings(time=60.0)
-GOALS = 100 if os.environ.get("MULTIPANDA_LONG") else 2
+GOALS = 100 if LONG else 2
 
 
 def two_arms(apart=0.6, things=()):

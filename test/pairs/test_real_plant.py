@@ -8,11 +8,11 @@ By hand, minutes, where nothing else has a real-time priority:
 from __future__ import annotations
 
 import json
-import os
 import uuid
 
 import numpy as np
 import pytest
+from long_form import LONG
 from processes import wait_until
 from robots import unused_address
 
@@ -138,12 +138,7 @@ def test_a_plant_that_was_told_late_is_cut_at_what_it_was_told(late):
     assert first[0, 2] == 313
 
 
-LONG = pytest.mark.skipif(
-    not os.environ.get("MULTIPANDA_LONG"), reason="minutes: MULTIPANDA_LONG=1 runs it"
-)
-
-
-@LONG
+@pytest.mark.skipif(not LONG, reason="minutes: MULTIPANDA_LONG=1 runs it")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
 def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law, tmp_path):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
+from long_form import LONG
 
 from multipanda_py.fci_sim.motion import _BOUNDS
 from multipanda_py.fci_sim.trend import Trend
@@ -17,7 +16,7 @@ from multipanda_py.robots.fci_limits import LOWER, UPPER, velocity_towards
 
 T = 1e-3
 FR3 = MODELS["fr3"]
-EPISODES = 200 if os.environ.get("MULTIPANDA_LONG") else 6
+EPISODES = 200 if LONG else 6
 pytestmark = pytest.mark.inline
 
 

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from processes import wait_until
+from inferences import awaited
 
 from multipanda_py.exceptions import ConfigurationError, PolicyFailed
 from multipanda_py.policies import LockstepInference, ProcessInference, ThreadInference
@@ -46,17 +46,6 @@ def makers(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     yield importlib.import_module("policies_for_tests")
     del sys.modules["policies_for_tests"]
-
-
-def awaited(inference):
-    answers = []
-
-    def has_answered():
-        answers.append(inference.answer(0.0))
-        return answers[-1] is not None
-
-    wait_until(has_answered)
-    return answers[-1]
 
 
 def test_in_lockstep_an_answer_comes_when_it_is_due_and_once():

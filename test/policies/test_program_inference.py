@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from processes import wait_until
+from inferences import awaited
 
 from multipanda_py.datasets.features import features_of, numbers_of
 from multipanda_py.exceptions import PolicyFailed
@@ -82,17 +82,6 @@ def program(tmp_path):
     yield start
     for one in started:
         one.close()
-
-
-def awaited(inference):
-    answers = []
-
-    def has_answered():
-        answers.append(inference.answer(0.0))
-        return answers[-1] is not None
-
-    wait_until(has_answered)
-    return answers[-1]
 
 
 def test_a_program_is_asked_by_flat_keys_and_answers(program, env):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from geometry_msgs.msg import PoseStamped, WrenchStamped
+from long_form import LONG
 from processes import PATIENCE
 from std_msgs.msg import Bool
 
@@ -93,9 +94,7 @@ def pair(start, client):
     pair.close()
 
 
-@pytest.mark.skipif(
-    not os.environ.get("MULTIPANDA_LONG"), reason="with a node, 11 s of CPU: MULTIPANDA_LONG=1"
-)
+@pytest.mark.skipif(not LONG, reason="with a node, 11 s of CPU: MULTIPANDA_LONG=1")
 @pytest.mark.timeout(300)
 def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair):
     pair.until(lambda: pair.pose() is not None, "a pose of the leader")

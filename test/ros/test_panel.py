@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from long_form import LONG
 
 pytest.importorskip("viser", reason="viser is not installed: extra panel")
 from browser import PROGRAM
@@ -267,9 +268,7 @@ def z_of(client):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not os.environ.get("MULTIPANDA_LONG"), reason="a panel's process: MULTIPANDA_LONG=1"
-)
+@pytest.mark.skipif(not LONG, reason="a panel's process: MULTIPANDA_LONG=1")
 def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_drag(cell, client):
     process = subprocess.Popen(
         [sys.executable, "-m", "multipanda_py.cli", "panel", "--node", "--port", "0"],
@@ -348,7 +347,7 @@ def said_times(cell, line, times):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(
-    PROGRAM is None or not os.environ.get("MULTIPANDA_LONG"),
+    PROGRAM is None or not LONG,
     reason="there is no chromium, or not MULTIPANDA_LONG: it draws without a graphics card "
     "beside a loop on the clock, which takes minutes",
 )

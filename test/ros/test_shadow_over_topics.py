@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from long_form import LONG
 from processes import wait_until
 from sensor_msgs.msg import JointState
 
@@ -69,9 +70,7 @@ def test_a_cell_that_is_not_heard_is_said_with_what_to_look_at(ros, listen, monk
         wait_until(lambda: heard.take(), 20.0, lambda: "a refusal")
 
 
-@pytest.mark.skipif(
-    not os.environ.get("MULTIPANDA_LONG"), reason="half a minute: MULTIPANDA_LONG=1 runs it"
-)
+@pytest.mark.skipif(not LONG, reason="half a minute: MULTIPANDA_LONG=1 runs it")
 @pytest.mark.skipif(bool(network.why_not()), reason="needs root and network namespaces")
 def test_a_twin_on_another_host_follows_and_warns(tmp_path):
     """The band is learnt over there, too; then an arm is sent elsewhere than in good runs."""

@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
+from long_form import LONG
 from shadow_rig import BREAKS, Rig, friction, payload, sensor
 
 from multipanda_py.shadow import BandWatch, learn
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 BROKEN = {  # what, within how many seconds, and where among others
     "payload of 0.5 kg": (payload(0.5), 0.5, "external"),
     "friction of 1 Nm in joint 5": (friction(5, 1.0), 1.0, "external"),

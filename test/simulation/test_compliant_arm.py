@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-import os
 
 import mujoco
 import numpy as np
 import pytest
+from long_form import LONG
 from springs_of_fr3 import springs
 
 from multipanda_py import registry
@@ -125,7 +125,7 @@ FLOATING = ("gravity_compensation", "teleoperation")
 @pytest.mark.parametrize("mode", MODES)
 def test_every_torque_law_moves_it_as_a_rigid_arm(make_cell, mode):
     """One after the other: pushed, let go of, and at rest again; the right arm has no springs."""
-    if mode == "equilibrium" and not os.environ.get("MULTIPANDA_LONG"):
+    if mode == "equilibrium" and not LONG:
         pytest.skip("with motors it is harder")
     laws = {f"{law}_law": {"type": law} for law, arms in LAWS.items() if arms == 1}
     laws |= {

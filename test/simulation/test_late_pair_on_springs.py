@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 from pathlib import Path
 
 import pytest
+from long_form import LONG
 
 from multipanda_py import Cell
 from multipanda_py.config.cell_file import CellConfig
@@ -16,7 +16,7 @@ from multipanda_py.config.cell_file import CellConfig
 pytestmark = pytest.mark.inline
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "11_lift_a_box_on_springs.py"
-PRESETS = (0.0, 0.2, 0.4) if os.environ.get("MULTIPANDA_LONG") else (0.0,)
+PRESETS = (0.0, 0.2, 0.4) if LONG else (0.0,)
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
 import re
 from functools import cache
 
 import mujoco
 import numpy as np
 import pytest
+from long_form import LONG
 
 from multipanda_py.cli import main
 from multipanda_py.exceptions import ActuatorRefused
@@ -26,7 +26,6 @@ from multipanda_py.spring_validation.page import drawn
 from multipanda_py.spring_validation.pushing import START, closed_loop_ik, tip_at, weights
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 SPEED = "times faster"
 """Which depends on what else a machine does."""
 

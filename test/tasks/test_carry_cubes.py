@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from long_form import LONG
 
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.testing import varied_cell
@@ -16,7 +16,6 @@ pytestmark = pytest.mark.inline
 
 CONFIG = Path(__file__).parents[2] / "config"
 TASK = CONFIG / "tasks" / "carry_cubes.yaml"
-LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 
 
 @pytest.mark.slow

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from long_form import LONG
 
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.testing import varied_cell
@@ -16,7 +16,6 @@ from multipanda_py.testing import varied_cell
 pytestmark = pytest.mark.inline
 
 TASK = Path(__file__).parents[2] / "config" / "tasks" / "insert_post.yaml"
-LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 EDGE = np.array([0.1, 0.0, -0.4])
 """About which it is raised, in its own frame [m]."""
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 import pytest
+from long_form import LONG
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
@@ -17,7 +17,6 @@ from multipanda_py.testing import varied_cell
 pytestmark = pytest.mark.inline
 
 TASK = Path(__file__).parents[2] / "config" / "tasks" / "relocate_box.yaml"
-LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 
 
 def turn(pose):

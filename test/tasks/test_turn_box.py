@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
 import pytest
+from long_form import LONG
 
 from multipanda_py.cell import Cell
 from multipanda_py.dynamics.arm_model import build_pinocchio
@@ -23,7 +23,6 @@ from multipanda_py.testing import varied_cell
 pytestmark = pytest.mark.inline
 
 TASK = Path(__file__).parents[2] / "config" / "tasks" / "turn_box.yaml"
-LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 ARMS = ("left", "right", "far_left", "far_right")
 CORNERS = np.array(list(itertools.product((-0.15, 0.15), (-0.15, 0.15), (-0.4, 0.4))))
 TOP = 0.33
