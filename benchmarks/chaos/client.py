@@ -49,7 +49,7 @@ class Client:
         self.node.destroy_node()
 
     def forget(self) -> None:
-        """Create clients anew for the next node: it drops answers to those it does not know yet."""
+        """Create clients anew: the next node drops answers to those it does not know yet."""
         for client in self._clients.values():
             self.node.destroy_client(client)
         self._clients.clear()
