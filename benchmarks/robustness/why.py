@@ -22,6 +22,8 @@ WHY: tuple[tuple[str, tuple[str, ...], str], ...] = (
      "The tool is held and the elbow is not: it circles as fast as 1 Nm s/rad let it."),
     ("gravity_compensation, holding a pose, kinova_gen3", (),
      "The tool is held and the elbow is not: it falls under a weight that is wrong by a fifth."),
+    ("teleoperation, kinova_gen3", ("5 + 2 ms, inertia x 0.8",),
+     "The follower is led past a singular posture, where 7 ms are too late for its speed limit."),
 )  # fmt: skip
 """Law, how its conditions begin (none: all), and the reason; the first that fits."""
 
