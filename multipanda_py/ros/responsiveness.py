@@ -22,12 +22,13 @@ class Responsiveness:
     Attributes:
         standing: Age of the newest callback [s].
         deaf: Age of the newest answer, without the time in which no callback ran [s].
+        unheard: Time in which the first participant had no first answer, without those times [s].
 
     Thread: :meth:`answered` and :meth:`look` in one thread, all other methods in main.
     """
 
     def __init__(self) -> None:
-        self.standing = self.deaf = 0.0
+        self.standing = self.deaf = self.unheard = 0.0
         self._looked = 0.0
         self._callbacks, self._callbacks_seen = 0, 0
         self._is_serving = False
@@ -42,6 +43,16 @@ class Responsiveness:
     def is_deaf(self) -> bool:
         """Whether the newest answer is older than :data:`PATIENCE`."""
         return self.deaf > PATIENCE
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether the first participant has had no answer for :data:`FIRST`."""
+        return self.unheard > FIRST
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the present participant has answered."""
+        return self._has_answered
 
     @property
     def is_lost(self) -> bool:
@@ -79,5 +90,9 @@ class Responsiveness:
             self.standing = 0.0
         else:
             self.standing += step
-        if self._expects and self._is_serving and not self.standing:
+        if not self._is_serving or self.standing:
+            return
+        if self._expects:
             self.deaf += step
+        else:
+            self.unheard += step

@@ -60,6 +60,7 @@ class SelfCheck:
         self._state = Responsiveness()
         self._pending: list[Future] = []
         self._published = 0.0
+        self._is_unheard = False
         self._participant = SeparateParticipant(
             main, SELF_CHECK_SUFFIX, cell.config.realtime, args, self._fill
         )
@@ -108,11 +109,20 @@ class SelfCheck:
     def _take(self, future: Future) -> None:
         if future in self._pending:
             self._pending.remove(future)
+            if not self._state.has_answered:
+                self._logger.info("the node answers its clients")
             self._state.answered()
 
     def _look(self) -> None:
         state, now = self._state, time.monotonic()
         state.look(now)
+        if state.is_unheard and not self._is_unheard:
+            self._is_unheard = True
+            self._logger.warning(
+                f"the node has not answered itself for {state.unheard:.0f} s since its start; "
+                "clients may not find it: check ROS_AUTOMATIC_DISCOVERY_RANGE and the network, "
+                "or start it again"
+            )
         before = self._guard.unresponsive
         self._guard.unresponsive = reason = self._reason()
         if reason and not before:

@@ -86,3 +86,15 @@ def test_a_new_participant_is_deaf_until_its_first_answer(state):
     assert state.is_lost
     state.answered()
     assert not state.is_deaf
+
+
+def test_a_first_participant_that_never_answered_was_not_told_from_one_that_did():
+    state = Responsiveness()
+    now = pass_time(state, FIRST - STEP)
+    assert (state.is_unheard, state.has_answered) == (False, False)
+    now = pass_time(state, 3 * STEP, now)
+    assert (state.is_unheard, state.is_deaf, state.is_lost) == (True, False, False)
+    state.answered()
+    pass_time(state, FIRST, now, answers=True)
+    assert state.has_answered
+    assert state.unheard == pytest.approx(FIRST + 2 * STEP, abs=STEP)

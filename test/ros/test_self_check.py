@@ -96,6 +96,7 @@ def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blo
 def test_a_deaf_participant_answered_nobody_for_minutes(active, client):
     manager = "/faulty/controller_manager/list_controllers"
     before = active.log.count("client_silent")
+    active.wait_for("answers its clients")
     assert deafen(active.process.pid, lambda waits: wait_until(waits, 5.0)) >= 2
     client.until(lambda: level(client, active) == DiagnosticStatus.ERROR, 10.0, "ERROR")
     assert "answered the node itself" in client.diagnosis(active.name)[0].message
