@@ -25,10 +25,10 @@ sim: env ## run the dual-arm MuJoCo cell as a ROS 2 node (CELL=config/other.yaml
 test: env ## run the tests but for the slow ones (ARGS=--times=150, ARGS=test/control)
 	tools/test.sh -m "not slow" $(ARGS)
 
-test-slow: env ## run the slow ones, in their short form; .ci/run does both
+test-slow: env ## run the slow ones; .ci/run does both
 	tools/test.sh -m slow $(ARGS)
 
-test-all: env ## run all tests in their long form: hundreds of random episodes (hours)
+test-all: env ## run all tests, also the long ones, with hundreds of random episodes (hours)
 	MULTIPANDA_LONG=1 tools/test.sh --timeout 0 $(ARGS)
 
 test-lerobot: env $(LEROBOT)/made ## have LeRobot 0.4.4, in an environment of its own, read episodes, and act

@@ -90,12 +90,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     part = config.getoption("--part")
-    if part == "all":
-        return
-    wanted = PARTS[1:] if part == "rest" else (part,)
+    wanted = {"all": PARTS, "rest": PARTS[1:]}.get(part, (part,))
     chosen, left_out = [], []
     for item in items:
-        (chosen if part_of(item) in wanted else left_out).append(item)
+        runs = part_of(item) in wanted and (LONG or item.get_closest_marker("long") is None)
+        (chosen if runs else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = chosen
 

@@ -116,7 +116,7 @@ def test_only_a_failure_on_the_clock_of_a_slow_machine_is_skipped(tmp_path):
     assert re.search(r"FAILED \S*::test_is_not_on_the_clock", said)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_a_second_try_would_have_passed_was_skipped(tmp_path):
     """Also: a failure beside a loop on time is one, however slow the machine is later."""
     said = run(tmp_path, "--reruns=2", tries=TRIES)

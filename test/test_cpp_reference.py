@@ -7,15 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from long_form import LONG
 
 pytestmark = pytest.mark.inline
 
 RUN = Path(__file__).parent.parent / "benchmarks" / "cpp" / "run.py"
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not LONG, reason="a minute: MULTIPANDA_LONG=1 runs it")
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_laws_and_reference_agree_on_every_torque():
     done = subprocess.run([sys.executable, str(RUN), "--check"], capture_output=True, text=True)

@@ -94,7 +94,7 @@ def test_conditions_that_nobody_knows_were_an_empty_table_of_times():
     assert "|" not in said.replace("...", "")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_soak_of_less_than_no_time_ended_at_once_as_if_all_were_well():
     for words in (["--only", "soak", "--minutes", "-1"], ["--minutes", "0"], ["--faults", "-1"]):
         code, said = run(FOLDER / "chaos" / "run.py", *words)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from long_form import LONG
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
@@ -74,10 +73,9 @@ def test_forces_hold_with_bias_drift_a_forgotten_load_and_elastic_joints(episode
     assert circle["largest path error [m]"] < 0.025
 
 
+@pytest.mark.long
 @pytest.mark.robustness
 def test_a_box_is_lifted_with_bias_drift_forgotten_loads_and_elastic_joints():
-    if not LONG:
-        pytest.skip("ten seconds: MULTIPANDA_LONG=1")
     result = tasks.task5(realistic=True).result
     assert result["left force rmse [N]"] < 1.0
     assert result["right force rmse [N]"] < 1.0
@@ -90,11 +88,10 @@ def turns_of(trace, name):
     return np.reshape(trace.series[name], (-1, 1000))
 
 
+@pytest.mark.long
 @pytest.mark.robustness
-def test_the_tank_does_not_run_dry_on_a_table_with_friction(episodes):
+def test_the_tank_does_not_run_dry_on_a_table_with_friction():
     """It used to lose half a watt: 100 J were gone, and the path with them, after 200 s."""
-    if episodes(0, 1) == 0:
-        pytest.skip("the first circle is in the test above; only the long form says more")
     trace = tasks.task4(turns=180)
     tank = turns_of(trace, "path_tank")[:, -1]
     assert tank[-1] == pytest.approx(tank[0], rel=0.01)
@@ -104,10 +101,9 @@ def test_the_tank_does_not_run_dry_on_a_table_with_friction(episodes):
     assert force[-6:].max() < 1.1 * force[1:7].max()
 
 
+@pytest.mark.long
 @pytest.mark.robustness
-def test_a_box_is_lifted_as_well_after_half_an_hour(episodes):
-    if episodes(0, 1) == 0:
-        pytest.skip("only the long form says anything")
+def test_a_box_is_lifted_as_well_after_half_an_hour():
     trace = tasks.task5(turns=180)
     for name in ("left", "right"):
         minutes = np.reshape(trace.series[name], (-1, 6000))

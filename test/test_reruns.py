@@ -64,7 +64,7 @@ def run(tmp_path):
     return run_once
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("flaky", "workers", "code"), [(3, 0, 0), (4, 1, 1)])
 def test_a_run_with_many_reruns_passed(run, flaky, workers, code):
     found, said = run("--reruns=1", "-n", str(workers), flaky=flaky)
@@ -73,7 +73,7 @@ def test_a_run_with_many_reruns_passed(run, flaky, workers, code):
     assert f"{flaky + 1} passed" in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_second_try_in_a_process_of_its_own_was_not_counted(run):
     assert run("--reruns=1", flaky=3)[0] == 0
     found, said = run("--again", flaky=1, cases=PASSES)
@@ -81,7 +81,7 @@ def test_a_second_try_in_a_process_of_its_own_was_not_counted(run):
     assert "4 reruns" in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_reruns_beside_a_late_loop_in_c_are_the_machine_s(run):
     found, said = run("--reruns=1", cases=LATE)
     assert found == 0, said

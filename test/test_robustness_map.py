@@ -187,7 +187,7 @@ def test_the_map_is_what_happens_today(name, condition):
     assert now["force"] == pytest.approx(then["force"], rel=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "condition", "seed"),
     [

@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from long_form import LONG
 from processes import PATIENCE, descendants, is_running
 
 from multipanda_py.bench.conditions import ARMS, CONDITIONS
@@ -31,7 +30,7 @@ def bench(folder, *words):
     )
 
 
-@pytest.mark.skipif(not LONG, reason="minutes: MULTIPANDA_LONG=1 runs it")
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_report_has_every_condition(tmp_path):
     process = bench(tmp_path, "--seconds", "0.2", "--trials", "2", "--only", "paced", "wired")
@@ -53,7 +52,7 @@ def test_a_report_has_every_condition(tmp_path):
     assert (tmp_path / "report.png").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_interrupted_it_leaves_no_process(tmp_path):
     process = bench(tmp_path, "--only", "paced")

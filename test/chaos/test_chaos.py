@@ -67,7 +67,7 @@ def watcher():
     made.process.stdout.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(find_spec("pylibfranka") is None, reason="pylibfranka is not installed")
 def test_nothing_breaks():
@@ -124,6 +124,7 @@ def started_by(campaign):
     return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if ours(pid)]
 
 
+@pytest.mark.long
 def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
     """rclpy took the signal, and the watcher's answer to another question was taken for a list."""
     campaign = subprocess.Popen(
@@ -141,7 +142,7 @@ def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
         campaign.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_campaign_that_was_killed_left_its_node_and_its_loop():
     """As when the time of a test is over: its own end was never come to."""
     run = subprocess.Popen(
@@ -173,6 +174,7 @@ def record(file, done, broke):
     return file
 
 
+@pytest.mark.long
 def test_a_campaign_that_was_ended_goes_on_after_what_it_has_thrown(tmp_path):
     parts = ["seed 7, faults of robots 0: 1", "seed 7, kills 0: 1"]
     code, said = campaign("--faults", 2, "--inputs", 0, "--seed", 7, "--record",

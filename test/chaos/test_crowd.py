@@ -23,8 +23,8 @@ RUN = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos" / "run.py"
 CLIENTS, SECONDS = (50, 60.0) if LONG else (8, 3.0)
 
 
+@pytest.mark.long
 @pytest.mark.sim
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_crowd_of_clients_is_answered_soon_and_rightly():
     """Lists are what the loop's rows say, every answer comes, and no arm is led astray."""

@@ -88,10 +88,10 @@ def test_only_cycles_after_which_periods_were_skipped_are_judged_and_none_twice(
     assert judge.causes == {overruns.SWITCH: 1}
 
 
+@pytest.mark.long
 @pytest.mark.node
 @pytest.mark.clock
 @pytest.mark.sim
-@pytest.mark.slow
 @pytest.mark.skipif(find_spec("controller_manager_msgs") is None, reason="needs rclpy")
 def test_ten_seconds_of_it_are_flat_and_every_late_cycle_has_a_cause():
     done = subprocess.run(

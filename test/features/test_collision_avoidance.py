@@ -8,6 +8,7 @@ import dataclasses
 import numpy as np
 import pinocchio as pin
 import pytest
+from long_form import long_form
 from postures import READY
 
 from multipanda_py.control.pair_springs import DAMPER_RATE, SPRING_RATE
@@ -200,22 +201,23 @@ def added(feature, states):
 ONLY = {"arms": False, "itself": False, "fixed_objects": "ignore", "movable_objects": "ignore"}
 
 
+CHOSEN = [
+    (2, 0, {"arms": True}),
+    (1, 1, {"arms": True}),
+    (1, 2, {"arms": True, "itself": True}),
+    (1, 0, {"itself": True}),
+    (1, 0, {"floor": True}),
+    (1, 0, {"fixed_objects": "all"}),
+    (1, 0, {"fixed_objects": "without_hand"}),
+    (1, 0, {"movable_objects": "all"}),
+    (2, 1, {"arms": True, "itself": True, "fixed_objects": "all",
+            "movable_objects": "without_hand", "floor": True}),
+]  # fmt: skip
+"""Other arms, arms of the cell, and the pairs that are watched."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n_own", "n_other", "chosen"),
-    [
-        (2, 0, {"arms": True}),
-        (1, 1, {"arms": True}),
-        (1, 2, {"arms": True, "itself": True}),
-        (1, 0, {"itself": True}),
-        (1, 0, {"floor": True}),
-        (1, 0, {"fixed_objects": "all"}),
-        (1, 0, {"fixed_objects": "without_hand"}),
-        (1, 0, {"movable_objects": "all"}),
-        (2, 1, {"arms": True, "itself": True, "fixed_objects": "all",
-                "movable_objects": "without_hand", "floor": True}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("n_own", "n_other", "chosen"), long_form(CHOSEN, keep=CHOSEN[2::3]))
 def test_torque_at_rest_is_the_pushes_of_all_pairs_along_their_gradients(n_own, n_other, chosen):
     params = CollisionAvoidanceParams(distance=0.2, **(ONLY | chosen))
     maker, context = cell_of(n_own, n_other, (TABLE, BALL, POST))

@@ -180,7 +180,7 @@ def push(cell, force):
     mujoco.mj_applyFT(model, data, force, np.zeros(3), here, hand, data.qfrc_applied)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.robustness
 def test_posture_held_the_tool_back_near_singular_postures(make_cell, episodes):

@@ -18,6 +18,7 @@ from multipanda_py.franka.settings import FrankaSettings
 pytestmark = pytest.mark.clock
 
 
+@pytest.mark.slow
 def test_lockstep_loses_nothing(make, new_address):
     """Five seconds of robot time with two arms, every state answered."""
     addresses = [new_address(), new_address()]

@@ -131,6 +131,7 @@ def test_commanded_motions_were_above_the_limits_of_another_check(rig):
     is_sound(sim, cell)
 
 
+@pytest.mark.slow
 def test_a_robot_is_stopped_killed_and_started_again(rig):
     sim, cell = rig({"cartesian": {"type": "cartesian_impedance"}}, ["left/cartesian"])
     before = cell.pose("left")

@@ -126,6 +126,7 @@ def test_from_torques_to_positions_and_back_and_no_command_is_refused(rig):
     assert rig.stats()["lost"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_steps_of_speed_and_a_law_that_breaks_end_in_a_braked_arm(rig):
     for law in ("odd", "rates"):
@@ -145,6 +146,7 @@ def test_steps_of_speed_and_a_law_that_breaks_end_in_a_braked_arm(rig):
     assert rig.cell.state("left").interface == "effort"
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_poses_become_positions_that_the_robot_takes(rig):
     rig.switch("pose")
@@ -182,6 +184,7 @@ def test_a_silent_loop_leaves_an_arm_that_has_braked(rig):
     rig.silence_the_loop()
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_a_killed_driver_is_started_anew_in_the_same_interface(rig):
     rig.switch("position")
@@ -205,7 +208,7 @@ import ruckig
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_slow_first_switch_to_positions_was_taken_for_silence(tmp_path, monkeypatch, capfd):
     """The driver brings numpy and ruckig only then, which may take seconds from a cold disk."""
     (tmp_path / "ruckig.py").write_text(SLOW.format(path=str(tmp_path)))
@@ -311,6 +314,7 @@ def test_a_robot_that_reports_measured_positions_as_q_d_ran_backwards(rig):
     assert rig.stats()["errors"] == []
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_a_silent_loop_leaves_an_arm_that_has_braked_from_its_velocities(rig):
     rig.switch("rate")
@@ -319,6 +323,7 @@ def test_a_silent_loop_leaves_an_arm_that_has_braked_from_its_velocities(rig):
     rig.silence_the_loop()
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_a_reflex_in_velocities_is_recovered_and_they_begin_at_rest(rig):
     rig.switch("rate")
@@ -337,7 +342,7 @@ def test_a_reflex_in_velocities_is_recovered_and_they_begin_at_rest(rig):
     assert rig.stats()["errors"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_robot_s_cartesian_impedance_follows_joint_motions_if_asked():
     with Rig(motion_controller="cartesian_impedance") as rig:
         for law, generator in (("position", "joint_position"), ("rate", "joint_velocity")):

@@ -185,6 +185,7 @@ def test_what_is_not_allowed_does_not_get_to_the_loop(rig, values, words):
     assert rig.moves("left")
 
 
+@pytest.mark.long
 def test_a_robot_in_reflex_takes_settings_and_stays_stopped(rig):
     cell = rig.cell
     rig.sim.admin(rig.ip["left"], "fault", errors=["joint_reflex"])
@@ -197,6 +198,7 @@ def test_a_robot_in_reflex_takes_settings_and_stays_stopped(rig):
     rig.until(lambda: rig.moves("left"), "torque")
 
 
+@pytest.mark.long
 def test_a_robot_that_says_nothing_is_waited_for_with_a_beating_heart(rig):
     """For longer than the loop would wait for a silent owner."""
     cell = rig.cell
@@ -212,6 +214,7 @@ def test_a_robot_that_says_nothing_is_waited_for_with_a_beating_heart(rig):
     rig.until(lambda: recovers(cell, ["left"]) and rig.moves("left"), "recovery")
 
 
+@pytest.mark.long
 def test_a_driver_that_had_gone_was_said_to_have_a_motion_that_does_not_end(rig):
     """Refused after a second, with a reason that speaks of three."""
     cell = rig.cell

@@ -40,6 +40,7 @@ def cells(lockstep, tmp_path):
     return plant, write_cell(tmp_path / "twin.yaml", "inline", {"backend": "mujoco"})
 
 
+@pytest.mark.long
 def test_a_task_on_a_robot_is_compared_at_the_same_times(cells, tmp_path):
     """The log of a robot began when it was switched on: positions were 0.35 rad apart."""
     pytest.importorskip("matplotlib")
@@ -54,6 +55,7 @@ def test_a_task_on_a_robot_is_compared_at_the_same_times(cells, tmp_path):
     assert task["worst"]["control error"] < 0.1
 
 
+@pytest.mark.long
 def test_a_robot_is_recorded_and_identified(cells, tmp_path, capsys):
     plant, twin = cells
     rng = np.random.default_rng(0)

@@ -61,6 +61,7 @@ def test_a_command_lost_in_the_start_kept_an_arm_from_its_law(start):
     wait_until(lambda: abs(cell.state("left").tau).max() > 0.0, 5.0, cell.events)
 
 
+@pytest.mark.slow
 def test_a_command_lost_in_the_first_second_of_a_start_was_a_fault(start):
     _, _, cell = start(left=[(600, LOST)])
     assert [cell.state(arm).fault for arm in cell.arms] == ["", ""]

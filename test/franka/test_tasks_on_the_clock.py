@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from long_form import LONG
 from robots import unused_address
 
 from multipanda_py.cli import main
@@ -26,10 +25,7 @@ from multipanda_py.validation.surroundings import in_task
 pytest.importorskip("pylibfranka")
 pytest.importorskip("matplotlib")
 pytestmark = [
-    pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(1200),
-    pytest.mark.skipif(
-        not LONG, reason="minutes: MULTIPANDA_LONG=1 runs it"
-    ),
+    pytest.mark.sim, pytest.mark.long, pytest.mark.timeout(1200),
 ]  # fmt: skip
 BASES = {"left": [0.0, 0.3, 0.0], "right": [0.0, -0.3, 0.0]}
 LAWS = {"joint_trajectory_controller": {"type": "joint_trajectory"}}

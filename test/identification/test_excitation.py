@@ -96,7 +96,7 @@ def test_an_arm_that_holds_is_kept_clear_of():
     assert any(more > 0.0 > less for more, less in missing)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["for three mountings", "beside an arm that holds"])
 def test_it_tells_more_than_random_motions_also_there(case):
     search = benchmark.searches(Wanted(evaluations=200, seed=1))[case]

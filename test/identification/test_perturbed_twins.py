@@ -26,7 +26,7 @@ def points():
     return benchmark.excitation()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", PLANTS)
 def test_a_plant_is_identified_to_its_floor(points, seed):

@@ -77,7 +77,7 @@ def test_standard_deviations_are_what_repeated_experiments_scatter_by(kind):
     assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.5
 
 
-@pytest.mark.skipif(TRIALS < 100, reason="a minute of fits: MULTIPANDA_LONG=1")
+@pytest.mark.long
 def test_springs_of_many_kinds_are_found_or_refused_and_never_wrong():
     rng = np.random.default_rng(5)
     off = []

@@ -12,7 +12,6 @@ import subprocess
 
 import numpy as np
 import pytest
-from long_form import LONG
 
 from multipanda_py import Cell, logs
 from multipanda_py.config.cell_file import CellConfig
@@ -86,6 +85,7 @@ def test_the_seconds_around_a_live_fault_are_kept(tmp_path, monkeypatch, capfd):
     assert str(paths[0]) in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_recording_on_a_full_disk_is_said_and_what_was_written_is_read(small_disk):
     with Cell(config_in(small_disk)) as cell:
         cell.recorder.start(small_disk / "run.mcap")
@@ -102,6 +102,7 @@ def test_a_recording_on_a_full_disk_is_said_and_what_was_written_is_read(small_d
         assert (np.diff(log.time) > 0.0).all()
 
 
+@pytest.mark.slow
 def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
     small_disk, monkeypatch, capfd
 ):
@@ -148,7 +149,7 @@ def test_a_file_that_may_not_grow_is_said(tmp_path):
     assert len(logs.read(tmp_path / "run.mcap").arms["arm"]) > 50
 
 
-@pytest.mark.skipif(not LONG, reason="takes the ring's four seconds")
+@pytest.mark.long
 def test_a_recorder_that_stands_still_counts_what_it_lost(tmp_path):
     """As on a machine without time for it: rows are overwritten, the loop does not wait."""
     with Cell(config_in(tmp_path)) as cell:

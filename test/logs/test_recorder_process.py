@@ -81,6 +81,7 @@ def wait_for_size(cell, path, size):
     cell.wait(lambda: path.exists() and path.stat().st_size > size, 60.0, f"{size} bytes")
 
 
+@pytest.mark.slow
 def test_an_arm_goes_through_the_motion_of_a_file_while_it_is_recorded(tmp_path, capsys):
     own, motion = tmp_path / "cell.yaml", tmp_path / "motion.csv"
     text = Path("config/single_sim.yaml").read_text()

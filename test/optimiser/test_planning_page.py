@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "doc/planning.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_the_page_shows_runs(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     known = {}

@@ -12,7 +12,6 @@ import uuid
 
 import numpy as np
 import pytest
-from long_form import LONG
 from processes import wait_until
 from robots import unused_address
 
@@ -138,7 +137,7 @@ def test_a_plant_that_was_told_late_is_cut_at_what_it_was_told(late):
     assert first[0, 2] == 313
 
 
-@pytest.mark.skipif(not LONG, reason="minutes: MULTIPANDA_LONG=1 runs it")
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
 def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law, tmp_path):

@@ -36,7 +36,7 @@ def test_without_a_name_there_is_what_python_has_chosen():
         assert backend() == "ThreadingBackend"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_dask_has_a_cluster_of_its_own():
     pytest.importorskip("distributed")

@@ -84,7 +84,7 @@ def folder(tmp_path_factory):
     return folder / "refined"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_refinement_that_was_cut_off_goes_on_with_what_it_has_done(folder, capsys):
     """Minutes of tasks and motions were lost, those of a real arm too."""
     log = json.loads((folder.parent / "said.json").read_text())
@@ -95,6 +95,7 @@ def test_a_refinement_that_was_cut_off_goes_on_with_what_it_has_done(folder, cap
     assert sorted(set(runs)) == sorted(runs)
 
 
+@pytest.mark.slow
 def test_the_twin_comes_nearer_and_the_force_error_is_halved(folder):
     said = json.loads((folder / "report.json").read_text())
     before, after = said["rounds"]
@@ -109,6 +110,7 @@ def test_the_twin_comes_nearer_and_the_force_error_is_halved(folder):
     assert (np.array(held_out["consistent"]) < held_out["datasheet"]).all()
 
 
+@pytest.mark.slow
 def test_the_folder_has_what_goes_on_from_here(folder, tmp_path):
     names = {"plant.yaml", "report.html", "report.json", "robot_left.yaml", "twin.yaml"}
     assert {path.name for path in folder.iterdir()} == names

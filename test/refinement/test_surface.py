@@ -56,7 +56,7 @@ def with_wrench(run, change):
     return replace(run, logs={name: log})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_torque_sensor_that_is_off_is_not_taken_for_friction(twin, monkeypatch):
     """It was: 0.16 where 0.19 was true, as constant forces that are felt counted as friction."""
     monkeypatch.setattr(surface, "EVALUATIONS", 2)
@@ -67,7 +67,7 @@ def test_a_torque_sensor_that_is_off_is_not_taken_for_friction(twin, monkeypatch
     assert found.values["friction"] == pytest.approx(0.17, rel=0.03)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_other_forces_could_be_is_in_the_range_or_not_told_at_all(twin, monkeypatch):
     """Whatever is left could point against the motion, as friction does."""
     monkeypatch.setattr(surface, "EVALUATIONS", 2)

@@ -120,7 +120,7 @@ def test_arrays_for_all_joints_come_and_go_at_the_rate_of_the_cell(arm):
     assert np.median(np.diff(stamps)) == pytest.approx(0.01, abs=3e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_torques_of_motors_and_pushes_have_the_names_of_the_toolbox(arm):
     assert arm.set_mode("motor_torque").successful
     arm.send(

@@ -29,7 +29,7 @@ def segments_of(pid):
     return set(SEGMENT.findall(Path(f"/proc/{pid}/maps").read_text()))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
     """They were taken as from 1970 before, whatever their age."""
     node = start("use_sim_time:=true", remap=["__ns:=/timeless"]).wait_for("is active")
@@ -129,7 +129,7 @@ def is_free(name):
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory_that_a_killed_node_leaves_is_freed_by_the_next_start(start):
     usual = {"FASTDDS_DEFAULT_PROFILES_FILE": "", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     node = start(environment=usual).wait_for("is active")

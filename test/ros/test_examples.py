@@ -114,6 +114,7 @@ def run(client, watch):
     return run_it
 
 
+@pytest.mark.slow
 def test_hello_lifts_both_hands(cell, run, watch):
     run("06")
     watch.until_at_rest()
@@ -127,7 +128,7 @@ def speeds(client):
     return [parameters_of.get(client, "governor.speed", node=node) for node in nodes]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch, client):
     """It left the arms too slow for what came after it."""
     before = speeds(client)
@@ -145,7 +146,7 @@ def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch, client):
         assert moving.max() < 0.12
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_clutch_adds_up_what_the_hand_did_while_it_was_closed(cell, run, watch):
     run("08", "--scripted", "--seconds", "8.2")
     watch.until_at_rest()
@@ -156,6 +157,7 @@ def test_a_clutch_adds_up_what_the_hand_did_while_it_was_closed(cell, run, watch
     np.testing.assert_allclose(turned.as_rotvec(), [0.0, 0.0, 0.4], atol=0.02)
 
 
+@pytest.mark.slow
 def test_circles_at_1_khz_are_round(cell, run, watch):
     said = run("09", "--seconds", "5")
     assert "targets/s for each arm" in said

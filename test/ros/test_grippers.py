@@ -175,7 +175,7 @@ def test_stop_ends_a_goal(opened, client):
     assert opened.result(handle)[0] == GoalStatus.STATUS_ABORTED
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_object_is_grasped_and_an_arm_without_a_hand_has_no_gripper(start, client):
     """In a world of its own: a box on the table between the fingers of the left hand."""
     start(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from geometry_msgs.msg import PoseStamped, WrenchStamped
-from long_form import LONG
 from processes import PATIENCE
 from std_msgs.msg import Bool
 
@@ -94,7 +93,7 @@ def pair(start, client):
     pair.close()
 
 
-@pytest.mark.skipif(not LONG, reason="with a node, 11 s of CPU: MULTIPANDA_LONG=1")
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair):
     pair.until(lambda: pair.pose() is not None, "a pose of the leader")

@@ -65,7 +65,7 @@ def test_signal_ends_it_quietly(start, file, number):
     node.wait_for_end_of(loop)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_node_that_had_done_its_work_ended_by_a_segmentation_fault(start, client, file):
     """Python's last collection freed what the middleware's threads still called into."""
     lister = client.node.create_client(ListControllers, "controller_manager/list_controllers")
@@ -199,6 +199,7 @@ def test_no_thread_of_the_node_is_on_the_loop_s_core(start, file):
         assert not core & os.sched_getaffinity(int(task.name))
 
 
+@pytest.mark.slow
 def test_namespace_name_and_overrides(start, client):
     law = "cartesian_impedance_controller:stiffness:=[350.0, 350.0, 350.0, 30.0, 30.0, 30.0]"
     lab = start("arms.left.hand:=false", law, "nobody:x:=1", remap=["__ns:=/lab", "__node:=boss"])

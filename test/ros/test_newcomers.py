@@ -40,7 +40,7 @@ def usual(tmp_path):
     return file
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_clients_that_were_killed_cost_all_later_ones_most_of_the_topics(start, usual):
     """With Fast DDS itself: each later one was told of 2 topics of 41, for good."""
     start().wait_for("is active")

@@ -94,6 +94,7 @@ def restored(cell, client):
     assert parameters_of.put(client, LAW, **values).successful
 
 
+@pytest.mark.slow
 def test_home_was_aborted_by_the_joints_that_crisp_py_streams_all_the_time(
     cell, run_crisp, restored, tmp_path
 ):
@@ -108,7 +109,7 @@ def test_home_was_aborted_by_the_joints_that_crisp_py_streams_all_the_time(
     assert "max_delta_tau " in cell.log
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_stock_configuration_found_neither_frame_nor_joints(start, run_crisp):
     node = start("plain_joint_names:=true", remap=["__ns:=/again"]).wait_for("is active")
     turned, off = run_crisp(STOCK).found()
@@ -140,6 +141,7 @@ stay(robot, 60.0)
 """
 
 
+@pytest.mark.slow
 def test_what_crisp_py_cannot_have_is_refused_and_changes_nothing(cell, client, crisp):
     """Values raise there; a target has no answer, but a topic says what became of it."""
     program = crisp(REFUSALS)
@@ -170,6 +172,7 @@ except RuntimeError as error:
 """
 
 
+@pytest.mark.slow
 def test_crisp_py_s_switcher_believed_in_a_switch_that_a_law_of_two_arms_prevented(
     cell, client, run_crisp
 ):

@@ -197,6 +197,7 @@ def test_arms_draw_a_figure_between_two_ways_home_while_hands_open_and_close(run
         assert width[widest:].min() < 0.005
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_arms_give_way_as_much_as_a_streamed_stiffness_says(run, client):
     for program in run(STIFFNESSES):
@@ -204,6 +205,7 @@ def test_arms_give_way_as_much_as_a_streamed_stiffness_says(run, client):
         np.testing.assert_allclose(program.found(), expected, rtol=0.15, atol=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_gains_of_zero_from_the_file_of_the_package_let_arms_float(run, client):
     for arm, program in zip(ARMS, run(FLOAT), strict=True):

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from long_form import LONG
 
 pytest.importorskip("viser", reason="viser is not installed: extra panel")
 from browser import PROGRAM
@@ -141,7 +140,7 @@ def test_a_drag_that_goes_on_while_the_node_is_silent_was_done_by_whatever_came_
     assert abs(rig.z() - rest) < 2e-3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_law_that_others_change_is_known_a_second_later_and_was_dragged_on(rig, client):
     """Until ``/diagnostics`` said so what had been dragged at was given to the new law."""
     page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
@@ -267,8 +266,7 @@ def z_of(client):
     return client.newest(PoseStamped, "left/current_pose").pose.position.z
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not LONG, reason="a panel's process: MULTIPANDA_LONG=1")
+@pytest.mark.long
 def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_drag(cell, client):
     process = subprocess.Popen(
         [sys.executable, "-m", "multipanda_py.cli", "panel", "--node", "--port", "0"],
@@ -344,12 +342,8 @@ def said_times(cell, line, times):
     return cell.log.count(line) == times
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(
-    PROGRAM is None or not LONG,
-    reason="there is no chromium, or not MULTIPANDA_LONG: it draws without a graphics card "
-    "beside a loop on the clock, which takes minutes",
-)
+@pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
 def test_a_user_with_a_browser_drags_switches_and_stops(rig, tmp_path):
     drags_switches_and_stops(rig, tmp_path)

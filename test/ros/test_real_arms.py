@@ -21,6 +21,7 @@ import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, WrenchStamped
+from long_form import long_form
 from processes import descendants, is_running, shared_memory
 from real_rig import ARMS, LAW, LAWS, STEP, Rig
 from robots import unused_address, within_bounds
@@ -133,6 +134,7 @@ def test_switch_under_load(rig):
     within_bounds(rig.stats("left"), longest_run=0)
 
 
+@pytest.mark.long
 def test_laws_of_two_arms_move_them(rig):
     rig.switch("dual_cartesian_impedance_controller")
     before = {arm: rig.here(arm) for arm in ARMS}
@@ -188,7 +190,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", long_form(FAULTS, keep=("user_stop", "dead_tcp")))
 def test_a_fault_of_one_arm_leaves_the_other_alone(rig, name):
     strike, word = FAULTS[name]
     start, goal = rig.here("right"), rig.other_end("right")
@@ -325,6 +327,7 @@ def test_external_forces_under_franka_names_had_the_opposite_sign_of_libfranka(r
     rig.admin("left", "push")
 
 
+@pytest.mark.long
 def test_a_user_stop_was_a_reflex_under_franka_names(rig):
     state = robot_state(rig)
 

@@ -80,7 +80,7 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
     assert "there is another node" not in third.log
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_controller_manager_that_comes_later_is_warned_of(cell, client):
     established = time.monotonic() + DISCOVERY  # by the latest
     client.until(lambda: time.monotonic() > established, what="time in which it may give way")
@@ -101,7 +101,7 @@ def test_controller_manager_that_comes_later_is_warned_of(cell, client):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_domains_have_the_same_names_and_do_not_see_each_other(cell, start, client):
     domain = claim_domain()
     start(remap=["__ns:=/"], domain=domain).wait_for("is active")

@@ -83,6 +83,7 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
     cell.check()
 
 
+@pytest.mark.slow
 def test_a_follower_reads_what_the_cell_has(cell):
     """In this process: positions of the twin are those of the arm at rest."""
     rows = LiveRows(cell.config.cell.name)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from long_form import LONG
 from processes import wait_until
 from sensor_msgs.msg import JointState
 
@@ -43,6 +42,7 @@ def listen():
         one.close()
 
 
+@pytest.mark.slow
 def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
     config = CellConfig.from_yaml(FILE)
     heard, shadow, wrenches = listen("", config, ("left", "right")), CellShadow(config), []
@@ -70,7 +70,7 @@ def test_a_cell_that_is_not_heard_is_said_with_what_to_look_at(ros, listen, monk
         wait_until(lambda: heard.take(), 20.0, lambda: "a refusal")
 
 
-@pytest.mark.skipif(not LONG, reason="half a minute: MULTIPANDA_LONG=1 runs it")
+@pytest.mark.long
 @pytest.mark.skipif(bool(network.why_not()), reason="needs root and network namespaces")
 def test_a_twin_on_another_host_follows_and_warns(tmp_path):
     """The band is learnt over there, too; then an arm is sent elsewhere than in good runs."""

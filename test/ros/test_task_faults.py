@@ -104,6 +104,7 @@ def test_the_fault_of_an_arm_ends_the_task_and_none_begins_before_recovery(serve
     assert response.success, response.message
 
 
+@pytest.mark.slow
 def test_a_step_that_raised_was_taken_again_and_again(served):
     """What is no error of this package ended no task in a node, whose callbacks may raise."""
     assert served.start().success

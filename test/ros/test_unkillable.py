@@ -116,7 +116,7 @@ def test_a_gripper_that_succeeded_and_then_failed_ended_the_node(cell, client):
     assert "failed, and the node goes on" not in cell.log
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.clock
 def test_a_switch_with_a_long_timeout_made_the_node_deaf(start, client):
     node = start(remap=["__ns:=/deaf"]).wait_for("is active")
@@ -153,7 +153,7 @@ def test_a_switch_with_a_long_timeout_made_the_node_deaf(start, client):
     assert "SIGTERM: the cell is closed" in node.log
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.clock
 def test_an_output_that_nobody_reads_blocked_the_node(unread, client):
     """Refused names came back in full, 226 kB of them, into a pipe that takes 64 kB."""

@@ -114,6 +114,7 @@ def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, clien
     assert rate(numbers) == pytest.approx(20.0 * slow, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_clock_that_the_node_itself_does_not_live_by_is_refused(start):
     node = start("cell.clock_rate:=200.0", remap=["__ns:=/untimed"])
     assert node.process.wait(60.0) == 1

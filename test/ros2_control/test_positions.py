@@ -156,6 +156,7 @@ def test_a_killed_driver_leaves_the_arm_where_it_was_told_last(rig):
     move(rig, 0.5 * STEP)
 
 
+@pytest.mark.slow
 def test_a_killed_loop_leaves_the_arm_braked_within_its_limits(rig_of):
     settings = {"command_type": "joint_state"}
     made = {"interface": "position", "watchdog": False, "heavy": False, **settings}

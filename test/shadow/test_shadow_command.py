@@ -40,7 +40,7 @@ def recorded(tmp_path_factory):
     return folder, band
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_pull_at_one_of_two_arms_is_said_and_drawn(recorded, capsys, tmp_path):
     folder, band = recorded
     line = ["shadow", str(folder / "two.mcap"), "--band", str(band)]

@@ -34,7 +34,7 @@ def watched(rig, band, seed, what=None):
     return watch
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_good_runs_of_other_seeds_stay_within(learnt):
     rig, band = learnt
     for seed in range(100, 120 if LONG else 102):

@@ -28,7 +28,7 @@ def example():
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.parametrize("preset", PRESETS)
 def test_they_lift_it_with_5_ms_of_delay_and_2_ms_of_lag_beside_that_of_their_motors(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from long_form import LONG
 
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.testing import varied_cell
@@ -45,8 +44,8 @@ def test_the_upper_cube_is_lifted_straight_up():
     assert all("the tip of" in text for text in replanned)
 
 
+@pytest.mark.long
 @pytest.mark.sim
-@pytest.mark.skipif(not LONG, reason="five minutes: MULTIPANDA_LONG=1")
 @pytest.mark.parametrize("seed", range(11))
 def test_two_cubes_are_carried_over_a_metre(seed):
     task = TaskFile.from_yaml(TASK)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from long_form import LONG
 
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.testing import varied_cell
@@ -47,8 +46,8 @@ def test_a_post_is_raised_about_an_edge_that_stays_on_the_platform():
     assert np.abs(moved).max() < 0.03
 
 
+@pytest.mark.long
 @pytest.mark.sim
-@pytest.mark.skipif(not LONG, reason="two minutes: MULTIPANDA_LONG=1")
 @pytest.mark.parametrize("seed", range(11))
 def test_a_post_is_inserted_into_a_well_of_its_profile(seed):
     task = TaskFile.from_yaml(TASK)

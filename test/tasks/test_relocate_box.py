@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 
 import pytest
-from long_form import LONG
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
@@ -43,8 +42,8 @@ def test_a_tip_of_rubber_drags_the_end_of_a_box_and_one_as_smooth_as_it_slips(fr
     assert turned[0] < turn(end) < turned[1]
 
 
+@pytest.mark.long
 @pytest.mark.sim
-@pytest.mark.skipif(not LONG, reason="two minutes: MULTIPANDA_LONG=1")
 @pytest.mark.parametrize("seed", range(11))
 def test_a_box_is_turned_and_dragged_onto_a_platform(seed):
     task = TaskFile.from_yaml(TASK)
@@ -56,9 +55,9 @@ def test_a_box_is_turned_and_dragged_onto_a_platform(seed):
     assert turn(end) == pytest.approx(math.pi / 2, abs=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(not LONG, reason="a minute: MULTIPANDA_LONG=1")
 def test_a_hand_that_pressed_harder_was_driven_off_by_the_barrier_of_a_joint():
     """With 25 and 50 N the box ends nearer to the arm, whose joint 4 was 0.06 rad from its limit.
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from long_form import LONG
 
 from multipanda_py.cell import Cell
 from multipanda_py.dynamics.arm_model import build_pinocchio
@@ -48,7 +47,7 @@ def tip_in_box(model, frame, q, box):
     return box.rotation.T @ (data.oMf[frame].translation - box.position)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sim
 def test_all_paths_of_the_task_are_within_reach_of_four_arms():
     """From the first to the last, each from the end of the one before; tips stay on the box."""
@@ -75,8 +74,8 @@ def test_all_paths_of_the_task_are_within_reach_of_four_arms():
     assert turn(seen.things["box"]) == pytest.approx(math.pi / 2, abs=0.01)
 
 
+@pytest.mark.long
 @pytest.mark.sim
-@pytest.mark.skipif(not LONG, reason="ten seconds: MULTIPANDA_LONG=1")
 def test_four_arms_lift_a_box_that_one_could_not_and_turn_it():
     task = first(TaskFile.from_yaml(TASK), 4)
     with varied_cell(task.cell, 0) as cell:
@@ -95,8 +94,8 @@ def test_four_arms_lift_a_box_that_one_could_not_and_turn_it():
         assert tip[1:] == pytest.approx([0.0, end], abs=0.008)
 
 
+@pytest.mark.long
 @pytest.mark.sim
-@pytest.mark.skipif(not LONG, reason="six minutes: MULTIPANDA_LONG=1")
 @pytest.mark.parametrize("seed", range(11))
 def test_a_box_is_turned_twice_with_a_change_of_contacts_in_between(seed):
     task = TaskFile.from_yaml(TASK)
@@ -117,8 +116,8 @@ def test_a_box_is_turned_twice_with_a_change_of_contacts_in_between(seed):
     assert end.position == pytest.approx([0.0, 0.0, TOP + 0.15], abs=0.015)
 
 
+@pytest.mark.long
 @pytest.mark.sim
-@pytest.mark.skipif(not LONG, reason="a minute: MULTIPANDA_LONG=1")
 def test_four_arms_do_the_same_to_the_last_bit():
     ends = []
     for _ in range(2):
