@@ -162,12 +162,13 @@ class Client:
         self.until(future.done, 10.0, f"answer of {name}")
         return future.result()
 
-    def publish(self, topic, message):
+    def publish(self, topic, message, listeners=1):
+        """Publish; the first time, wait until so many listeners are found."""
         if topic not in self._publishers:
             self._publishers[topic] = self._find(
                 lambda: self.node.create_publisher(type(message), topic, 1),
-                lambda one: one.get_subscription_count(),
-                f"subscriber of {topic}",
+                lambda one: one.get_subscription_count() >= listeners,
+                f"{listeners} subscribers of {topic}",
             )
         self._publishers[topic].publish(message)
 
