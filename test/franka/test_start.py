@@ -69,18 +69,21 @@ def test_a_command_lost_in_the_first_second_of_a_start_was_a_fault(start):
     assert any("left: start, attempt 1 of" in event.text for event in cell.events())
 
 
+@pytest.mark.slow
 def test_a_loop_in_a_thread_was_started_before_its_arms(start):
     _, _, cell = start(placement="thread", left=[(40, LOST)])
     assert any("left: start, attempt 1 of" in event.text for event in cell.events())
     assert [cell.state(arm).owner for arm in cell.arms] == ["left/law", "right/law"]
 
 
+@pytest.mark.slow
 def test_restarted_drivers_inherited_the_niceness_of_a_fast_start(start):
     _, _, cell = start(priority=1)
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, cell.loop_pid) == niceness
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_again_and_again_is_given_up(start):
     _, _, cell = start(left=[(cycle, LOST) for cycle in range(5, 300, 5)])
     assert cell.state("left").fault == "arm_stopped"

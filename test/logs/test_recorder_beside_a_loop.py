@@ -135,6 +135,7 @@ def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
     assert logs.read(path).arms["arm"].columns["fault"].any()
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_is_said(tmp_path):
     """A limit of the recorder's process, as quotas are: no disk is full."""
     with Cell(config_in(tmp_path)) as cell:

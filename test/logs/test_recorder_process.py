@@ -30,6 +30,7 @@ def config(tmp_path, monkeypatch):
     return CellConfig.from_dict(data)
 
 
+@pytest.mark.slow
 def test_a_killed_recorder_leaves_a_file_and_the_cell_alone(config, tmp_path):
     with Cell(config) as cell:
         cell.recorder.start(tmp_path / "run.mcap")
@@ -66,6 +67,7 @@ def test_a_loop_that_is_killed_is_a_fault_whose_seconds_are_kept(config):
     assert (np.diff(log.time) > 0.0).all()
 
 
+@pytest.mark.slow
 def test_a_cell_that_runs_is_found_and_recorded_from_outside(config, tmp_path):
     with Cell(config) as cell:
         plan, memory = find_running(cell.config.cell.name)

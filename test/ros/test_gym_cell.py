@@ -170,6 +170,7 @@ def test_hands_close_and_arms_hold_when_nobody_acts_any_more(lab, env, cell):
     cell.wait(lambda: cell.gripper("arm").state().width < 0.01, LONG, "a closed hand")
 
 
+@pytest.mark.slow
 def test_who_loses_the_arm_is_told(lab, env, client):
     env.reset(seed=4)
     assert client.call(Trigger, f"{LAB}/stop").success
@@ -188,6 +189,7 @@ def test_an_action_of_zeros_moved_an_arm_to_a_target_of_long_ago(lab, env, cell)
     assert cell._targets.sent["arm"] == sent
 
 
+@pytest.mark.slow
 def test_somebody_else_who_gives_targets_is_told_of(lab, env, cell, client):
     env.reset(seed=7)
     env.step(env.hold_action())
@@ -261,6 +263,7 @@ def test_an_arm_went_on_to_its_start_when_its_client_was_interrupted(lab, env, c
     env.reset(seed=8)
 
 
+@pytest.mark.slow
 def test_silence_of_the_node_is_an_error(lab, env, client, cell):
     env.reset(seed=5)
     sent = cell._targets.sent["arm"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from controller_manager_msgs.srv import ListControllers
+from long_form import long_form
 from processes import PATIENCE, descendants, let_pass
 from rcl_interfaces.srv import GetParameters
 from sensor_msgs.msg import JointState
@@ -51,7 +52,9 @@ def exit_code(node):
     return node.process.wait(20.0 * PATIENCE)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", long_form((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), keep=[signal.SIGINT])
+)
 def test_signal_ends_it_quietly(start, file, number):
     hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup would have it ignore
     node = start(file=file(SMALL))
@@ -100,15 +103,15 @@ def test_every_fault_of_a_cell_is_named(start, file):
     assert "Traceback" not in node.log
 
 
-@pytest.mark.parametrize(
-    ("override", "reason"),
-    [
-        ("cell.placement:=inline", "allowed process, thread"),
-        ("max_target_age:=-1.0", "max_target_age"),
-        ("active:=[only/none]", "only/none"),
-        ("cell:=3", "cell"),
-    ],
-)
+OVERRIDES = [
+    ("cell.placement:=inline", "allowed process, thread"),
+    ("max_target_age:=-1.0", "max_target_age"),
+    ("active:=[only/none]", "only/none"),
+    ("cell:=3", "cell"),
+]
+
+
+@pytest.mark.parametrize(("override", "reason"), long_form(OVERRIDES, keep=OVERRIDES[1:2]))
 def test_bad_override_is_named(start, file, override, reason):
     node = start(override, file=file(SMALL))
     assert exit_code(node) == 1
@@ -145,7 +148,7 @@ def test_a_name_that_no_file_can_have_is_refused_in_words(start, file):
     assert "Traceback" not in node.log
 
 
-@pytest.mark.parametrize("after", [0.4, 0.8, 1.1])
+@pytest.mark.parametrize("after", long_form((0.4, 0.8, 1.1), keep=[0.8]))
 def test_a_node_that_is_killed_while_it_starts_leaves_no_loop_and_no_trace(start, file, after):
     node = start(file=file(SMALL))
     let_pass(after)  # of a start that takes about a second: at any point of it
@@ -156,12 +159,14 @@ def test_a_node_that_is_killed_while_it_starts_leaves_no_loop_and_no_trace(start
     assert "Traceback" not in node.log
 
 
+@pytest.mark.slow
 def test_typing_error_in_a_group_is_warned_about(start, file):
     text = SMALL.replace("    active:", "    contrllets: {x: 1}\n    active:")
     node = start(file=file(text)).wait_for("is active")
     assert "contrllets.x " in node.log
 
 
+@pytest.mark.slow
 def test_second_instance_of_a_cell_is_refused(start, file):
     first = start(file=file(SMALL)).wait_for("is active")
     second = start(file=file(SMALL), name=first.name)
@@ -190,6 +195,7 @@ def test_node_ends_when_its_loop_is_killed(start, file):
     assert "Traceback" not in node.log
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="has only one core")
 def test_no_thread_of_the_node_is_on_the_loop_s_core(start, file):
     node = start(file=file(SMALL)).wait_for("is active")

@@ -226,6 +226,7 @@ print("found", json.dumps([[*p.position.tolist(), *p.orientation.as_matrix().rav
 """
 
 
+@pytest.mark.slow
 def test_the_pose_from_transforms_is_that_of_the_topic(cell, run_crisp):
     of_topic, of_tf = np.array(run_crisp(FROM_TF).found())
     np.testing.assert_allclose(of_tf, of_topic, atol=2e-3)

@@ -206,6 +206,7 @@ def test_gains_hands_and_refusals_are_those_of_the_node(rig, client):
     assert rig.z() == pytest.approx(before, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_slider_put_back_what_another_client_had_changed(rig):
     """A page knows of that a second later, and a vector is set as a whole."""
     page = rig.page(in_command=True)
@@ -257,6 +258,7 @@ def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
     page.let_go("left")
 
 
+@pytest.mark.slow
 def test_who_says_that_it_moves_an_arm_and_then_nothing_has_it_hold(cell, client):
     def count():
         return cell.log.count("nothing was heard for 0.5 s of 'somebody'")

@@ -73,6 +73,7 @@ def level(client, node, arm=""):
     return client.diagnosis("/".join(filter(None, (node.name, arm))))[0].level
 
 
+@pytest.mark.slow
 def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blocker):
     blocker.touch()
     try:

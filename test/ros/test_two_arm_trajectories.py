@@ -106,6 +106,7 @@ def goal_of(plan):
     return FollowJointTrajectory.Goal(trajectory=path)
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_cell_for_both_arms_is_one_goal(ready, planner, client):
     """Found beside the node, on a cell of the same file; both arms are on one clock."""
     with Cell.from_yaml(FILE, placement="inline") as twin:
@@ -148,6 +149,7 @@ def test_names_and_tolerances_are_checked_for_both_arms(ready, planner, client):
     assert np.abs(joints(client) - ready).max() < 0.1
 
 
+@pytest.mark.slow
 def test_a_plan_for_one_arm_was_refused_while_the_law_of_both_was_active(ready, planner, client):
     """Planners send it to the law that is active and has these joints."""
     status, result = planner.run(goal_to(NAMES["right"], ready[7:] + STEP[7:], 1.0))

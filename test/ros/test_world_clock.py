@@ -71,6 +71,7 @@ def test_states_are_stamped_by_the_world_and_targets_judged_by_it(timed, client)
     )
 
 
+@pytest.mark.slow
 def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, client):
     """By the stamps of what is sent, of two seconds in which the machine left out no state."""
     stamps, subscriptions, came = {}, [], {}

@@ -108,6 +108,7 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path, capsys):
     assert "cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.clock
 @pytest.mark.sim
 def test_a_task_that_is_interrupted_ends_in_hold(tmp_path):
