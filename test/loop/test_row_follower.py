@@ -42,7 +42,7 @@ print(json.dumps([len(cycles), follower.dropped, torn, in_order, cycles[-1] - cy
     ("placement", "cycles"),
     [
         pytest.param("inline", 2000, marks=pytest.mark.inline),
-        pytest.param("process", 5000, marks=pytest.mark.clock),
+        pytest.param("process", 2000, marks=pytest.mark.clock),
     ],
 )
 def test_another_process_reads_seconds(placement, cycles):
