@@ -22,7 +22,7 @@ from multipanda_py.exceptions import (
     TargetRejected,
     UnknownName,
 )
-from multipanda_py.limits import ArmLimits
+from multipanda_py.limits import ArmLimits, GateLimits
 from multipanda_py.pose import Pose, are_finite
 from multipanda_py.registry import built_in_channels
 from multipanda_py.report import Reports
@@ -30,7 +30,6 @@ from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
 if TYPE_CHECKING:
     from multipanda_py.channels.stream import Stream
-    from multipanda_py.config.sections import GateConfig
     from multipanda_py.robots.actuated_joints import ActuatedJoints
 
 HERE = Pose.identity()
@@ -57,14 +56,14 @@ class Asked:
 
     Attributes:
         who: The arm, or the controllet for a shared channel.
-        gate: How far from what is a target may be.
+        gate: Limits of targets.
         frame: Pose of the frame that was named, in the arm's base, or in the world for a shared
             channel; :data:`HERE` if it is that.
         reports: Returns what the controllet reports.
     """
 
     who: str
-    gate: GateConfig
+    gate: GateLimits
     frame: Pose
     reports: Callable[[], Reports]
 

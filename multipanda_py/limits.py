@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of an arm's joints."""
+"""Limits of an arm's joints, and of targets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 
+MAX_TORQUE_FRACTION = 0.9
+"""Fraction of the torque limits that a wrench of a law may take; the rest is for dampers and
+features."""
 NAMES = ("lower", "upper", "velocity", "acceleration", "jerk", "torque", "torque_rate")
 
 
@@ -115,3 +118,26 @@ class ArmLimits:
         if rate is None:
             return self
         return replace(self, torque_rate=np.minimum(self.torque_rate, rate))
+
+
+@dataclass(frozen=True)
+class GateLimits:
+    """Limits of a target when it arrives.
+
+    Attributes:
+        position: Distance of a pose from the measured one [m].
+        rotation: Angle between the two [rad].
+        joint: Distance of a joint from its measured position [rad, m].
+        force: Largest force [N]; joints may allow less.
+        torque: Largest torque [Nm].
+        speed: Largest linear velocity [m/s].
+        turn: Largest angular velocity [rad/s].
+    """
+
+    position: float
+    rotation: float
+    joint: float
+    force: float
+    torque: float
+    speed: float
+    turn: float

@@ -20,6 +20,8 @@ from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 
 TRAJECTORY_POINTS = 128
 """Most points of one trajectory."""
+TRAJECTORY_CONTROLLETS = ("joint_trajectory", "joint_position", "optimization_augmented")
+"""Controllets that follow trajectories and report their progress."""
 Joints: TypeAlias = "int | Sequence[int]"
 """Number of joints of every arm, or one per arm."""
 

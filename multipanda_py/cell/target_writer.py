@@ -64,6 +64,7 @@ class TargetWriter:
         self._names, self._connection, self._at_rest = names, connection, at_rest
         self._reader, self._counts, self._parameters = reader, counts, parameters
         self.frames = gate.Frames(names.config)
+        self._gate = names.config.gate.limits()
         self.motions = GivenMotions(connection, lambda: reader.time, names.config.cell.rate)
         self._tools: dict[str, ToolJacobian] = {}
         self._streams: dict[tuple[str, str], Stream] = {}
@@ -236,7 +237,7 @@ class TargetWriter:
         state = self._reader.state(arm)
         return AskedOfArm(
             arm,
-            self._names.config.gate,
+            self._gate,
             self.frames.base_from(frame, arm),
             partial(self._reader.report, spec.name),
             state,
@@ -281,7 +282,7 @@ class TargetWriter:
                 raise TargetRejected(f"{name}: is not active; switch to it first")
             asked = Asked(
                 name,
-                self._names.config.gate,
+                self._gate,
                 self.frames.world_from(frame),
                 partial(self._reader.report, name),
             )

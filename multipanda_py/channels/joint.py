@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
 from multipanda_py.channels.stream import Stream
 from multipanda_py.exceptions import TargetRejected, in_decimals
-from multipanda_py.limits import ArmLimits
+from multipanda_py.limits import ArmLimits, GateLimits
 from multipanda_py.state import ArmSnapshot, Vector
-
-if TYPE_CHECKING:
-    from multipanda_py.config.sections import GateConfig
 
 
 def check_joint(
@@ -23,7 +18,7 @@ def check_joint(
     dq: ArrayLike | None,
     state: ArmSnapshot,
     limits: ArmLimits,
-    gate: GateConfig,
+    gate: GateLimits,
     far: bool = False,
     stream: Stream | None = None,
 ) -> Vector:

@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from multipanda_py.channel import HERE, AskedOfArm, Channel
 from multipanda_py.channels.stream import Stream
 from multipanda_py.exceptions import TargetRejected, in_decimals
+from multipanda_py.limits import GateLimits
 from multipanda_py.pose import Pose
 from multipanda_py.state import ArmSnapshot, Vector
 
-if TYPE_CHECKING:
-    from multipanda_py.config.sections import GateConfig
-
 
 def check_pose(
-    pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateConfig, stream: Stream | None = None
+    pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateLimits, stream: Stream | None = None
 ) -> Vector:
     """Return the record of channel ``pose`` for a target near the measured pose.
 
@@ -55,7 +52,7 @@ def check_pose(
     return pose_ee_in_base.record
 
 
-def _is_near(pose: Pose, gate: GateConfig, other: Pose) -> bool:
+def _is_near(pose: Pose, gate: GateLimits, other: Pose) -> bool:
     distance, angle = pose.distance(other)
     return distance <= gate.position and angle <= gate.rotation
 

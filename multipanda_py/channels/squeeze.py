@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from multipanda_py.channel import Asked, Channel
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.limits import GateLimits
 from multipanda_py.state import Vector
 
-if TYPE_CHECKING:
-    from multipanda_py.config.sections import GateConfig
 
-
-def check_squeeze(force: float, name: str, gate: GateConfig) -> Vector:
+def check_squeeze(force: float, name: str, gate: GateLimits) -> Vector:
     """Return the record of channel ``squeeze``.
 
     Raises:

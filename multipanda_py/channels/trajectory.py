@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,16 +11,11 @@ from numpy.typing import ArrayLike
 from multipanda_py.channel import AskedOfArm, Channel
 from multipanda_py.channels.joint import check_joint
 from multipanda_py.exceptions import TargetRejected, in_decimals
-from multipanda_py.limits import ArmLimits
+from multipanda_py.limits import ArmLimits, GateLimits
 from multipanda_py.planning.trajectory import BLEND_TIME, check_between
 from multipanda_py.state import ArmSnapshot, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
-if TYPE_CHECKING:
-    from multipanda_py.config.sections import GateConfig
-
-LAWS = ("joint_trajectory", "joint_position", "optimization_augmented")
-"""Laws that say how a trajectory goes, as who sends one through the action wants to know."""
 REST = 1e-3
 """Fastest that a joint may be at the end of a trajectory [rad/s]."""
 MAX_TOLERANCE = 7.0
@@ -58,7 +53,7 @@ class Trajectory(NamedTuple):
 
 
 def check_trajectory(
-    points: ArrayLike, state: ArmSnapshot, limits: ArmLimits, gate: GateConfig
+    points: ArrayLike, state: ArmSnapshot, limits: ArmLimits, gate: GateLimits
 ) -> Vector:
     """Return the record of channel ``trajectory``; no points at all ask for a stop.
 

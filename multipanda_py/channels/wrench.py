@@ -8,13 +8,9 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.channel import AskedOfArm, Channel
 from multipanda_py.channels.two_vectors import two_vectors
-from multipanda_py.control.bearable_share import BearableShare
 from multipanda_py.exceptions import TargetRejected, in_decimals
-from multipanda_py.limits import ArmLimits
+from multipanda_py.limits import MAX_TORQUE_FRACTION, ArmLimits
 from multipanda_py.state import Matrix, Vector
-
-EXERTABLE = BearableShare.SHARE
-"""Share of a joint's torque limit that a wrench may take: what a law would exert of it."""
 
 _within_gate = two_vectors("wrench", "force", "torque")
 
@@ -38,12 +34,12 @@ def check_exertable(
     """
     torque = np.abs(wrench_in_base @ jacobian)
     joint = int((torque / limits.torque).argmax())
-    allowed = EXERTABLE * limits.torque[joint]
+    allowed = MAX_TORQUE_FRACTION * limits.torque[joint]
     if torque[joint] > allowed:
         raise TargetRejected(
             f"joint {joint + 1} of {name}: wrench takes {in_decimals(torque[joint], 2)} Nm in "
             f"this posture, "
-            f"allowed {in_decimals(allowed, 2)} Nm ({EXERTABLE:g} of its limit); got "
+            f"allowed {in_decimals(allowed, 2)} Nm ({MAX_TORQUE_FRACTION:g} of its limit); got "
             f"{np.round(wrench_in_base, 2).tolist()} N, Nm in the base"
         )
 

@@ -59,7 +59,7 @@ def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
         )
     try:  # before it moves to where the motion begins
         rest = _at_rest(name, points[0, 1 : 1 + joints])
-        check_trajectory(points, rest, arm.robot.limits, GateConfig())
+        check_trajectory(points, rest, arm.robot.limits, GateConfig().limits())
     except TargetRejected as error:
         raise ConfigurationError(f"{path}: {error}") from None
     return points

@@ -33,6 +33,7 @@ from multipanda_py.config.model_section import Model, ModelConfig, robot_of, tag
 from multipanda_py.config.perturbation_section import PER_AXIS, PerturbationConfig
 from multipanda_py.config.section import Section
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.limits import GateLimits
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, Robot
 from multipanda_py.robots.parameter_file import with_parameters
 from multipanda_py.settings import Settings
@@ -375,6 +376,10 @@ class GateConfig(Section):
     """Largest linear velocity that a target may ask for [m/s]."""
     turn: Annotated[float, Field(gt=0, le=20)] = 2.5
     """Largest angular velocity that a target may ask for [rad/s]."""
+
+    def limits(self) -> GateLimits:
+        """Return the same for the checks of channels."""
+        return GateLimits(**self.model_dump())
 
 
 class RecorderConfig(Section):

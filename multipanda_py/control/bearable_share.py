@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from multipanda_py.control.torque_room import TorqueRoom
+from multipanda_py.limits import MAX_TORQUE_FRACTION
 from multipanda_py.report import Report
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
@@ -27,6 +28,8 @@ class BearableShare:
         s = \min\left(1, \min_i \frac{\sigma\, \tau_{room,i}}{|(J^T F)_i|} \right), \qquad
         \sigma = 0.9
 
+    where :math:`\sigma` is :data:`.MAX_TORQUE_FRACTION`.
+
     A wrench beyond it would lose its direction at the clamp of the torques: an FR3 that presses
     with 140 N at 9 cm from its sixth axis asks 12.3 of 12 Nm there, that joint gives way while
     the others go on pressing, and the wrist is thrown aside within a second. What carries the
@@ -38,12 +41,9 @@ class BearableShare:
     Thread: control.
     """
 
-    SHARE = 0.9
-    """Of the torque limits, sigma; the rest is for dampers and features."""
-
     def __init__(self, arm: ArmDescription) -> None:
         self._room = TorqueRoom(arm)
-        self._per_torque = 1.0 / (self.SHARE * self._room.torque)
+        self._per_torque = 1.0 / (MAX_TORQUE_FRACTION * self._room.torque)
         self._load = np.zeros(arm.n_joints)
 
     def of(self, wrench: Vector, state: ArmState) -> float:
@@ -51,7 +51,7 @@ class BearableShare:
         if _norm(*wrench.tolist()) <= SURE:
             return 1.0
         if self._room.shrinks:
-            np.divide(1.0 / self.SHARE, self._room.update(state), self._per_torque)
+            np.divide(1.0 / MAX_TORQUE_FRACTION, self._room.update(state), self._per_torque)
         load = wrench.dot(state.jacobian, self._load)
         _absolute(_multiply(load, self._per_torque, load), load)
         hardest: float = max(load.tolist())

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multipanda_py.channels.trajectory import LAWS
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.sections import InstanceConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
+from multipanda_py.targets import TRAJECTORY_CONTROLLETS
 
 GRIPPER = "gripper"
 
@@ -52,7 +52,9 @@ class Groups:
     def __init__(self, config: CellConfig) -> None:
         self.arms: dict[str, ArmDescription] = {arm.name: arm for arm in describe_arms(config)}
         everyone = tuple(self.arms)
-        self.followers = [self._follower(one) for one in config.instances() if one.type in LAWS]
+        self.followers = [
+            self._follower(one) for one in config.instances() if one.type in TRAJECTORY_CONTROLLETS
+        ]
         self.sets: dict[str, tuple[str, ...]] = {}
         if len(everyone) > 1:
             self.sets["both" if len(everyone) == 2 else "all"] = everyone
@@ -70,7 +72,7 @@ class Groups:
         if left := [arm for arm in everyone if arm not in followed]:
             raise ConfigurationError(
                 f"controllets: got none that follows trajectories with {', '.join(left)}, allowed "
-                f"one of type {' or '.join(LAWS)} for each arm"
+                f"one of type {' or '.join(TRAJECTORY_CONTROLLETS)} for each arm"
             )
 
     @staticmethod

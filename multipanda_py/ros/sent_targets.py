@@ -71,7 +71,8 @@ class SentTargets:
         is_stamped: Callable[[], bool],
     ) -> None:
         self._is_stamped = is_stamped
-        self._node, self._root, self._gate, self._frames = link.node, root, config.gate, frames
+        self._node, self._root, self._frames = link.node, root, frames
+        self._gate = config.gate.limits()
         self._publishers: dict[str, Any] = {}
         self._streams = {arm: Stream(f"{arm} pose", Counter()) for arm in config.arms}
         self._unsent: dict[str, tuple[float, PoseStamped]] = {}

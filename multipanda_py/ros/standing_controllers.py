@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from controller_manager_msgs.msg import ControllerState
 
 from multipanda_py.cell import Cell
-from multipanda_py.channels.trajectory import LAWS
+from multipanda_py.targets import TRAJECTORY_CONTROLLETS
 
 BROADCASTER = "joint_state_broadcaster"
 """What clients spawn to get joint states, which are there anyway."""
 GRIPPER = "gripper"
 """By what an arm's hand goes; MoveIt looks for an action of it, ``gripper/gripper_cmd``."""
 GRIPPER_TYPE = "position_controllers/GripperActionController"
-REPORTED = dict.fromkeys(LAWS, "joint_trajectory_controller/JointTrajectoryController")
+REPORTED = dict.fromkeys(
+    TRAJECTORY_CONTROLLETS, "joint_trajectory_controller/JointTrajectoryController"
+)
 """Laws that clients know by the type of the ros2_control controller with the same action. MoveIt
 finds the action of a controller by its type: moveit_ros_control_interface, lookup names."""
 FOR_GOOD = {

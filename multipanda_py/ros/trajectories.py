@@ -15,7 +15,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
 from multipanda_py.channels.joint import JOINT
-from multipanda_py.channels.trajectory import LAWS, STILL, TRAJECTORY, Trajectory
+from multipanda_py.channels.trajectory import STILL, TRAJECTORY, Trajectory
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.motion_watch import (
     CONTACT,
@@ -44,6 +44,7 @@ from multipanda_py.ros.trajectory_goals import (
     with_resting,
 )
 from multipanda_py.state import Matrix, Vector
+from multipanda_py.targets import TRAJECTORY_CONTROLLETS
 
 Result = FollowJointTrajectory.Result
 PERIOD = 0.05
@@ -78,7 +79,7 @@ class Trajectories:
         self._servers = [
             _Follower(node, cell, spec, clock, targets, starts)
             for spec in cell.specs
-            if spec.config.type in LAWS
+            if spec.config.type in TRAJECTORY_CONTROLLETS
         ]
         if self._servers:
             every(node, PERIOD, self._tick)

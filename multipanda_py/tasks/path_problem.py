@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from multipanda_py.channels.wrench import EXERTABLE
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.exceptions import PlanRejected
+from multipanda_py.limits import MAX_TORQUE_FRACTION
 from multipanda_py.optimiser.between_slices import too_close
 from multipanda_py.optimiser.distance import Distance
 from multipanda_py.optimiser.goals import Axis, Orientation, PoseGoal, Position
@@ -154,7 +154,7 @@ def _check_force(
     frames = Kinematics(scene, [point.arm + TOOL for point in points]).place(found.path).frames
     for point in points:
         arm, jacobians = scene.arms[point.arm], frames[point.arm + TOOL].jacobian
-        allowed = EXERTABLE * arm.limits.torque
+        allowed = MAX_TORQUE_FRACTION * arm.limits.torque
         for number, jacobian in enumerate(jacobians):
             direction = found.pose(point.thing, number).rotation @ point.inward
             torque = np.abs(force * direction @ jacobian[:3, scene.columns[point.arm]])
