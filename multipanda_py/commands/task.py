@@ -20,8 +20,8 @@ from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.tasks.book import TaskBook
 from multipanda_py.tasks.check import SubtaskCheck, check_task
+from multipanda_py.tasks.law_handle import look
 from multipanda_py.tasks.report import write_report
-from multipanda_py.tasks.seen import look
 from multipanda_py.tasks.without import PARTS
 
 SUMMARY = "Do a task of several steps: plan, press, carry, as its file says."

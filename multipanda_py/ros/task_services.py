@@ -29,9 +29,9 @@ from multipanda_py.ros.task_state import TaskState
 from multipanda_py.tasks import TaskRunner, check_task
 from multipanda_py.tasks.check import SubtaskCheck
 from multipanda_py.tasks.events import TaskEvent
+from multipanda_py.tasks.law_handle import look
 from multipanda_py.tasks.rules import LAW
 from multipanda_py.tasks.runner import TICK
-from multipanda_py.tasks.seen import look
 
 SWITCH_TIMEOUT = 2.0
 """How long the law may take to get its arms, which may have to come to rest first [s]."""

@@ -10,8 +10,9 @@ import numpy as np
 
 from multipanda_py.config.describe import bases_in_world
 from multipanda_py.state import Matrix, Vector
+from multipanda_py.tasks.law_handle import look
 from multipanda_py.tasks.runner import TaskRunner
-from multipanda_py.tasks.seen import TOOL, look
+from multipanda_py.tasks.seen import TOOL
 
 FORCED = 0.05
 """Force that counts as asked for [N]."""

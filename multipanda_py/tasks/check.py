@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
-from multipanda_py.control.augmented_params import AugmentedParams
+from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import MultipandaError, PlanRejected, TaskFailed
 from multipanda_py.optimiser.goals import PoseGoal
 from multipanda_py.optimiser.kinematics import Kinematics, Placement
@@ -130,9 +130,8 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
 
 def _pose_stiffness(config: CellConfig, law: str) -> Vector:
     """Return the position stiffness of a law's tool pose, (3,) [N/m]."""
-    declared = next(one for one in config.instances() if one.name == law).params
-    value = declared.get("position_stiffness", AugmentedParams().position_stiffness)
-    return np.array(value, float)[:3]
+    spec = next(one for one in instance_specs(config) if one.name == law)
+    return np.array(spec.initial_values()["position_stiffness"], float)[:3]
 
 
 def _pose(frame: Placement) -> Pose:

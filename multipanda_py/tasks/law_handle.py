@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task asks of its law, and what the law says."""
+"""Client of the controllet that executes a task, and the observed state of its cell."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 
 from multipanda_py.cell import Cell
 from multipanda_py.channels.trajectory import Trajectory
+from multipanda_py.config.describe import bases_in_world, describe_objects
 from multipanda_py.control.motion_watch import MOTIONS, STATE, MotionState
 from multipanda_py.exceptions import TaskFailed
 from multipanda_py.loop.events import Event
+from multipanda_py.pose import Pose
 from multipanda_py.report import Report
 from multipanda_py.state import Vector
 from multipanda_py.tasks.contact_points import ContactPoint
 from multipanda_py.tasks.path_problem import LIMIT_MARGIN
 from multipanda_py.tasks.sections import WORLD, Mode
-from multipanda_py.tasks.seen import Seen, look
+from multipanda_py.tasks.seen import Seen
 from multipanda_py.tasks.subtask_plan import SubtaskPlan
 
 PRESSING = Report("pressing")
@@ -31,6 +33,26 @@ REST = 0.05
 """Maximum speed of a joint at the start of a plan [rad/s]."""
 FADED = 0.25
 """Fraction of the contact torque threshold, below which a force has faded."""
+
+
+def look(cell: Cell, arms: Collection[str]) -> Seen:
+    """Return where the arms and all things of a cell are now.
+
+    Raises:
+        LoopError: If the loop has not run, or an arm has no finite posture.
+    """
+    bases = bases_in_world(cell.config)
+    fixed = {
+        thing.name: Pose(thing.position, thing.rotation)
+        for thing in describe_objects(cell.config)
+        if thing.mass == 0.0
+    }
+    return Seen(
+        {arm: cell.state(arm).q for arm in arms},
+        {arm: bases[arm] @ cell.pose(arm) for arm in arms},
+        {**fixed, **cell.objects()},
+        {arm: cell.state(arm).q for arm in cell.arms if arm not in arms},
+    )
 
 
 class LawHandle:

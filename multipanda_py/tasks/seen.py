@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from multipanda_py.cell import Cell
-from multipanda_py.config.describe import bases_in_world, describe_objects
 from multipanda_py.exceptions import TaskFailed
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
@@ -87,23 +85,3 @@ class Seen:
     def tip(self, point: ContactPoint) -> Vector:
         """Return where the tip of a contact's arm is in its thing, (3,) [m]."""
         return (self.pose(point.thing).inverse() @ self.tools[point.arm]).position
-
-
-def look(cell: Cell, arms: Collection[str]) -> Seen:
-    """Return where the arms and all things of a cell are now.
-
-    Raises:
-        LoopError: If the loop has not run, or an arm has no finite posture.
-    """
-    bases = bases_in_world(cell.config)
-    fixed = {
-        thing.name: Pose(thing.position, thing.rotation)
-        for thing in describe_objects(cell.config)
-        if thing.mass == 0.0
-    }
-    return Seen(
-        {arm: cell.state(arm).q for arm in arms},
-        {arm: bases[arm] @ cell.pose(arm) for arm in arms},
-        {**fixed, **cell.objects()},
-        {arm: cell.state(arm).q for arm in cell.arms if arm not in arms},
-    )

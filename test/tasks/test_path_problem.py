@@ -16,8 +16,8 @@ from multipanda_py.channels.trajectory import check_trajectory
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.exceptions import PlanRejected, TargetRejected
 from multipanda_py.planning.quintic import evaluate
+from multipanda_py.tasks.law_handle import look
 from multipanda_py.tasks.planner import Planner
-from multipanda_py.tasks.seen import look
 from multipanda_py.tasks.task_file import TaskFile
 from multipanda_py.testing import simple_cell
 

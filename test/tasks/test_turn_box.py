@@ -14,9 +14,9 @@ import pytest
 from multipanda_py.cell import Cell
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.tasks import TaskFile, TaskRunner
+from multipanda_py.tasks.law_handle import look
 from multipanda_py.tasks.planner import Planner
 from multipanda_py.tasks.sections import proposed_mode
-from multipanda_py.tasks.seen import look
 from multipanda_py.testing import varied_cell
 
 pytestmark = pytest.mark.inline
