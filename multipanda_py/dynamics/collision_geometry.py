@@ -91,7 +91,10 @@ class CollisionGeometry:
         self._motion, self._squares = np.zeros((2, moving, 6))
         self._of_each = np.kron(np.eye(2), np.ones((3, 1)))
         self._lengths = np.stack([np.ones(moving), self._farthest], 1)
-        self._pairs = CollisionPairs(context, self._arms, self._movable, fixed, ground)
+        self._pairs = CollisionPairs(
+            arms, context.n_arms, self._arms, self._movable, fixed, ground,
+            touching=context.touching, hands_meet="hands" in context.touches,
+        )  # fmt: skip
         self.groups = list(self._pairs.groups())
         for group in self.groups:
             group.build()

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
-from multipanda_py.context import Context
 from multipanda_py.dynamics.collision_groups import NONE_HELD, Grasps, Group, Solid
+from multipanda_py.robots import ArmDescription
 
 SELF_JOINTS = 3
 """Links of one arm count as neighbours if fewer joints than this are between them. Two joints
@@ -25,28 +25,35 @@ class CollisionPairs:
     are too many.
 
     Args:
-        context: The arms, own ones first, and what may touch.
+        described: Arms, own ones first.
+        n_own: Number of own arms.
         arms: Capsules of every arm.
         movable: Objects, by number.
         fixed: Things that stay.
-        floor: Below everything.
+        floor: Solid below everything.
+        touching: Pairs of names that are meant to touch.
+        hands_meet: Flag that the hands of own arms may touch each other.
     """
 
     def __init__(
         self,
-        context: Context,
+        described: Sequence[ArmDescription],
+        n_own: int,
         arms: Sequence[Sequence[Solid]],
         movable: Sequence[Solid],
         fixed: Sequence[Solid],
         floor: Solid,
+        *,
+        touching: Iterable[tuple[str, str]],
+        hands_meet: bool,
     ) -> None:
-        self._everyone = everyone = (*context.arms, *context.other_arms)
+        self._everyone = tuple(described)
         self._arms, self._movable, self._fixed, self._floor = arms, movable, fixed, floor
-        self._n_own, self._world = context.n_arms, len(arms) + len(movable)
-        self._joints = [arm.n_joints for arm in everyone]
-        self._sections = [arm.robot.sections for arm in everyone]
-        self._touching = {frozenset(pair) for pair in context.touching}
-        self._hands_meet = "hands" in context.touches
+        self._n_own, self._world = n_own, len(arms) + len(movable)
+        self._joints = [arm.n_joints for arm in described]
+        self._sections = [arm.robot.sections for arm in described]
+        self._touching = {frozenset(pair) for pair in touching}
+        self._hands_meet = hands_meet
         self._among: dict[tuple[tuple[int, int], ...], list[Group]] = {}
 
     def groups(self) -> Iterator[Group]:

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.parallel_gripper import ParallelGripper
-from multipanda_py.robots.robot import Origin
-from multipanda_py.robots.shapes import Point
+from multipanda_py.robots.shapes import Origin, Point
 
 Vector = NDArray[np.float64]
 

@@ -13,8 +13,7 @@ from math import pi
 import numpy as np
 
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.robot import Origin
-from multipanda_py.robots.shapes import Block, Capsule
+from multipanda_py.robots.shapes import Block, Capsule, Origin
 
 JOINT_ORIGINS = (
     Origin((0.0, 0.0, 0.333), (0.0, 0.0, 0.0)),

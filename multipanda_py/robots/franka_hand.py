@@ -20,7 +20,7 @@ from multipanda_py.robots.franka import (
 )
 from multipanda_py.robots.look import FINGER_LOOK, HAND_LOOK
 from multipanda_py.robots.parallel_gripper import Finger, GripperBody, ParallelGripper
-from multipanda_py.robots.robot import Origin
+from multipanda_py.robots.shapes import Origin
 
 
 def _finger(yaw: float) -> Finger:

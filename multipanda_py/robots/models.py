@@ -22,7 +22,8 @@ from multipanda_py.robots.franka_hand import FRANKA_HAND
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.robots.look import LINK_LOOK
 from multipanda_py.robots.read import read_robot
-from multipanda_py.robots.robot import Flange, Joint, Link, Origin, Robot
+from multipanda_py.robots.robot import Flange, Joint, Link, Robot
+from multipanda_py.robots.shapes import Origin
 
 
 def _franka(name: str) -> Robot:

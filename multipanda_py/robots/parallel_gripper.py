@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.load import Load, combined
-from multipanda_py.robots.robot import Origin
 from multipanda_py.robots.rotations import rotation_from_rpy
-from multipanda_py.robots.shapes import Block, Capsule, Point, Turned
+from multipanda_py.robots.shapes import Block, Capsule, Origin, Point, Turned
 
 Contact: TypeAlias = Capsule | Block
 Look: TypeAlias = Turned | Block

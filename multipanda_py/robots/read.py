@@ -27,8 +27,8 @@ from multipanda_py.robots.link_shapes import link_capsules, link_looks, picture
 from multipanda_py.robots.load import inertial_of
 from multipanda_py.robots.overlap import overlapping_links
 from multipanda_py.robots.read_urdf import read_urdf
-from multipanda_py.robots.robot import Flange, Joint, Link, Origin, Robot
-from multipanda_py.robots.shapes import point_of
+from multipanda_py.robots.robot import Flange, Joint, Link, Robot
+from multipanda_py.robots.shapes import Origin, point_of
 
 Vector = NDArray[np.float64]
 

@@ -26,9 +26,8 @@ from multipanda_py.robots.parallel_gripper import (
     ParallelGripper,
 )
 from multipanda_py.robots.read_urdf import read_boxes, read_urdf
-from multipanda_py.robots.robot import Origin
 from multipanda_py.robots.rotations import rotation_from_rpy
-from multipanda_py.robots.shapes import Block, point_of
+from multipanda_py.robots.shapes import Block, Origin, point_of
 from multipanda_py.robots.tree import Tree, check_body, moved, pose_from
 
 Matrix = NDArray[np.float64]

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.limits import NAMES, ArmLimits
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.rotations import rotation_from_rpy, rpy_from_rotation
-from multipanda_py.robots.shapes import Block, Capsule, Point, Turned
+from multipanda_py.robots.shapes import Block, Capsule, Origin, Point, Turned
 
 if TYPE_CHECKING:
     from multipanda_py.robots.parallel_gripper import ParallelGripper
@@ -28,30 +27,6 @@ Vector = NDArray[np.float64]
 
 LOSSES = ("damping", "friction", "torque_offset")
 """What joints of a robot take or add by themselves, zero unless it was identified."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Place of a frame in the frame of the link before it.
-
-    Attributes:
-        position: (3,) [m].
-        rpy: Fixed-axis angles as URDF defines them [rad].
-    """
-
-    position: Point = (0.0, 0.0, 0.0)
-    rpy: Point = (0.0, 0.0, 0.0)
-
-    @classmethod
-    def of(cls, pose: Vector) -> Origin:
-        """Return the place that a homogeneous transform says, (4, 4)."""
-        x, y, z = pose[:3, 3].tolist()
-        return cls((x, y, z), rpy_from_rotation(pose[:3, :3]))
-
-    @property
-    def rotation(self) -> Vector:
-        """Rotation matrix, (3, 3)."""
-        return rotation_from_rpy(*self.rpy)
 
 
 @dataclass(frozen=True)

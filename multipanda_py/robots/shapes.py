@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simple solids that collision geometry and pictures of an arm are made of."""
+"""Simple solids that collision geometry and pictures of an arm are made of, and their frames."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from multipanda_py.robots.rotations import rotation_from_rpy, rpy_from_rotation
 
 Point: TypeAlias = tuple[float, float, float]
 
@@ -21,6 +23,30 @@ def point_of(values: ArrayLike) -> Point:
     """
     x, y, z = np.asarray(values, dtype=np.float64).tolist()
     return x, y, z
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Place of a frame in the frame of the link before it.
+
+    Attributes:
+        position: (3,) [m].
+        rpy: Fixed-axis angles as URDF defines them [rad].
+    """
+
+    position: Point = (0.0, 0.0, 0.0)
+    rpy: Point = (0.0, 0.0, 0.0)
+
+    @classmethod
+    def of(cls, pose: NDArray[np.float64]) -> Origin:
+        """Return the place that a homogeneous transform says, (4, 4)."""
+        x, y, z = pose[:3, 3].tolist()
+        return cls((x, y, z), rpy_from_rotation(pose[:3, :3]))
+
+    @property
+    def rotation(self) -> NDArray[np.float64]:
+        """Rotation matrix, (3, 3)."""
+        return rotation_from_rpy(*self.rpy)
 
 
 @dataclass(frozen=True)
