@@ -141,7 +141,7 @@ class Cell(Closing):
         if self.config.cell.viewer:
             from multipanda_py.view.viewer import start_viewer
 
-            self._viewer = start_viewer(self)
+            self._viewer = start_viewer(self.config, self.realtime, self.mailbox_fd)
 
     def close(self) -> None:
         """End the loop and everything that belongs to it, whatever raises; safe to call twice."""

@@ -54,7 +54,8 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
     viewer = None
     started = time.monotonic()
     try:
-        viewer = start_viewer(cell) if options.viewer and not cell.config.cell.viewer else None
+        if options.viewer and not cell.config.cell.viewer:
+            viewer = start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
         _advance(cell, options.duration, started, viewer)
     except KeyboardInterrupt:
         say(f"stopped after {time.monotonic() - started:.1f} s")

@@ -72,7 +72,7 @@ class Physics:
         self.dq: Vector = self._velocities.copy() if self._drive else self._velocities
         self.tau_ext, self.tau_J = np.zeros(7), np.zeros(7)
         self._pushed, self._executed = np.zeros(model.nv), np.zeros(7)
-        if world.join(place, self):
+        if world.join(place, self.sense):
             self.place(arm.q_start)
         else:
             self.ends()

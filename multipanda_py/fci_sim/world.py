@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +21,6 @@ from multipanda_py.simulation.sliding_contact import correct_friction
 
 with extras_named():
     import mujoco
-
-if TYPE_CHECKING:
-    from multipanda_py.fci_sim.physics import Physics
 
 Vector = NDArray[np.float64]
 
@@ -121,18 +117,23 @@ class RobotWorld:
             for j in free
         ]  # fmt: skip
         self.rests = len(arms) == 1 and not len(free) and arms[0].drive is None
-        self._bodies: list[Physics | None] = [None] * len(arms)
+        self._sense: list[Callable[[Vector], None] | None] = [None] * len(arms)
         self._contact = np.zeros(model.nv)
         self._said = 0
 
-    def join(self, place: int, physics: Physics) -> bool:
+    def join(self, place: int, sense: Callable[[Vector], None]) -> bool:
         """Have what is measured on an arm refreshed whenever the world has moved on.
+
+        Args:
+            place: Index of the arm.
+            sense: Function that takes the generalized contact forces of the world, (nv,), and
+                refreshes the measurements.
 
         Returns:
             Whether the arm is new to the world: a robot that was switched off and on is not.
         """
-        is_new = self._bodies[place] is None
-        self._bodies[place] = physics
+        is_new = self._sense[place] is None
+        self._sense[place] = sense
         return is_new
 
     def go_on(self, place: int) -> None:
@@ -195,7 +196,7 @@ class RobotWorld:
         if data.ncon and data.nefc:
             force = np.where(data.efc_type >= _FIRST_CONTACT, data.efc_force, 0.0)
             mujoco.mj_mulJacTVec(model, data, contact, force)
-        for body in self._bodies:
-            if body is not None:
-                body.sense(contact)
+        for sense in self._sense:
+            if sense is not None:
+                sense(contact)
         mujoco.mj_step1(model, data)

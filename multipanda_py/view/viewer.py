@@ -15,18 +15,15 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
 
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
 from multipanda_py.extras import missing
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.machine.child import ended, module_command
 from multipanda_py.machine.owners_pipe import end_of_input, leave, read_data
 from multipanda_py.machine.realtime import loop_cpu
-
-if TYPE_CHECKING:
-    from multipanda_py.cell import Cell
 
 RATE = 60.0
 """Pictures per second."""
@@ -35,20 +32,18 @@ ROOM = 1.3
 NICENESS = 10
 
 
-def start_viewer(cell: Cell) -> subprocess.Popen[bytes]:
+def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subprocess.Popen[bytes]:
     """Open a window on a started cell, and return its process.
 
     Close the process's standard input to close the window. A machine without a display
     costs one line on standard error, and the process ends with code 1.
 
     Args:
-        cell: A started cell.
-
-    Raises:
-        LoopError: If the cell is not started.
+        config: Configuration of the cell.
+        realtime: Real-time settings of the started loop.
+        fd: Descriptor of the memory shared with the loop.
     """
-    fd = cell.mailbox_fd
-    config = cell.config.model_copy(update={"realtime": cell.realtime})
+    config = config.model_copy(update={"realtime": realtime})
     process = subprocess.Popen(
         module_command("multipanda_py.view.viewer", str(fd)),
         stdin=subprocess.PIPE,

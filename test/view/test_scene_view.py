@@ -141,7 +141,7 @@ def test_a_viewer_without_a_display_ends_in_one_line_and_the_cell_goes_on(
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     cell = make_cell()
-    process = start_viewer(cell)
+    process = start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
     assert process.wait(20 * PATIENCE) == 1
     assert stop_viewer(process) == stop_viewer(process) == 1
     cell.step(10)
@@ -166,8 +166,9 @@ def test_the_word_that_there_is_no_display_waited_behind_everything_else(
 
 
 def test_a_cell_that_is_not_started_cannot_be_viewed() -> None:
+    cell = Cell(CellConfig.from_dict({"arms": {"arm": {}}}))
     with pytest.raises(LoopError, match="not started"):
-        start_viewer(Cell(CellConfig.from_dict({"arms": {"arm": {}}})))
+        start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
 
 
 def test_the_viewer_wants_a_cell_on_its_standard_input() -> None:
