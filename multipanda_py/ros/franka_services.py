@@ -16,7 +16,8 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.exceptions import MultipandaError, SettingsRejected, shortened
 from multipanda_py.robots.rotations import rpy_from_rotation
-from multipanda_py.ros.deferred_responses import PlainActionServer, Work
+from multipanda_py.ros.action_server import PlainActionServer
+from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameter_requests import set_together
 from multipanda_py.ros.recovery import RecoveryServices

@@ -10,7 +10,7 @@ from rclpy.action import CancelResponse, GoalResponse
 
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.grippers.gripper import Gripper, GripperMotion, GripperResult
-from multipanda_py.ros.deferred_responses import PlainActionServer
+from multipanda_py.ros.action_server import PlainActionServer
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.said_once import SaidOnce
 

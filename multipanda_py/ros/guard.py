@@ -17,17 +17,15 @@ try:
 except ImportError:  # before Iron
     from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.logging import get_logger
-from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 
 from multipanda_py.exceptions import LoopError, shortened
 from multipanda_py.ros.bounded_messages import MESSAGE, bounded_service, too_large
-from multipanda_py.ros.crisp_names import CrispNames
 from multipanda_py.ros.deferred_responses import DeferredResponses, Work, refuse
 from multipanda_py.ros.mismatches import Mismatch
-from multipanda_py.ros.parameter_requests import LateParameters, set_work, value_of
+from multipanda_py.ros.parameter_requests import ParameterNode, set_work, value_of
 from multipanda_py.ros.qos import REQUESTS
 
 FATAL = (LoopError, MemoryError)
@@ -114,7 +112,7 @@ class Guard:
             return None
 
 
-class GuardedNode(Node):
+class GuardedNode(ParameterNode):
     """A node whose callbacks may raise, and whose services may answer late.
 
     Args:
@@ -126,10 +124,6 @@ class GuardedNode(Node):
     Attributes:
         guard: What its callbacks raise goes here.
         answers: What is not answered yet.
-        late: Who may refuse its parameters later, or None.
-        other_names: Under which its parameters are known too, or None.
-        same_values: Other values of what may only be read that mean the same, by name.
-        says_refusals: Whether refused parameters are logged, for clients that do not say why.
     """
 
     def __init__(
@@ -140,10 +134,6 @@ class GuardedNode(Node):
         answers: DeferredResponses | None = None,
         **options: Any,
     ) -> None:
-        self.late: LateParameters | None = None
-        self.other_names: CrispNames | None = None
-        self.same_values: dict[str, tuple[str, ...]] = {}
-        self.says_refusals = False
         self.guard = guard or Guard(name)
         self.answers = answers or DeferredResponses(
             self.guard.note, self.guard.count, self.guard.note_large

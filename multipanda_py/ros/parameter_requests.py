@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Generator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rcl_interfaces.msg import ParameterType, ParameterValue, SetParametersResult
 from rcl_interfaces.srv import SetParameters
@@ -21,9 +21,6 @@ from rclpy.parameter import Parameter
 from multipanda_py.exceptions import ParameterRejected, SettingsRejected, shortened
 from multipanda_py.ros.crisp_names import CrispNames
 from multipanda_py.ros.deferred_responses import TimeSlice
-
-if TYPE_CHECKING:
-    from multipanda_py.ros.guard import GuardedNode
 
 Change = Generator[None, None, str]
 """Yields until a change is answered; returns why it is refused, or an empty string."""
@@ -83,7 +80,29 @@ class LateParameters:
             self._granted = False
 
 
-def set_work(node: GuardedNode, request: Any, response: Any) -> Generator[None, None, None]:
+class ParameterNode(Node):
+    """A node whose parameters may have other names, and whose changes may be refused later.
+
+    Args:
+        name: Name of the node.
+        options: Options of :class:`rclpy.node.Node`.
+
+    Attributes:
+        late: Check of changes that is answered later, or None.
+        other_names: Further names of its parameters, or None.
+        same_values: Other values of read-only parameters that mean the same, by name.
+        says_refusals: Flag that refused changes are logged, for clients that do not show why.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self.late: LateParameters | None = None
+        self.other_names: CrispNames | None = None
+        self.same_values: dict[str, tuple[str, ...]] = {}
+        self.says_refusals = False
+        super().__init__(name, **options)
+
+
+def set_work(node: ParameterNode, request: Any, response: Any) -> Generator[None, None, None]:
     """Set parameters as a request says: one after another, or together.
 
     Args:
@@ -112,7 +131,7 @@ def set_work(node: GuardedNode, request: Any, response: Any) -> Generator[None, 
             node.get_logger().warning(f"{len(reasons) - MAX_REASONS} more parameters refused")
 
 
-def set_together(node: GuardedNode, values: Mapping[str, Any]) -> Change:
+def set_together(node: ParameterNode, values: Mapping[str, Any]) -> Change:
     """Set parameters of a node from plain values, all or none; see :data:`Change`."""
     messages = []
     for name, value in values.items():
@@ -190,7 +209,7 @@ def _kind(kind: Parameter.Type) -> str:
     return "nothing" if kind is Parameter.Type.NOT_SET else kind.name.lower().replace("_", " ")
 
 
-def _stands(node: GuardedNode, asked: Parameter[Any]) -> bool:
+def _stands(node: ParameterNode, asked: Parameter[Any]) -> bool:
     """Return whether what may only be read is as asked: a file that was dumped loads again."""
     if not node.describe_parameter(asked.name).read_only:
         return False
@@ -202,7 +221,9 @@ def _stands(node: GuardedNode, asked: Parameter[Any]) -> bool:
     return type(stands) is type(wanted) and bool(stands == wanted)
 
 
-def _set(node: GuardedNode, messages: Sequence[Any]) -> Generator[None, None, SetParametersResult]:
+def _set(
+    node: ParameterNode, messages: Sequence[Any]
+) -> Generator[None, None, SetParametersResult]:
     names = node.other_names
     if names is None or any(message.value.type > _LAST_TYPE for message in messages):
         return (yield from _set_own(node, messages))
@@ -221,7 +242,7 @@ def _set(node: GuardedNode, messages: Sequence[Any]) -> Generator[None, None, Se
 
 
 def _set_own(
-    node: GuardedNode, messages: Sequence[Any]
+    node: ParameterNode, messages: Sequence[Any]
 ) -> Generator[None, None, SetParametersResult]:
     for message in messages:
         if not message.name:

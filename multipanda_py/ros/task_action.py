@@ -11,7 +11,8 @@ from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 
 from multipanda_py.exceptions import MultipandaError, TaskFailed, shortened
-from multipanda_py.ros.deferred_responses import PERIOD, PlainActionServer
+from multipanda_py.ros.action_server import PlainActionServer
+from multipanda_py.ros.deferred_responses import PERIOD
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.tasks import TaskRunner
 from multipanda_py.tasks.events import TaskEvent

@@ -31,8 +31,8 @@ from multipanda_py.exceptions import MultipandaError, ReportMissing, TargetRejec
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.report import Reports
 from multipanda_py.ros import bounded_messages
+from multipanda_py.ros.action_server import PlainActionServer
 from multipanda_py.ros.clock import NodeClock
-from multipanda_py.ros.deferred_responses import PlainActionServer
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets

@@ -13,7 +13,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from std_srvs.srv import Trigger
 
-from multipanda_py.ros.deferred_responses import PlainActionServer
+from multipanda_py.ros.action_server import PlainActionServer
 from multipanda_py.ros.guard import GuardedNode
 
 pytestmark = pytest.mark.node
