@@ -19,7 +19,7 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.cell_sections import CellSections
     from multipanda_py.config.sections import ArmConfig
     from multipanda_py.controllet import Controllet
 
@@ -58,7 +58,7 @@ def command_faults(
     where: str,
     law: type[Controllet[Any, Any]],
     kind: str,
-    config: CellConfig,
+    config: CellSections,
     arms: Sequence[str],
     values: Mapping[str, Any],
 ) -> Iterator[str]:

@@ -12,7 +12,7 @@ from multipanda_py.config.describe import first_real_arm
 from multipanda_py.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.cell_sections import CellSections
 
 OVERVIEW = "overview"
 """Camera that every scene has."""
@@ -23,7 +23,7 @@ PLACED = ("position", "look_at", "fovy")
 _LEAST = 1e-3
 
 
-def camera_faults(config: CellConfig) -> Iterator[str]:
+def camera_faults(config: CellSections) -> Iterator[str]:
     """Yield what is wrong with the cameras of a cell whose parts are well formed."""
     if not config.cameras:
         return

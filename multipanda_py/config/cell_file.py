@@ -7,48 +7,27 @@ is refused as a whole, with every fault it has: the path, what was got, what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from multipanda_py.config.backend_section import check_sections
-from multipanda_py.config.bounds import Name
+from multipanda_py.config.cell_sections import CellSections
 from multipanda_py.config.files import relative_to
-from multipanda_py.config.parameter_file import ParameterFile, merged, with_sections
+from multipanda_py.config.parameter_file import ParameterFile, with_sections
 from multipanda_py.config.rules import Faults, check_cell
-from multipanda_py.config.section import Section
-from multipanda_py.config.sections import (
-    ArmConfig,
-    CameraConfig,
-    CellSettings,
-    CollisionsConfig,
-    ControlletConfig,
-    GateConfig,
-    InstanceConfig,
-    ObjectConfig,
-    RealtimeConfig,
-    RecorderConfig,
-)
+from multipanda_py.config.sections import ArmConfig
 from multipanda_py.config.sentences import sentences
 from multipanda_py.exceptions import ConfigurationError
 
 
-class CellConfig(Section):
-    """A whole cell. Raises what pydantic raises; use :meth:`from_dict` for sentences."""
+class CellConfig(CellSections):
+    """Checked configuration of a cell.
 
-    cell: CellSettings = CellSettings()
-    realtime: RealtimeConfig = RealtimeConfig()
-    gate: GateConfig = GateConfig()
-    recorder: RecorderConfig = RecorderConfig()
-    arms: Annotated[dict[Name, ArmConfig], Field(min_length=1, max_length=8)]
-    objects: dict[Name, ObjectConfig] = {}
-    cameras: dict[Name, CameraConfig] = {}
-    collisions: CollisionsConfig = CollisionsConfig()
-    controllets: dict[Name, ControlletConfig] = {}
-    active: list[str] = []
-    """Instances that are active at the start; arms that none of them owns hold."""
+    The constructor raises what pydantic raises; :meth:`from_dict` raises sentences.
+    """
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "cell") -> CellConfig:
@@ -90,27 +69,6 @@ class CellConfig(Section):
         if faults:
             raise ConfigurationError(*faults)
         return config
-
-    def instances(self) -> Iterator[InstanceConfig]:
-        """Yield every controllet instance: holds first, then as declared, per arm."""
-        for arm in self.arms:
-            yield InstanceConfig(
-                name=f"{arm}/hold", short_name="hold", type="hold", arms=(arm,), per_arm=True
-            )
-        for name, declared in self.controllets.items():
-            common: dict[str, Any] = {
-                "short_name": name,
-                "type": declared.type,
-                "features": None if declared.features is None else tuple(declared.features),
-                "params": declared.params,
-                "target_timeout": declared.target_timeout,
-            }
-            if declared.arms is not None:
-                yield InstanceConfig(name=name, arms=tuple(declared.arms), **common)
-                continue
-            for arm in self.arms:
-                common["params"] = merged(declared.params, declared.params_of.get(arm, {}))
-                yield InstanceConfig(name=f"{arm}/{name}", arms=(arm,), per_arm=True, **common)
 
 
 def _with_checked_sections(data: Any, faults: Faults) -> Any:

@@ -12,10 +12,10 @@ from multipanda_py.config.standing import feature_names
 from multipanda_py.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.cell_sections import CellSections
 
 
-def channel_faults(config: CellConfig) -> Iterator[str]:
+def channel_faults(config: CellSections) -> Iterator[str]:
     """Yield a sentence for every channel that another law of the cell has declared otherwise."""
     known: list[Channel] = []
     for name, controllet in config.controllets.items():

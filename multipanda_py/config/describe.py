@@ -14,7 +14,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject, Tool
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.cell_sections import CellSections
     from multipanda_py.config.sections import ArmConfig
 
 
@@ -49,7 +49,7 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
     )
 
 
-def describe_arms(config: CellConfig) -> list[ArmDescription]:
+def describe_arms(config: CellSections) -> list[ArmDescription]:
     """Return the descriptions of a cell's arms, in their order."""
     return [describe_arm(name, arm) for name, arm in config.arms.items()]
 
@@ -65,12 +65,12 @@ def describe_known(name: str, arm: ArmConfig) -> ArmDescription:
     )
 
 
-def describe_for_laws(config: CellConfig) -> list[ArmDescription]:
+def describe_for_laws(config: CellSections) -> list[ArmDescription]:
     """Return the arms as their laws know them: with what was identified of them."""
     return [describe_known(name, arm) for name, arm in config.arms.items()]
 
 
-def describe_objects(config: CellConfig) -> list[SceneObject]:
+def describe_objects(config: CellSections) -> list[SceneObject]:
     """Return the things of a cell's scene."""
     things = []
     for name, thing in config.objects.items():
@@ -92,7 +92,7 @@ def describe_objects(config: CellConfig) -> list[SceneObject]:
     return things
 
 
-def first_real_arm(config: CellConfig) -> str:
+def first_real_arm(config: CellSections) -> str:
     """Return key and backend of the first arm whose time nobody can stop; empty if none is."""
     for name, arm in config.arms.items():
         if not find_backend(arm.backend).keeps_time:
@@ -100,16 +100,16 @@ def first_real_arm(config: CellConfig) -> str:
     return ""
 
 
-def surroundings(config: CellConfig) -> list[str]:
+def surroundings(config: CellSections) -> list[str]:
     """Return the names of all that a thing can be inside of: the floor, arms, things."""
     return ["floor", *config.arms, *config.objects]
 
 
-def bases_in_world(config: CellConfig) -> dict[str, Pose]:
+def bases_in_world(config: CellSections) -> dict[str, Pose]:
     """Return the base pose of every arm in the world."""
     return {name: Pose.from_rpy(arm.position, arm.rpy) for name, arm in config.arms.items()}
 
 
-def movable_things(config: CellConfig) -> list[str]:
+def movable_things(config: CellSections) -> list[str]:
     """Return the names of things with a mass, in the order of their poses in a row."""
     return [name for name, thing in config.objects.items() if thing.mass > 0.0]

@@ -11,7 +11,7 @@ from multipanda_py.feature import Feature
 from multipanda_py.state import INTERFACES
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.cell_sections import CellSections
     from multipanda_py.config.sections import ArmConfig
     from multipanda_py.controllet import Controllet
 
@@ -36,7 +36,7 @@ def interfaces_of(arm: ArmConfig) -> tuple[str, ...]:
     return tuple(name for name in INTERFACES if name in (arm.interfaces or offered))
 
 
-def interface_faults(config: CellConfig) -> Iterator[str]:
+def interface_faults(config: CellSections) -> Iterator[str]:
     """Yield a fault for every arm that is to take what its backend does not offer."""
     for name, arm in config.arms.items():
         offered = find_backend(arm.backend).interfaces_with(arm.settings)
@@ -49,7 +49,11 @@ def interface_faults(config: CellConfig) -> Iterator[str]:
 
 
 def unfit(
-    where: str, law: type[Controllet[Any, Any]], kind: str, config: CellConfig, arms: Sequence[str]
+    where: str,
+    law: type[Controllet[Any, Any]],
+    kind: str,
+    config: CellSections,
+    arms: Sequence[str],
 ) -> Iterator[str]:
     """Yield a fault if a law commands what some of its arms do not take.
 

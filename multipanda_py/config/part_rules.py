@@ -10,13 +10,13 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.cell_sections import CellSections
 
 _IDENTIFIED = {"identified": "robot_of_laws", "perturbation.parameters": "robot_of_body"}
 """Keys of an arm that are files, and the robot that each of them makes."""
 
 
-def part_faults(config: CellConfig) -> Iterator[str]:
+def part_faults(config: CellSections) -> Iterator[str]:
     """Yield what is wrong with the arms of a cell, whose sections are well formed, as bodies."""
     owner: dict[str, str] = {}
     for name, section in config.arms.items():

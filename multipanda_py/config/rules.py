@@ -28,7 +28,7 @@ from multipanda_py.report import report_titles
 from multipanda_py.state import INTERFACES, JOINTS
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.cell_sections import CellSections
     from multipanda_py.config.sections import ArmConfig, ControlletConfig
 
 Faults: TypeAlias = list[str]
@@ -39,7 +39,7 @@ DRIVERS = ("friction", "residual")
 """Features that put energy into joints which friction is to take."""
 
 
-def check_cell(config: CellConfig, faults: Faults) -> None:
+def check_cell(config: CellSections, faults: Faults) -> None:
     """Collect what is wrong between the parts of a cell whose parts are well formed."""
     for name, arm in config.arms.items():
         limits = arm.robot.limits
@@ -95,7 +95,7 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
     _check_active(config, faults)
 
 
-def _taken_by_scene(config: CellConfig, name: str) -> Iterator[str]:
+def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
     """Yield a fault if an object's name is that of a body that the scene has without it."""
     where = f"objects.{name}"
     if name == "world":
@@ -130,7 +130,7 @@ def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
             )
 
 
-def _sections(config: CellConfig) -> set[str]:
+def _sections(config: CellSections) -> set[str]:
     """Names of the backends' sections, which are those of the robots' nodes too."""
     found = set()
     for arm in config.arms.values():
@@ -139,7 +139,7 @@ def _sections(config: CellConfig) -> set[str]:
     return found
 
 
-def _check_collisions(config: CellConfig, faults: Faults) -> None:
+def _check_collisions(config: CellSections, faults: Faults) -> None:
     """Pairs that are meant to touch name what there is, and an arm at least."""
     hands = [f"{name}/hand" for name in config.arms]
     known = [*config.arms, *hands, *config.objects, "floor"]
@@ -152,7 +152,7 @@ def _check_collisions(config: CellConfig, faults: Faults) -> None:
             faults.append(f"{where}: got '{' '.join(pair)}', allowed pairs with an arm or a hand")
 
 
-def _check_backends(config: CellConfig, faults: Faults) -> None:
+def _check_backends(config: CellSections, faults: Faults) -> None:
     """Every backend that is named exists, and takes the arms that name it."""
     arms_of: dict[str, list[str]] = {}
     for name, arm in config.arms.items():
@@ -183,7 +183,7 @@ def _check_backends(config: CellConfig, faults: Faults) -> None:
 
 
 def _check_controllet(
-    config: CellConfig, where: str, controllet: ControlletConfig, faults: Faults
+    config: CellSections, where: str, controllet: ControlletConfig, faults: Faults
 ) -> None:
     arms = controllet.arms
     for arm in arms or ():
@@ -300,7 +300,7 @@ def _check_controllet(
     faults.extend(found)
 
 
-def _check_active(config: CellConfig, faults: Faults) -> None:
+def _check_active(config: CellSections, faults: Faults) -> None:
     known = {instance.name: instance for instance in config.instances()}
     owner: dict[str, str] = {}
     for name in config.active:

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.live import LiveResidual
 from multipanda_py.residual.weights_file import load_residual
 from multipanda_py.robots import ArmDescription
+
+if TYPE_CHECKING:
+    from multipanda_py.config.cell_sections import CellSections
 
 
 def residual_of(
@@ -35,7 +38,7 @@ def residual_of(
         raise ConfigurationError(f"arms.{arm.name}.residual.{use}: {error}") from None
 
 
-def check_residuals(config: CellConfig) -> None:
+def check_residuals(config: CellSections) -> None:
     """Refuse a cell file whose arms have residuals that are not theirs, or lack one.
 
     Raises:
