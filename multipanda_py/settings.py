@@ -25,9 +25,6 @@ from typing_extensions import Self
 from multipanda_py.parameter_spec import Spec
 from multipanda_py.parameters import is_declared, specs_of
 
-if TYPE_CHECKING:
-    from multipanda_py.robots.load import Load
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -57,8 +54,11 @@ class Settings:
         given: frozenset[str] = dataclasses.field(init=False)
 
     @property
-    def load(self) -> Load | None:
-        """What the arm carries beyond its tool, which the laws' model counts too."""
+    def load(self) -> Any:
+        """Load that the arm carries beyond its tool, a :class:`.Load`; None for none.
+
+        The model of the controllets includes it; see :func:`.load_of`.
+        """
         return None
 
     @classmethod

@@ -36,7 +36,7 @@ from multipanda_py.logs.reading import read
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription
-from multipanda_py.robots.load import NO_LOAD, Load, moments_of
+from multipanda_py.robots.load import NO_LOAD, Load, load_of, moments_of
 from multipanda_py.robots.parameter_file import parameters_text, with_parameters
 from multipanda_py.robots.rotations import gravity_in_base
 
@@ -148,7 +148,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
         config = CellConfig.from_yaml(options.cell)
         name = arm_of(config.arms, options.arm)
         arm = describe_arm(name, config.arms[name])
-        load = config.arms[name].settings.load or NO_LOAD
+        load = load_of(config.arms[name].settings)
     else:
         robot = options.robot or DEFAULT_MODEL
         if robot not in MODELS:

@@ -13,7 +13,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.plugin_errors import error_text, pass_interrupt
 from multipanda_py.loop.tare import Tares
-from multipanda_py.robots.load import NO_LOAD, Load
+from multipanda_py.robots.load import Load, load_of
 from multipanda_py.settings import Settings, live
 
 _BUSY = "is being told other settings of its robot; try again when that is answered"
@@ -122,8 +122,8 @@ class ArmSettings:
             names = [spec.name for spec in live(type(settings))]
             changed = [n for n in names if getattr(settings, n) != getattr(current, n)]
             text, event = f"changed: {', '.join(changed) or 'nothing'}", Event.SETTINGS_APPLIED
-            load = settings.load or NO_LOAD
-            if not _is_same(load, current.load or NO_LOAD):
+            load = load_of(settings)
+            if not _is_same(load, load_of(current)):
                 self._tares.forget(arm.index, "the robot carries another load", now_ns)
             current = self._current[arm.index] = settings
             arm.set_load(load)

@@ -30,7 +30,7 @@ from multipanda_py.loop.things import Things
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.residual.of_arm import residual_of
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.load import NO_LOAD
+from multipanda_py.robots.load import load_of
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
 
@@ -61,7 +61,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
             live = residual_of(descriptions[index], "wrench", file, period, 5 + index)
             felt = LearnedTorque(state, live, known_by)
         arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, felt))
-        arms[-1].set_load(arm.settings.load or NO_LOAD)
+        arms[-1].set_load(load_of(arm.settings))
     reports, objects, present = row["reports"][0], row["objects"][0], row["present"][0]
     for place, thing in enumerate(t for t in describe_objects(config) if t.mass > 0.0):
         x, y, z, w = quaternion_from_rotation(thing.rotation)

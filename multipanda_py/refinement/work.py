@@ -23,7 +23,7 @@ from multipanda_py.refinement.plan import RefinementPlan
 from multipanda_py.refinement.put_back import with_bodies, with_laws, with_surface
 from multipanda_py.refinement.rounds import Refinement, Round
 from multipanda_py.refinement.surface import TABLE, FoundSurface, SurfaceFit
-from multipanda_py.robots.load import NO_LOAD
+from multipanda_py.robots.load import load_of
 from multipanda_py.robots.parameter_file import parameters_text
 from multipanda_py.state import Matrix
 from multipanda_py.validation import Comparison
@@ -204,7 +204,7 @@ class Work:
         found = identify(
             measured,
             described,
-            load=self.plant.arms[name].settings.load or NO_LOAD,
+            load=load_of(self.plant.arms[name].settings),
             progress=lambda text: self.say(f"round {number}: {name}: {text}"),
         )
         path = self.folder / f"{name}_round_{number}.yaml"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.shapes import point_of
+from multipanda_py.settings import Settings
 
 Vector = NDArray[np.float64]
 
@@ -31,6 +32,11 @@ class Load:
 
 
 NO_LOAD = Load(0.0, np.zeros(3), np.zeros((3, 3)))
+
+
+def load_of(settings: Settings) -> Load:
+    """Return the load of an arm with these settings."""
+    return settings.load or NO_LOAD
 
 
 def combined(parts: Sequence[Load]) -> Load:

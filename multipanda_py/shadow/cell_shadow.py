@@ -12,7 +12,7 @@ from multipanda_py.config.describe import describe_arm, describe_known
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.load import NO_LOAD
+from multipanda_py.robots.load import load_of
 from multipanda_py.shadow.arm_shadow import ArmShadow, Shadowed
 from multipanda_py.shadow.band import Band
 from multipanda_py.shadow.load_and_friction import LoadAndFriction
@@ -59,7 +59,7 @@ class CellShadow:
             arm = describe_known(name, settings)
             believed = describe_arm(name, settings) if settings.identified else None
             self.arms[name] = arm
-            load = settings.settings.load or NO_LOAD
+            load = load_of(settings.settings)
             self._shadows[name] = ArmShadow(arm, load, believed)
             if update:
                 self.updates[name] = LoadAndFriction(arm, load)
