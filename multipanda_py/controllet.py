@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,11 +18,27 @@ from multipanda_py.state import INTERFACES, REPORT, ArmState, Vector
 from multipanda_py.targets import Target
 
 if TYPE_CHECKING:
-    from multipanda_py.feature import Feature
     from multipanda_py.robots import ArmDescription
 
 TargetT = TypeVar("TargetT", bound=Target)
 ParamsT = TypeVar("ParamsT")
+
+
+class Pacer(Protocol):
+    """Bound on the speed of a reference, such as a :class:`.Feature`."""
+
+    @property
+    def may_slow(self) -> bool:
+        """Whether :meth:`pace` could return less than 1 in this cycle."""
+
+    def foresee(self, ahead: float, speed: float) -> None:
+        """Take note of a reference that is ``ahead`` [m] of its tool, at a speed [m/s]."""
+
+    def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
+        """Return the allowed fraction of a joint velocity, (n,) [rad/s]."""
+
+    def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
+        """Return the reason for a small fraction, or an empty string."""
 
 
 class Controllet(ABC, Generic[TargetT, ParamsT]):
@@ -83,7 +99,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             self.command = JointVectors(context.joint_zeros())
         self.followed: Mapping[str, Sequence[Vector]] = {}
         self.report: Vector = np.zeros(REPORT)
-        self.pacers: list[Feature[Any]] = []
+        self.pacers: Sequence[Pacer] = ()
         self.softest = 0
         self.is_free = [False] * context.n_arms
         self.on_parameters()

@@ -12,16 +12,13 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.actuator_state import ActuatorState
 from multipanda_py.limits import ArmLimits
-
-if TYPE_CHECKING:
-    from multipanda_py.dynamics.task_inertia import TaskInertia
 
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
@@ -33,6 +30,48 @@ INTERFACES = ("effort", "position", "velocity")
 ros2_control. Records carry the place in this list."""
 REPORT = 12
 """Numbers that a controllet may report each cycle."""
+
+
+class TaskSpaceDynamics(Protocol):
+    r"""Terms of the dynamics at the tool that task-space laws share; see :class:`.TaskInertia`.
+
+    With the Jacobian J (6, n) and the joint-space inertia M (n, n):
+
+    .. math:: \Lambda^{-1} = J M^{-1} J^T
+
+    Attributes:
+        minv_jt: :math:`M^{-1} J^T`, (n, 6).
+        inertia_inv: :math:`\Lambda^{-1}`, (6, 6).
+        inertia: Damped inertia :math:`\Lambda_d`, (6, 6), symmetric.
+        damping: Squared damping :math:`\lambda^2`; zero away from singularities.
+    """
+
+    minv_jt: Matrix
+    inertia_inv: Matrix
+    inertia: Matrix
+    damping: float
+
+    def update(self, mass: Matrix, jacobian: Matrix) -> None:
+        """Recompute all terms from M (n, n) and J (6, n)."""
+
+    def projection_inertia(self) -> Matrix:
+        """Return the inertia for the projection of joint torques, (6, 6), symmetric."""
+
+    def lost_inertia(self) -> Matrix:
+        r"""Return the difference :math:`\Lambda - \Lambda_d`, (6, 6), symmetric."""
+
+    def slowed_inertia(self, slower: float) -> Matrix:
+        r"""Return the inertia for a damping of ``slower`` :math:`\lambda^2`, (6, 6)."""
+
+    @property
+    def manipulability(self) -> float:
+        r"""Smallest eigenvalue of :math:`\Lambda^{-1}` [1/kg]."""
+
+    def eigen(self) -> tuple[Vector, Matrix]:
+        r"""Return ascending eigenvalues (6,) and eigenvectors (6, 6) of :math:`\Lambda^{-1}`."""
+
+    def apply_inertia(self, acceleration: Vector, out: Vector) -> Vector:
+        r"""Write :math:`\Lambda_d a` for a task acceleration (6,) into ``out`` (6,)."""
 
 
 class ArmState:
@@ -162,7 +201,7 @@ class ArmState:
         self.mass: Matrix = np.eye(joints)
         self.coriolis: Vector = np.zeros(joints)
         self.hessian: Callable[[], Matrix] = partial(np.zeros, (joints, joints, 6))  # no model yet
-        self._space: TaskInertia
+        self._space: TaskSpaceDynamics
         self._space_is_fresh = self._space_is_asked = False
         self._reader: ArmState | None = None
 
@@ -186,7 +225,11 @@ class ArmState:
         return self._reader
 
     def attach(
-        self, mass: Matrix, coriolis: Vector, hessian: Callable[[], Matrix], space: TaskInertia
+        self,
+        mass: Matrix,
+        coriolis: Vector,
+        hessian: Callable[[], Matrix],
+        space: TaskSpaceDynamics,
     ) -> None:
         """Take live views of a model's terms, which it fills every cycle. Thread: any, once."""
         self.mass, self.coriolis, self.hessian, self._space = mass, coriolis, hessian, space
@@ -218,7 +261,7 @@ class ArmState:
             reader.jacobian = self.jacobian
             reader._space_is_fresh = False
 
-    def operational_space(self) -> TaskInertia:
+    def operational_space(self) -> TaskSpaceDynamics:
         """Return the operational-space terms of this state, computed at most once a cycle."""
         if not self._space_is_fresh:
             self._space.update(self.mass, self.jacobian)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import eigenpy
 import numpy as np
 
-from multipanda_py.dynamics.task_inertia import TaskInertia, fade
-from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.dynamics.task_inertia import fade
+from multipanda_py.state import ArmState, Matrix, TaskSpaceDynamics, Vector
 
 _dot, _subtract = np.dot, np.subtract
 
@@ -26,7 +26,7 @@ def is_soft(stiffness: Matrix) -> bool:
     return bool(np.linalg.eigvalsh(scaled)[0] < SOFT)
 
 
-def projected_inertia(space: TaskInertia) -> Matrix:
+def projected_inertia(space: TaskSpaceDynamics) -> Matrix:
     r"""Return the :math:`\Lambda` that projectors take, (6, 6)."""
     return space.projection_inertia() if space.damping else space.inertia
 

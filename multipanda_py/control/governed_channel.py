@@ -7,7 +7,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from multipanda_py.control.held_reference import HeldReference
 from multipanda_py.control.reference_cap import RECENT, ReferenceCap
 from multipanda_py.control.tool_contact import ToolContact
 from multipanda_py.control.tracker import Tracker
+from multipanda_py.controllet import Pacer
 from multipanda_py.parameters import choice, number
 from multipanda_py.state import ArmState, Vector
 
@@ -85,23 +85,6 @@ class GovernorParams:
 def cycles_of(time: float, period: float) -> int:
     """Return the number of cycles of ``period`` [s] in a time [s], at least 1."""
     return max(1, round(time / period))
-
-
-class Pacer(Protocol):
-    """What knows how fast a reference may move: see :class:`~multipanda_py.feature.Feature`."""
-
-    @property
-    def may_slow(self) -> bool:
-        """Whether anything could be in the way."""
-
-    def foresee(self, ahead: float, speed: float) -> None:
-        """Take note of a reference that is ``ahead`` [m] of its tool, at a speed [m/s]."""
-
-    def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
-        """Return the share of a joint velocity, (n,) [rad/s], that is allowed."""
-
-    def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason for a small share, or an empty string."""
 
 
 class GovernedChannel(ABC):

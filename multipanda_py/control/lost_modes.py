@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.state import ArmState, Vector
 
 MAX_RATE = 40.0
@@ -78,7 +79,7 @@ class LostModes:
         values, vectors = space.eigen()
         total = None
         for place, w in enumerate(values.tolist()):
-            share = 1.0 - w / space.THRESHOLD
+            share = 1.0 - w / TaskInertia.THRESHOLD
             if share <= 0.0:
                 break
             lost = vectors[:, place]

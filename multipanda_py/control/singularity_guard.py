@@ -10,6 +10,7 @@ from typing import TypeAlias
 import eigenpy
 import numpy as np
 
+from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
 
@@ -140,7 +141,7 @@ class SingularityGuard:
     def _modes(self, state: ArmState, stiffness: Callable[[Vector], float]) -> Iterator[Mode]:
         """Yield the motions whose mobility is below the threshold."""
         space, eigen = state.operational_space(), self._eigen
-        nearness = min(1.0, 5.0 - 5.0 * space.manipulability / space.THRESHOLD)
+        nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.THRESHOLD)
         eigen.compute(_multiply(space.inertia_inv, _PAIRS, self._scaled))
         mobilities, vectors = eigen.eigenvalues(), eigen.eigenvectors()
         for place, mobility in enumerate(mobilities.tolist()):

@@ -17,10 +17,10 @@ from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.stoppable_speed import FASTEST, StoppableSpeed
-from multipanda_py.dynamics.task_inertia import TaskInertia, fade
+from multipanda_py.dynamics.task_inertia import fade
 from multipanda_py.handover import Handover, bounded_error, share_of
 from multipanda_py.parameters import vector
-from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Matrix, TaskSpaceDynamics, Vector
 from multipanda_py.targets import CartesianTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
@@ -260,7 +260,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             self._turn(braking, state.rotation_ee_in_base.T)
         return self._bounds[arm].share(state, twist, braking)
 
-    def _rest_of(self, space: TaskInertia, arm: int, state: ArmState, posture: Vector) -> Vector:
+    def _rest_of(
+        self, space: TaskSpaceDynamics, arm: int, state: ArmState, posture: Vector
+    ) -> Vector:
         """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""
         pull, brake = self._pulls[arm], self._slows[arm]
         _multiply(_subtract(posture, state.q, pull), self._posture_rate2, pull)
