@@ -83,9 +83,10 @@ setup(
             "multimode_controller = multipanda_py.start:multimode_controller",
             "multipanda = multipanda_py.start:multipanda",
         ],
-        # Other packages add to these groups in their own setup.py; what is built in is found by
-        # its file name and not listed:
+        # Other packages add to these groups in their own setup.py; multipanda_py/registry.py names
+        # what is built in:
         #   multipanda_py.controllets, multipanda_py.features, multipanda_py.backends,
-        #   multipanda_py.actuators, multipanda_py.robots
+        #   multipanda_py.actuators, multipanda_py.robots, multipanda_py.gym_tasks,
+        #   multipanda_py.gym_cells
     },
 )

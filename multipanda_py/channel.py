@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multipanda_py import registry
 from multipanda_py.exceptions import (
     ConfigurationError,
     MultipandaError,
@@ -24,7 +26,6 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.limits import ArmLimits, GateLimits
 from multipanda_py.pose import Pose, are_finite
-from multipanda_py.registry import built_in_channels
 from multipanda_py.report import Reports
 from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
@@ -282,6 +283,12 @@ def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
             f"{where}: got {count}{array.tolist()}, allowed {width} finite numbers"
         )
     return array
+
+
+@cache
+def built_in_channels() -> dict[str, Channel]:
+    """Return the channels of this package by name."""
+    return {name: registry.load("channels", name) for name in registry.built_in("channels")}
 
 
 def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:

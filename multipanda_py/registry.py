@@ -1,37 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find controllets, features, backends and actuators by name: the one place that looks upward.
+"""Plug-ins and other objects by name: the one table that names modules of upper rooms.
 
-Built-ins follow one rule: ``joint_impedance`` is class ``JointImpedance`` in
-module ``joint_impedance`` of the folder. Other distributions add theirs by the
-entry-point groups ``multipanda_py.controllets``, ``.features``, ``.backends`` and ``.actuators``;
-robots, which are data, by ``multipanda_py.robots`` (:mod:`~multipanda_py.robots.models`).
-Contracts name built-in channels by a word, and the default robot by none; they ask here too.
+Nothing is imported before it is looked up. A cell file names controllets, features, backends and
+actuators; a contract names built-in channels, and the default robot. Other distributions add
+plug-ins by the entry-point groups ``multipanda_py.controllets``, ``.features``, ``.backends`` and
+``.actuators``, and robots, which are data, by ``multipanda_py.robots``
+(:mod:`~multipanda_py.robots.models`).
 """
 
 from __future__ import annotations
 
-from functools import cache, reduce
+from collections.abc import Callable, Mapping
+from functools import cache, partial, reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import Any
 
 from multipanda_py.exceptions import ConfigurationError, MissingExtra, UnknownName
 from multipanda_py.extras import extras_named
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from multipanda_py.channel import Channel
-    from multipanda_py.parameters import Jointed
-
 KINDS = ("controllets", "features", "backends", "actuators")
+BUILTINS: Mapping[str, Mapping[str, str]] = {
+    "controllets": {
+        "actuator_commands": "multipanda_py.controllets.actuator_commands:ActuatorCommands",
+        "admittance": "multipanda_py.controllets.admittance:Admittance",
+        "cartesian_impedance": "multipanda_py.controllets.cartesian_impedance:CartesianImpedance",
+        "cartesian_pose": "multipanda_py.controllets.cartesian_pose:CartesianPose",
+        "coupled_force_impedance": (
+            "multipanda_py.controllets.coupled_force_impedance:CoupledForceImpedance"
+        ),
+        "coupled_impedance": "multipanda_py.controllets.coupled_impedance:CoupledImpedance",
+        "force_impedance": "multipanda_py.controllets.force_impedance:ForceImpedance",
+        "gravity_compensation": (
+            "multipanda_py.controllets.gravity_compensation:GravityCompensation"
+        ),
+        "hold": "multipanda_py.controllets.hold:Hold",
+        "joint_impedance": "multipanda_py.controllets.joint_impedance:JointImpedance",
+        "joint_position": "multipanda_py.controllets.joint_position:JointPosition",
+        "joint_rate": "multipanda_py.controllets.joint_rate:JointRate",
+        "joint_trajectory": "multipanda_py.controllets.joint_trajectory:JointTrajectory",
+        "joint_velocity": "multipanda_py.controllets.joint_velocity:JointVelocity",
+        "operational_space": "multipanda_py.controllets.operational_space:OperationalSpace",
+        "optimization_augmented": (
+            "multipanda_py.controllets.optimization_augmented:OptimizationAugmented"
+        ),
+        "teleoperation": "multipanda_py.controllets.teleoperation:Teleoperation",
+    },
+    "features": {
+        "collision_avoidance": "multipanda_py.features.collision_avoidance:CollisionAvoidance",
+        "coriolis": "multipanda_py.features.coriolis:Coriolis",
+        "felt_wrench": "multipanda_py.features.felt_wrench:FeltWrench",
+        "friction": "multipanda_py.features.friction:Friction",
+        "governor": "multipanda_py.features.governor:Governor",
+        "joint_limits": "multipanda_py.features.joint_limits:JointLimits",
+        "manipulability": "multipanda_py.features.manipulability:Manipulability",
+        "nullspace": "multipanda_py.features.nullspace:Nullspace",
+        "residual": "multipanda_py.features.residual:Residual",
+        "singularity": "multipanda_py.features.singularity:Singularity",
+        "target_filter": "multipanda_py.features.target_filter:TargetFilter",
+        "workspace": "multipanda_py.features.workspace:Workspace",
+        "wrench": "multipanda_py.features.wrench:Wrench",
+    },
+    "backends": {
+        "franka": "multipanda_py.backends.franka:Franka",
+        "mock": "multipanda_py.backends.mock:Mock",
+        "mujoco": "multipanda_py.backends.mujoco:Mujoco",
+        "ros2_control": "multipanda_py.backends.ros2_control:Ros2Control",
+    },
+    "actuators": {
+        "awas2": "multipanda_py.actuators.awas2:Awas2",
+        "bavs": "multipanda_py.actuators.bavs:Bavs",
+        "qbmove": "multipanda_py.actuators.qbmove:Qbmove",
+        "sea": "multipanda_py.actuators.sea:Sea",
+    },
+    "channels": {
+        "pose": "multipanda_py.channels.pose:POSE",
+        "joint": "multipanda_py.channels.joint:JOINT",
+        "twist": "multipanda_py.channels.twist:TWIST",
+        "wrench": "multipanda_py.channels.wrench:WRENCH",
+        "stiffness": "multipanda_py.channels.stiffness:STIFFNESS",
+        "trajectory": "multipanda_py.channels.trajectory:TRAJECTORY",
+        "object": "multipanda_py.channels.object:OBJECT",
+        "squeeze": "multipanda_py.channels.squeeze:SQUEEZE",
+        "felt_wrench": "multipanda_py.channels.felt_wrench:FELT_WRENCH",
+    },
+    "gym_cells": {"ros": "multipanda_py.ros.remote_cell:RosCell"},
+    "gym_sensors": {"topics": "multipanda_py.ros.topic_sensors:TopicSensors"},
+}
+"""Built-in objects by kind and name, as ``module:attribute``."""
 _BASES = {
-    "controllets": ("controllet", "Controllet"),
-    "features": ("feature", "Feature"),
-    "backends": ("backend", "Backend"),
-    "actuators": ("actuator", "Actuator"),
+    "controllets": "multipanda_py.controllet:Controllet",
+    "features": "multipanda_py.feature:Feature",
+    "backends": "multipanda_py.backend:Backend",
+    "actuators": "multipanda_py.actuator:Actuator",
 }
 _SEVERAL = {
     "controllets": {
@@ -54,54 +117,59 @@ def names(kind: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*built_in(kind), *plug_ins(kind))))
 
 
-@cache
 def built_in(kind: str) -> tuple[str, ...]:
-    """Return the names of what this package brings, in the order of the alphabet."""
-    folders = import_module(f"multipanda_py.{kind}").__path__
-    return tuple(sorted(found.name for found in iter_modules(folders) if not found.ispkg))
+    """Return the names of the built-in objects of a kind."""
+    return tuple(BUILTINS[kind])
+
+
+def load(kind: str, name: str) -> Any:
+    """Return an object, built-in or of another distribution; imports its module.
+
+    Args:
+        kind: Key of :data:`BUILTINS`.
+        name: One of :func:`names`.
+    """
+    built_ins = BUILTINS[kind]
+    return resolve_name(built_ins[name]) if name in built_ins else plug_ins(kind)[name].load()
 
 
 @cache
 def find(kind: str, name: str) -> type[Any]:
-    """Return the class that a name stands for.
+    """Return the class of a plug-in, built-in or of another distribution.
 
     Args:
         kind: ``controllets``, ``features``, ``backends`` or ``actuators``.
-        name: The name, as in the cell file.
+        name: Name of the plug-in in a cell file.
 
     Raises:
         UnknownName: If there is none; lists the names that exist.
-        ConfigurationError: If its module cannot be imported or has no such class; names the
-            file, or the distribution of a plug-in. Whatever else is known stays usable. Or if
-            it declares one text where several names belong.
+        ConfigurationError: If its module cannot be imported or has no such class, or if the class
+            declares one text where several names belong. The error names the file, or the
+            distribution of a plug-in; all other plug-ins stay usable.
     """
-    what = f"{kind.removesuffix('s')} {name!r}"
-    if name in built_in(kind):
-        spec = find_spec(f"multipanda_py.{kind}.{name}")
-        origin, plug_in = str(spec.origin if spec else name), None
-    else:
-        plug_in = plug_ins(kind).get(name)
-        if plug_in is None:
-            raise UnknownName(kind.removesuffix("s"), name, names(kind))
+    what, expected = f"{kind.removesuffix('s')} {name!r}", class_name(name)
+    if target := BUILTINS[kind].get(name):
+        module, _, expected = target.partition(":")
+        origin = _file_of(module)
+        import_it: Callable[[], Any] = partial(_attribute, module, expected)
+    elif plug_in := plug_ins(kind).get(name):
         origin = plug_in.dist.name if plug_in.dist else plug_in.value
+        import_it = plug_in.load
+    else:
+        raise UnknownName(kind.removesuffix("s"), name, names(kind))
     try:
         with extras_named():
-            if plug_in is not None:
-                loaded = plug_in.load()
-            else:
-                module = import_module(f"multipanda_py.{kind}.{name}")
-                loaded = getattr(module, class_name(name), None)
+            loaded = import_it()
     except MissingExtra as error:
         raise ConfigurationError(f"{what}: {error}") from error
     except (Exception, SystemExit) as error:  # what a module does when it is imported
         reason = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{what} of {origin} cannot be loaded: {reason}") from error
-    base = getattr(import_module(f"multipanda_py.{_BASES[kind][0]}"), _BASES[kind][1])
-    if not isinstance(loaded, type) or not issubclass(loaded, base):
-        got = f"it has no class {class_name(name)}" if loaded is None else f"got {loaded!r}"
+    if not isinstance(loaded, type) or not issubclass(loaded, resolve_name(_BASES[kind])):
+        got = f"it has no class {expected}" if loaded is None else f"got {loaded!r}"
         raise ConfigurationError(
             f"{what} of {origin} cannot be loaded: {got}, allowed a class derived from "
-            f"multipanda_py.{'.'.join(_BASES[kind])}"
+            f"{_BASES[kind].replace(':', '.')}"
         )
     for path, several in _SEVERAL[kind].items():
         declared = _declared(loaded, path)
@@ -117,17 +185,22 @@ def _declared(part: object, path: str) -> object:
     return reduce(lambda found, name: getattr(found, name, ()), path.split("."), part)
 
 
-def built_in_channels() -> Mapping[str, Channel]:
-    """Return the channels of this package by name."""
-    found: Mapping[str, Channel] = import_module("multipanda_py.channels").CHANNELS
-    return found
+def _attribute(module: str, name: str) -> Any:
+    return getattr(import_module(module), name, None)
 
 
-def default_robot() -> Jointed:
-    """Return what an arm is if nobody says."""
-    models = import_module("multipanda_py.robots.models")
-    found: Jointed = models.MODELS[models.DEFAULT_MODEL]
-    return found
+def _file_of(module: str) -> str:
+    """Return the file of a module, or its name if there is none."""
+    try:
+        spec = find_spec(module)
+    except ImportError:  # of a package that it is in
+        return module
+    return str(spec.origin if spec else module)
+
+
+def default_robot() -> Any:
+    """Return the robot of an arm whose model is not named, a :class:`.Jointed`."""
+    return resolve_name("multipanda_py.robots.models:default_robot")()
 
 
 def class_name(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -146,23 +145,14 @@ def test_its_own_channel_pulls_the_tool_and_refuses_more_than_its_bounds(found: 
 
 
 @pytest.mark.sim
-def test_one_file_and_one_entry_make_a_law(package: Path):
-    """In a checkout: the file beside the built-in laws and an entry in the YAML, no more."""
-    checkout = package / "checkout"
-    shutil.copytree(
-        ROOT / "multipanda_py", checkout / "multipanda_py",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )  # fmt: skip
-    shutil.copy(package / "rail.py", checkout / "multipanda_py" / "controllets")
-    cell = yaml.safe_load(blocks("yaml")[0])
-    entry = {"rail": {"type": "rail"}}
-    cell["/**"]["ros__parameters"]["controllets"] = entry
-    (checkout / "cell.yaml").write_text(yaml.safe_dump(cell))
+def test_one_file_and_its_entry_points_make_a_controllet(package: Path):
+    """In a process of its own, which finds the installed package by its entry points."""
+    path = os.pathsep.join([str(ROOT), str(package)])
     done = subprocess.run(
         [sys.executable, "-m", "multipanda_py.cli", "run", "cell.yaml", "--placement", "inline",
          "--duration", "0.1"],
-        cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)}, capture_output=True,
-        text=True, timeout=60,
+        cwd=package, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
+        timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "active: arm/rail" in done.stdout

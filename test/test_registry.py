@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Built-ins are found by their file name, plug-ins by their entry points."""
+"""Built-ins are found by one table, plug-ins by their entry points."""
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from multipanda_py import registry
 from multipanda_py.actuator import Actuator
 from multipanda_py.backend import Backend
+from multipanda_py.channel import built_in_channels
 from multipanda_py.cli import main
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.hold import Hold
@@ -23,6 +24,7 @@ from multipanda_py.parameters import specs_of
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
+PACKAGE = Path(registry.__file__).parent
 BASES = {
     "controllets": Controllet,
     "features": Feature,
@@ -55,7 +57,7 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 
 
 def forget() -> None:
-    for function in (registry.names, registry.find, registry.built_in, registry.plug_ins):
+    for function in (registry.names, registry.find, registry.plug_ins):
         function.cache_clear()
 
 
@@ -64,10 +66,43 @@ def test_a_built_in_follows_the_naming_rule(kind: str, name: str) -> None:
     found = registry.find(kind, name)
     assert issubclass(found, BASES[kind])
     assert found.__name__ == registry.class_name(name)
-    assert found.__module__ == f"multipanda_py.{kind}.{name}"
+    assert registry.BUILTINS[kind][name] == f"{found.__module__}:{found.__name__}"
     assert found.__doc__
     if kind != "backends":
         specs_of(found.Params)
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_the_table_lists_the_kinds_in_the_order_of_the_alphabet(kind: str) -> None:
+    assert list(registry.built_in(kind)) == sorted(registry.built_in(kind))
+
+
+def test_the_table_has_every_plug_in_of_the_package() -> None:
+    """A class that derives from a contract, and from which no other class derives."""
+    bases_of: dict[str, set[str]] = {}
+    module_of: dict[str, str] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                bases_of[node.name] = {ast.unparse(base).partition("[")[0] for base in node.bases}
+                module_of[node.name] = ".".join(parts)
+
+    def derives(name: str, base: str) -> bool:
+        return any(one == base or derives(one, base) for one in bases_of.get(name, ()))
+
+    inner = set().union(*bases_of.values())
+    for kind, base in BASES.items():
+        leaves = {name for name in bases_of.keys() - inner if derives(name, base.__name__)}
+        found = {f"{module_of[name]}:{name}" for name in leaves}
+        named = set(registry.BUILTINS[kind].values())
+        assert found <= named
+        assert {target.partition(":")[2] for target in named - found} <= inner
+
+
+def test_the_table_has_every_channel_under_its_name() -> None:
+    for name, channel in built_in_channels().items():
+        assert channel.name == name
 
 
 def test_names_become_class_names() -> None:
@@ -108,12 +143,13 @@ def test_parts_of_the_simulation_are_not_offered_as_backends():
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose files count as this package's backends."""
-    found = import_module("multipanda_py.backends").__path__
-    monkeypatch.setattr("multipanda_py.backends.__path__", [*found, str(tmp_path)])
+    """A folder with a module that the table names as a backend."""
+    backends = {**registry.BUILTINS["backends"], "new_file": "new_file:NewFile"}
+    monkeypatch.setitem(registry.BUILTINS, "backends", backends)
+    monkeypatch.syspath_prepend(tmp_path)
     forget()
     yield tmp_path
-    sys.modules.pop("multipanda_py.backends.new_file", None)
+    sys.modules.pop("new_file", None)
     monkeypatch.undo()
     forget()
 
@@ -129,7 +165,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("NewFile = 7", r"\b7\b.*class"),
     ],
 )
-def test_a_new_file_among_the_backends_that_is_none_is_refused_and_the_rest_is_listed(
+def test_a_file_in_the_table_that_is_no_backend_is_refused_and_the_rest_is_listed(
     folder: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
 ) -> None:
     """``multipanda list`` died of it with a bare trace."""

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from multipanda_py.backend import Backend
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.loop_gripper import LoopGripper
 from multipanda_py.cell.names import CellNames
@@ -55,7 +58,7 @@ class Grippers:
             record = np.array([Action.MEASURED, width, is_grasped, 0.0, 0.0, 0.0])
             connection.post(connection.mailbox.grippers[self._names.arm_index(arm)], record)
 
-        backend = find_backend(config.backend)
+        backend: type[Backend[Any]] = find_backend(config.backend)
         gripper = backend.make_gripper(arm, config, publish, connection.check)
         if gripper is None:
             index = self._names.arm_index(arm)

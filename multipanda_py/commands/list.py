@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py import registry
-from multipanda_py.channel import Channel, channel_table
-from multipanda_py.channels import CHANNELS
+from multipanda_py.channel import Channel, built_in_channels, channel_table
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.commands.reference import actuator_facts, markdown
 from multipanda_py.config.backend_section import section_of
@@ -160,7 +159,7 @@ def _own_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:
             "method": channel.method,
         }
         for channel in channel_table(declared).values()
-        if channel.name not in CHANNELS
+        if channel.name not in built_in_channels()
     ]
 
 

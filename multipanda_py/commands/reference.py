@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from multipanda_py.channel import Channel
-from multipanda_py.channels import CHANNELS
+from multipanda_py.channel import Channel, built_in_channels
 
 _HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make docs` from the declarations in the code: edit those, not this file. -->
@@ -59,7 +58,7 @@ def markdown(
 def _targets() -> Iterator[str]:
     yield "\n## Targets\n"
     yield "Methods are those of `Cell`; by ROS the same is asked through topics and an action.\n"
-    rows = [_channel_row(channel) for channel in CHANNELS.values()]
+    rows = [_channel_row(channel) for channel in built_in_channels().values()]
     yield from _table(("target", "meaning", "topic or action", "method"), rows)
 
 

@@ -8,7 +8,7 @@ backend moves the arm. Backends may share a section: simulated arms read ``frank
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -19,17 +19,14 @@ from multipanda_py.exceptions import ConfigurationError, SettingsRejected
 from multipanda_py.parameter_spec import Spec
 from multipanda_py.settings import Settings, by_class, declaration_fault, declared, live
 
-if TYPE_CHECKING:
-    from multipanda_py.backend import Backend
 
-
-def find_backend(name: str) -> type[Backend[Any]]:
-    """Return a backend's class, whose settings are declared as they should be.
+def find_backend(name: str) -> type[Any]:
+    """Return the class of a :class:`.Backend`, whose settings are declared as they should be.
 
     Raises:
         ConfigurationError: If there is none, or it cannot be loaded, or its declaration is wrong.
     """
-    backend: type[Backend[Any]] = registry.find("backends", name)
+    backend = registry.find("backends", name)
     try:
         fault = declaration_fault(backend.Settings)
     except Exception as error:  # of a declaration that is other people's

@@ -270,7 +270,8 @@ class ArmConfig(Section):
 def _has_springs(backend: object) -> bool:
     """Return whether a backend that exists simulates compliant actuators."""
     with contextlib.suppress(ConfigurationError):
-        return find_backend(str(backend)).simulates_actuators
+        has: bool = find_backend(str(backend)).simulates_actuators
+        return has
     return False
 
 

@@ -4,25 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, Protocol, TypeAlias, cast
 
 from numpy.typing import NDArray
 
+from multipanda_py import registry
 from multipanda_py.cell.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.gym.control import Control
 from multipanda_py.state import Vector
 
-BUILT_IN = {"ros": "multipanda_py.ros.remote_cell:RosCell"}
-"""What makes cells that run elsewhere, by what stands before the colon of their name."""
-GROUP = "multipanda_py.gym_cells"
-"""Group of entry points in which other packages name theirs."""
-TOPICS = "multipanda_py.ros.topic_sensors:TopicSensors"
-"""What listens to topics."""
+CELLS = "gym_cells"
+"""Kind of remote cells in :mod:`.registry`, by the prefix of their names; other packages add
+theirs to the entry points ``multipanda_py.gym_cells``."""
 
 Topics: TypeAlias = Mapping[str, "str | tuple[str, float]"]
 """Topics by the name of what they show, with how old that may be [s] where it is not the usual."""
@@ -87,10 +83,9 @@ def remote_cell(cell: object) -> Cell | None:
     kind, colon, name = cell.partition(":") if isinstance(cell, str) else ("", "", "")
     if not colon or "/" in kind or Path(str(cell)).exists():
         return None
-    makers = {**BUILT_IN, **{point.name: point.value for point in entry_points(group=GROUP)}}
-    if kind not in makers:
-        raise UnknownName("kind of cell", kind, tuple(makers))
-    return cast("Cell", resolve_name(makers[kind])(name))  # likewise
+    if kind not in registry.names(CELLS):
+        raise UnknownName("kind of cell", kind, registry.names(CELLS))
+    return cast("Cell", registry.load(CELLS, kind)(name))  # likewise
 
 
 def refuse_with_remote(**given: object) -> None:
@@ -118,7 +113,7 @@ def sensors_of(topics: Topics) -> Sensors | None:
     given: Any = topics
     if not isinstance(given, Mapping):
         raise ConfigurationError(f"topics: got {topics!r:.60}, allowed topics by name")
-    return cast("Sensors", resolve_name(TOPICS)(topics)) if topics else None
+    return cast("Sensors", registry.load("gym_sensors", "topics")(topics)) if topics else None
 
 
 def laws_of(

@@ -3,23 +3,23 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import resolve_name
 
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.gym.task import GymTask
 
 BUILT_IN = {
-    "reach": "Reach",
-    "reach_two": "ReachTwo",
-    "push": "PushPuck",
-    "pick_and_place": "PickAndPlace",
-    "lift_box": "LiftBox",
-    "hand_over": "HandOver",
-    "stack_bricks": "StackBricks",
-    "peg_insertion": "PegInsertion",
+    "reach": "multipanda_py.gym.tasks.reach:Reach",
+    "reach_two": "multipanda_py.gym.tasks.reach:ReachTwo",
+    "push": "multipanda_py.gym.tasks.push:PushPuck",
+    "pick_and_place": "multipanda_py.gym.tasks.pick_and_place:PickAndPlace",
+    "lift_box": "multipanda_py.gym.tasks.lift_box:LiftBox",
+    "hand_over": "multipanda_py.gym.tasks.hand_over:HandOver",
+    "stack_bricks": "multipanda_py.gym.tasks.stack_bricks:StackBricks",
+    "peg_insertion": "multipanda_py.gym.tasks.peg_insertion:PegInsertion",
 }
-"""Classes by name; each in a file of that name, ``reach_two`` beside ``reach``."""
+"""Built-in tasks by name, as ``module:class``; imported on first use."""
 GROUP = "multipanda_py.gym_tasks"
 """Group of entry points in which other packages name their tasks."""
 
@@ -36,9 +36,7 @@ def task_named(name: str) -> GymTask:
         UnknownName: If there is none.
     """
     if name in BUILT_IN:
-        file = "reach" if name == "reach_two" else name
-        module = import_module(f"multipanda_py.gym.tasks.{file}")
-        return getattr(module, BUILT_IN[name])()  # type: ignore[no-any-return]
+        return resolve_name(BUILT_IN[name])()  # type: ignore[no-any-return]
     for point in entry_points(group=GROUP):
         if point.name == name:
             return point.load()()  # type: ignore[no-any-return]

@@ -133,7 +133,7 @@ def build_backends(
         kinds.setdefault(arm.backend, []).append(index)
     backends = []
     for kind, indices in kinds.items():
-        backend = find_backend(kind)
+        backend: type[Backend] = find_backend(kind)
         own = [states[i] for i in indices]
         arms = [descriptions[i] for i in indices]
         with starting(f"{', '.join(state.name for state in own)} (backend {backend.__name__})"):

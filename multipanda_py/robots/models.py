@@ -111,3 +111,8 @@ def _of_others(name: str) -> Robot:
 MODELS = _Library()
 DEFAULT_MODEL = "fr3"
 """What an arm is if nobody says."""
+
+
+def default_robot() -> Robot:
+    """Return the robot of an arm whose model is not named."""
+    return MODELS[DEFAULT_MODEL]

@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.channel import Channel, channel_table
-from multipanda_py.channels import CHANNELS
+from multipanda_py.channel import Channel, built_in_channels, channel_table
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.controllets.coupled_impedance import CoupledImpedance
@@ -134,4 +133,4 @@ def test_an_object_pose_is_refused_if_the_law_does_not_say_where_the_object_is(m
 
 
 def test_every_built_in_channel_has_a_check_and_a_meaning():
-    assert all(channel.check and channel.doc for channel in CHANNELS.values())
+    assert all(channel.check and channel.doc for channel in built_in_channels().values())

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multipanda_py.channels import CHANNELS
+from multipanda_py.channel import built_in_channels
 from multipanda_py.commands.row_reference import markdown
 from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.row import ARM_FIELDS, TRACED_CHANNELS
@@ -170,7 +170,7 @@ def test_references_have_the_width_of_their_channels():
     shapes = {field.name: field.shape for field in ARM_FIELDS}
     for name in TRACED_CHANNELS:
         sizes = [7 if size == "joints" else size for size in shapes[f"target_{name}"]]
-        assert np.prod(sizes) == CHANNELS[name].size(7)
+        assert np.prod(sizes) == built_in_channels()[name].size(7)
 
 
 @pytest.mark.inline
