@@ -38,7 +38,8 @@ IMPORTS = """
 import importlib, json, pkgutil, sys
 import multipanda_py
 found = {}
-for room in ("simulation", "view", "importing", "fci_sim", "robots", "backends", "commands"):
+rooms = "simulation compliance view importing fci_sim robots backends commands"
+for room in rooms.split():
     paths = [f"{multipanda_py.__path__[0]}/{room}"]
     for one in pkgutil.iter_modules(paths, f"multipanda_py.{room}."):
         try:

@@ -14,10 +14,13 @@ leave :math:`10^{-4}\, h \, a` with steps of length :math:`h`: 1 mrad in 10 s at
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 
+from multipanda_py.extras import extras_named
 from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
 
 IMPEDANCE: Vector = np.array([0.9999, 0.9999, 0.001, 0.5, 2.0])
 """``solimpfriction`` with MuJoCo's largest impedance."""

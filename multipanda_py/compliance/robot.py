@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +14,12 @@ from multipanda_py.actuator_params import positive_number
 from multipanda_py.compliance.dry_friction import let_friction_stick
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.exceptions import ActuatorRefused, BackendError
+from multipanda_py.extras import extras_named
 from multipanda_py.machine.mujoco_warnings import was_reset
 from multipanda_py.state import Matrix, Vector
+
+with extras_named():
+    import mujoco
 
 LONGEST_STEP = 4e-3
 """That :func:`suggested_step` returns [s]: a robot turns by little in it."""

@@ -1,6 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
 """What simulated arms are made of: MJCF, and stages between torque and joint."""
-
-from multipanda_py.extras import require
-
-require("mujoco")

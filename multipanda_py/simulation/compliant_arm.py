@@ -6,15 +6,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import mujoco
 import numpy as np
 import pinocchio as pin
 
 from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.extras import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import ArmState, Vector
+
+with extras_named():
+    import mujoco
 
 _gravity = pin.computeGeneralizedGravity
 

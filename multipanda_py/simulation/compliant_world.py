@@ -7,16 +7,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.compliance.joints import Saved
 from multipanda_py.exceptions import BackendError
+from multipanda_py.extras import extras_named
 from multipanda_py.simulation.compliant_arm import CompliantArm
 from multipanda_py.simulation.link_torque import LinkTorque
 from multipanda_py.simulation.sliding_contact import correct_friction
 from multipanda_py.state import Matrix, Vector
+
+with extras_named():
+    import mujoco
 
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
 

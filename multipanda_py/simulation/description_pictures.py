@@ -6,16 +6,19 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-import mujoco
 import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.extras import extras_named
 from multipanda_py.importing.shape import Shape
 from multipanda_py.importing.source import shapes_of, tree_of
 from multipanda_py.robots.chain import chain_of
 from multipanda_py.robots.robot import Robot
 from multipanda_py.simulation.mjcf_elements import VISUAL_GROUP, put, quaternion
 from multipanda_py.state import Matrix
+
+with extras_named():
+    import mujoco
 
 COLOR = (0.78, 0.80, 0.83, 1.0)
 """Of what has none."""

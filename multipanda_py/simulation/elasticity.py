@@ -6,16 +6,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.config.sections import JointsConfig
 from multipanda_py.exceptions import BackendError
+from multipanda_py.extras import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
 
 STEP_SHARE = 0.3
 """Of the inverse of the fastest vibration's angular frequency: what a step of the simulation may

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 
+from multipanda_py.extras import extras_named
 from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
 
 
 class ExternalTorque:

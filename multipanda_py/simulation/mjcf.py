@@ -6,16 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import mujoco
 import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.extras import extras_named
 from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.scene_object import SceneObject
 from multipanda_py.simulation.mjcf_arm import add_arm, add_grip, add_shared_bases
 from multipanda_py.simulation.mjcf_elements import Materials, put, quaternion
 from multipanda_py.simulation.mjcf_meshes import MeshLibrary
 from multipanda_py.simulation.mjcf_world import world_xml
+
+with extras_named():
+    import mujoco
 
 READY_KEY = "ready"
 _SHAPES = {

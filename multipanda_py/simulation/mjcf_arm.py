@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations, permutations
 
-import mujoco
 import numpy as np
 
 from multipanda_py.compliance.dry_friction import IMPEDANCE, sticking_solref
+from multipanda_py.extras import extras_named
 from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.parallel_gripper import GripperBody, ParallelGripper
 from multipanda_py.robots.scene_object import SceneObject
@@ -26,6 +26,9 @@ from multipanda_py.simulation.mjcf_elements import (
     set_inertial,
 )
 from multipanda_py.simulation.mjcf_meshes import MeshLibrary
+
+with extras_named():
+    import mujoco
 
 # Servo of a finger: our choice, stiff enough to reach the Franka Hand's force with 14 mm of error
 # and critically damped for the mass that it moves.

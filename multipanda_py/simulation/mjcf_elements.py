@@ -6,14 +6,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.extras import extras_named
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.look import COLORS
 from multipanda_py.robots.rotations import rotation_from_rpy, rotation_of_axis
 from multipanda_py.robots.shapes import Block, Capsule, Turned
+
+with extras_named():
+    import mujoco
 
 E = TypeVar("E")
 

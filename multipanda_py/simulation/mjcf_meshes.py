@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import mujoco
-
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.extras import extras_named
 from multipanda_py.robots.franka import LINK_CAPSULES
 from multipanda_py.simulation.mjcf_elements import VISUAL_GROUP, put
+
+with extras_named():
+    import mujoco
 
 
 class MeshLibrary:

@@ -6,14 +6,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import mujoco
 import numpy as np
 import pinocchio as pin
 
 from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.extras import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
 
 FILTER_TIME = 0.005
 """Of the estimate of external torques, which sees accelerations as its observer does [s]."""

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.extras import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
 
 _add, _subtract, _multiply = np.add, np.subtract, np.multiply
 PAYLOAD_RADIUS = 0.03

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.extras import extras_named
 from multipanda_py.pose import Pose
 from multipanda_py.robots.scene_object import PARKED
 from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
 
 DEEP = 1e-3
 """What is less far inside something touches it, as a held thing does [m]."""

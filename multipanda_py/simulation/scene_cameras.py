@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.extras import extras_named
 from multipanda_py.robots.rotations import look_at
 from multipanda_py.simulation.mjcf_elements import put, quaternion
+
+with extras_named():
+    import mujoco
 
 FIELD_OF_VIEW = 45.0
 """Where nobody says, as of MuJoCo's cameras [deg]."""

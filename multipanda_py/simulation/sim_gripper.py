@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 
+from multipanda_py.extras import extras_named
 from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.grippers.gripper import GripperCommand
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.parallel_gripper import ParallelGripper
 from multipanda_py.simulation.saved_fields import load_fields, save_fields
 from multipanda_py.state import ArmState, Vector
+
+with extras_named():
+    import mujoco
 
 FREE_FORCE = 20.0
 """With which the fingers move when no force was asked for [N]."""

@@ -6,16 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-import mujoco
 import numpy as np
 
 from multipanda_py.exceptions import BackendError
+from multipanda_py.extras import extras_named
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.simulation.elasticity import Springs
 from multipanda_py.simulation.stable_gains import stable_gains
 from multipanda_py.state import ArmState, Vector
+
+with extras_named():
+    import mujoco
 
 if TYPE_CHECKING:
     from multipanda_py.franka.settings import FrankaSettings

@@ -7,7 +7,11 @@ import math
 from operator import mul
 from typing import Any
 
-import mujoco
+from multipanda_py.extras import extras_named
+
+with extras_named():
+    import mujoco
+
 
 _ELLIPTIC = int(mujoco.mjtCone.mjCONE_ELLIPTIC)
 RESTING = 1e-10

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import mujoco
-
 from multipanda_py.config.sections import ArmConfig
+from multipanda_py.extras import extras_named
 from multipanda_py.residual.of_arm import residual_of
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.delay import CommandDelay, Delay
@@ -20,6 +19,9 @@ from multipanda_py.simulation.ripple import Ripple
 from multipanda_py.simulation.sensor_noise import MeasuredStep, SensorNoise, TorqueStep
 from multipanda_py.simulation.shown_residual import ShownResidual
 from multipanda_py.simulation.sim_robot import SimRobot
+
+with extras_named():
+    import mujoco
 
 RUBBING = ("coulomb", "viscous", "stribeck", "friction_offset")
 """Keys of a perturbation that are friction."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import mujoco
-
+from multipanda_py.extras import extras_named
 from multipanda_py.simulation.presence import DEEP
+
+with extras_named():
+    import mujoco
 
 FLOOR = "the floor"
 

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import SimulationRefused, UnknownName
+from multipanda_py.extras import extras_named
 from multipanda_py.pose import Pose
 from multipanda_py.simulation.mjcf_elements import quaternion
 from multipanda_py.simulation.presence import Presence
 from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
 
 FLOOR = "floor"
 """Name of what stands still and has no other one."""

@@ -6,11 +6,14 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.extras import extras_named
 from multipanda_py.state import Matrix, Vector
+
+with extras_named():
+    import mujoco
 
 
 @dataclass(frozen=True)
