@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import argparse
 
-from multipanda_py.commands import actuators_identify, actuators_validate
+from multipanda_py.commands.actuators_identify import IDENTIFY
+from multipanda_py.commands.actuators_validate import VALIDATE
+from multipanda_py.commands.options import add_verbs, run_verb
 
 SUMMARY = "Springs of compliant actuators: identify FILE finds them, validate shows them at work."
-VERBS = {"identify": actuators_identify, "validate": actuators_validate}
+VERBS = {"identify": IDENTIFY, "validate": VALIDATE}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, module in VERBS.items():
-        verb = verbs.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
-        module.add_arguments(verb)
-        verb.set_defaults(verb_function=module.run)
+    add_verbs(parser, VERBS)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the verb."""
-    code: int = options.verb_function(options)
-    return code
+    return run_verb(options)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from multipanda_py import registry
+from multipanda_py.commands.options import Verb
 from multipanda_py.commands.output import OK, check_output, say, write_whole
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.extras import pyplot
@@ -18,11 +19,8 @@ from multipanda_py.logs.read_table import TABLES, table_of
 from multipanda_py.parameters import specs_of
 from multipanda_py.robots.actuator_file import actuator_from, actuator_text
 
-SUMMARY = "Find the springs of an actuator from torques and deflections, with their uncertainty."
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_identify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", type=Path,
         help="CSV or Parquet with columns tau [Nm], and q, theta_1, theta_2 [rad], or deflection "
@@ -44,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="PNG", type=Path, help="draw data and springs")
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_identify(options: argparse.Namespace) -> int:
     """Identify joint by joint, say how well, and write the file, whole or not at all."""
     if options.output is not None:
         check_output(options.output)
@@ -164,3 +162,10 @@ def _notes(path: Path, found: list[FoundSprings]) -> dict[str, Any]:
     }
     offsets = [short(one.offset[0]) for one in found if one.offset is not None]
     return {**notes, "torque_offset_Nm": each(offsets)} if offsets else notes
+
+
+IDENTIFY = Verb(
+    "Find the springs of an actuator from torques and deflections, with their uncertainty.",
+    _add_identify_arguments,
+    _run_identify,
+)

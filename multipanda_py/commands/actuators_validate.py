@@ -6,16 +6,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from multipanda_py.commands.options import Verb
 from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
 from multipanda_py.extras import pyplot
 from multipanda_py.machine.interruption import end_in_order
 
-SUMMARY = "Do the experiments by which compliant actuators were validated, beside their paper."
 NAMES = ("steps", "chirp", "horizontal", "vertical", "pushing", "learning")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, default=Path("actuators.html"),
         help="the report; its numbers are beside it as JSON. Default actuators.html",
@@ -27,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_validate(options: argparse.Namespace) -> int:
     """Do them one after another, and write the report, whole or not at all."""
     from multipanda_py.spring_validation import EXPERIMENTS
     from multipanda_py.spring_validation.page import write_page
@@ -44,3 +43,10 @@ def run(options: argparse.Namespace) -> int:
     beside = write_page(found, target, options.quick)
     say(f"{target}, {beside}")
     return OK if all(one.holds for one in found) else FAILED
+
+
+VALIDATE = Verb(
+    "Do the experiments by which compliant actuators were validated, beside their paper.",
+    _add_validate_arguments,
+    _run_validate,
+)

@@ -5,22 +5,20 @@ from __future__ import annotations
 
 import argparse
 
-from multipanda_py.commands import dataset_check, dataset_replay, dataset_stats
+from multipanda_py.commands.dataset_check import CHECK
+from multipanda_py.commands.dataset_replay import REPLAY
+from multipanda_py.commands.dataset_stats import STATS
+from multipanda_py.commands.options import add_verbs, run_verb
 
 SUMMARY = "Episodes for learning: check FOLDER, stats FOLDER, replay FOLDER."
-VERBS = {"check": dataset_check, "stats": dataset_stats, "replay": dataset_replay}
+VERBS = {"check": CHECK, "stats": STATS, "replay": REPLAY}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, module in VERBS.items():
-        verb = verbs.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
-        module.add_arguments(verb)
-        verb.set_defaults(verb_function=module.run)
+    add_verbs(parser, VERBS)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the verb."""
-    code: int = options.verb_function(options)
-    return code
+    return run_verb(options)

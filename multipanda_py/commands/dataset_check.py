@@ -6,17 +6,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from multipanda_py.commands.options import Verb
 from multipanda_py.commands.output import FAILED, OK, complain, say
 
-SUMMARY = "Say whether a data set is whole: files, frames, pictures, instants."
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the data set")
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_check(options: argparse.Namespace) -> int:
     """Check it."""
     from multipanda_py.datasets import Dataset
     from multipanda_py.datasets.check import check
@@ -33,3 +31,10 @@ def run(options: argparse.Namespace) -> int:
         f"{dataset.info['fps']} Hz, {len(dataset.films)} cameras, largest skew {1e3 * skew:.2f} ms"
     )
     return OK
+
+
+CHECK = Verb(
+    "Say whether a data set is whole: files, frames, pictures, instants.",
+    _add_check_arguments,
+    _run_check,
+)

@@ -6,15 +6,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from multipanda_py.commands.options import positive, seed
+from multipanda_py.commands.options import Verb, positive, seed
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.machine.interruption import end_in_order
 
-SUMMARY = "Do a recorded episode again, and say how far tools were from where they had been."
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the data set")
     parser.add_argument("--episode", type=seed, default=0, metavar="N", help="which, default 0")
     parser.add_argument(
@@ -27,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_replay(options: argparse.Namespace) -> int:
     """Do it, and compare."""
     from multipanda_py.datasets import Dataset, replay
     from multipanda_py.gym import CellEnv
@@ -53,3 +50,10 @@ def run(options: argparse.Namespace) -> int:
     if done.fault:
         complain(done.fault)
     return OK if 1e3 * max(done.apart.values()) <= options.within and not done.fault else FAILED
+
+
+REPLAY = Verb(
+    "Do a recorded episode again, and say how far tools were from where they had been.",
+    _add_replay_arguments,
+    _run_replay,
+)

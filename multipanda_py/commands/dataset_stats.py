@@ -6,17 +6,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from multipanda_py.commands.options import Verb
 from multipanda_py.commands.output import OK, say
 
-SUMMARY = "Say what a data set has in it: episodes, how they ended, and the range of every number."
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_stats_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the data set")
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_stats(options: argparse.Namespace) -> int:
     """Write it as lines."""
     from multipanda_py.datasets import Dataset
     from multipanda_py.datasets.layout import STATS, read_json
@@ -40,3 +38,10 @@ def run(options: argparse.Namespace) -> int:
         for name, *row in zip(feature["names"], of["min"], of["max"], of["mean"], of["std"]):
             say(f"  {name:26s}" + "".join(f"{value:12.4f}" for value in row))
     return OK
+
+
+STATS = Verb(
+    "Say what a data set has in it: episodes, how they ended, and the range of every number.",
+    _add_stats_arguments,
+    _run_stats,
+)

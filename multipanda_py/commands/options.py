@@ -5,11 +5,41 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 
 CELL_FILES = (".yaml", ".yml")
+
+
+class Verb(NamedTuple):
+    """Verb of a command, such as ``check`` of ``multipanda dataset``.
+
+    Attributes:
+        summary: Line for the help.
+        add_arguments: Function that declares the arguments.
+        run: Function that executes the verb and returns the exit code.
+    """
+
+    summary: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def add_verbs(parser: argparse.ArgumentParser, verbs: Mapping[str, Verb]) -> None:
+    """Declare the verbs of a command with their arguments."""
+    choices = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, verb in verbs.items():
+        own = choices.add_parser(name, help=verb.summary, description=verb.summary)
+        verb.add_arguments(own)
+        own.set_defaults(verb_function=verb.run)
+
+
+def run_verb(options: argparse.Namespace) -> int:
+    """Execute the verb that was chosen, and return its exit code."""
+    code: int = options.verb_function(options)
+    return code
 
 
 def arm_of(arms: Collection[str], name: str | None) -> str:

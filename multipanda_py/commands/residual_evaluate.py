@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from multipanda_py.commands.options import Verb
 from multipanda_py.commands.output import OK, check_output, say
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.residual.weights_file import load_residual
@@ -15,11 +16,8 @@ from multipanda_py.residual_training.curves import draw_torques
 from multipanda_py.residual_training.evaluate import evaluate, table
 from multipanda_py.residual_training.paired_motions import read_pairs
 
-SUMMARY = "Say what a residual gains on the test's motions, joint by joint; needs no torch."
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
     parser.add_argument("pairs", metavar="PAIRS", type=Path, help="pairs.parquet")
     parser.add_argument("--json", metavar="FILE", type=Path, help="the same numbers")
@@ -30,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="PNG", type=Path, help="torques of a motion")
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_evaluate(options: argparse.Namespace) -> int:
     """Evaluate."""
     if options.json is not None:
         check_output(options.json, ".json", option="--json")
@@ -55,3 +53,10 @@ def run(options: argparse.Namespace) -> int:
         draw_torques(trained, pairs.of("test")[0], options.plot)
     say(table(gains))
     return OK
+
+
+EVALUATE = Verb(
+    "Say what a residual gains on the test's motions, joint by joint; needs no torch.",
+    _add_evaluate_arguments,
+    _run_evaluate,
+)

@@ -7,16 +7,14 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from multipanda_py.commands.options import Verb
 from multipanda_py.commands.output import OK, check_output, say
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.residual.onnx_model import carried, onnx_model
 from multipanda_py.residual.weights_file import load_residual
 
-SUMMARY = "Write a real-time residual as a model of ONNX, for programs in other languages."
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
     parser.add_argument(
         "--no-bodies", action="store_true",
@@ -25,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="onnx")
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_export(options: argparse.Namespace) -> int:
     """Export."""
     check_output(options.output, ".onnx", beside=[options.file])
     trained = load_residual(options.file)
@@ -38,3 +36,10 @@ def run(options: argparse.Namespace) -> int:
     say(f"{options.output}: state ({3 * len(trained.joints)}) at {trained.rate:g} Hz, "
         f"carried {names}")  # fmt: skip
     return OK
+
+
+EXPORT = Verb(
+    "Write a real-time residual as a model of ONNX, for programs in other languages.",
+    _add_export_arguments,
+    _run_export,
+)

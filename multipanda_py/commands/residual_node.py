@@ -9,16 +9,14 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from multipanda_py.commands.options import Verb
 from multipanda_py.extras import require
 from multipanda_py.machine.child import module_command
 from multipanda_py.residual.corrected_states import CorrectedStates
 from multipanda_py.residual.weights_file import load_residual
 
-SUMMARY = "Take joint_states in and give corrected/joint_states and residual/confidence, over ROS."
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_node_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
     parser.add_argument(
         "--prefix", default="", help="of the joints' names, where two arms are in one message"
@@ -29,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(options: argparse.Namespace) -> NoReturn:
+def _run_node(options: argparse.Namespace) -> NoReturn:
     """Become the node."""
     CorrectedStates(load_residual(options.file))  # refused now, in one line
     require("rclpy", "sensor_msgs", "std_msgs")
@@ -39,3 +37,10 @@ def run(options: argparse.Namespace) -> NoReturn:
     )
     sys.stdout.flush()
     os.execv(command[0], command)
+
+
+NODE = Verb(
+    "Take joint_states in and give corrected/joint_states and residual/confidence, over ROS.",
+    _add_node_arguments,
+    _run_node,
+)

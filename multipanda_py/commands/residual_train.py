@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from multipanda_py.commands.options import arm_of, seed
+from multipanda_py.commands.options import Verb, arm_of, seed
 from multipanda_py.commands.output import OK, check_output, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
@@ -22,14 +22,10 @@ from multipanda_py.residual_training.paired_motions import PairedMotions, read_p
 from multipanda_py.residual_training.settings import TrainingSettings
 from multipanda_py.residual_training.train import check_begin, train
 
-SUMMARY = (
-    "Train a network on the table of multipanda pairs, into one file that runs without torch."
-)
 _USUAL = TrainingSettings()
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pairs", metavar="PAIRS", type=Path, help="pairs.parquet")
     parser.add_argument(
         "--kind", choices=KINDS, default=_USUAL.kind,
@@ -69,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_train(options: argparse.Namespace) -> int:
     """Train."""
     end_in_order()
     check_output(options.output, ".npz", beside=[options.pairs])
@@ -107,3 +103,10 @@ def _bodies(options: argparse.Namespace, pairs: PairedMotions) -> BodyDifference
     config = CellConfig.from_yaml(options.bodies)
     name = arm_of(config.arms, options.arm)
     return fit_bodies(pairs, describe_arm(name, config.arms[name]))
+
+
+TRAIN = Verb(
+    "Train a network on the table of multipanda pairs, into one file that runs without torch.",
+    _add_train_arguments,
+    _run_train,
+)

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import argparse
 
-from multipanda_py.commands import robot_import
+from multipanda_py.commands.options import add_verbs, run_verb
+from multipanda_py.commands.robot_import import IMPORT
 
 SUMMARY = "Draft what a URDF or MJCF lacks of an arm: multipanda robot import FILE."
+VERBS = {"import": IMPORT}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    verb = verbs.add_parser("import", help=robot_import.SUMMARY, description=robot_import.SUMMARY)
-    robot_import.add_arguments(verb)
+    add_verbs(parser, VERBS)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the verb."""
-    return robot_import.run(options)
+    return run_verb(options)

@@ -10,19 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
+from multipanda_py.commands.options import Verb
 from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable
 from multipanda_py.importing.draft_yaml import draft_yaml
 from multipanda_py.importing.robot_draft import RobotDraft, draft_robot
 
-SUMMARY = (
-    "Draft the YAML with what a URDF or MJCF lacks of an arm; fit its capsules and draw them."
-)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="URDF without macros, or MJCF")
     parser.add_argument("--base", default="", metavar="LINK", help="link to begin with")
     parser.add_argument("--tip", default="", metavar="LINK", help="link that carries things")
@@ -48,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-picture", action="store_true", help="draw nothing")
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_import(options: argparse.Namespace) -> int:
     """Write YAML and picture, and say what was found."""
     name = options.name or re.sub(r"\W", "_", options.file.stem)
     if not _NAME.match(name):
@@ -102,3 +99,10 @@ def _draw(draft: RobotDraft, path: Path) -> None:
         complain(f"warning: no picture: {error}")
         return
     say(f"wrote {path}: look whether the capsules are where the links are")
+
+
+IMPORT = Verb(
+    "Draft the YAML with what a URDF or MJCF lacks of an arm; fit its capsules and draw them.",
+    _add_import_arguments,
+    _run_import,
+)
