@@ -44,13 +44,15 @@ def check_actuator(
     """
     found = registry.find("actuators", kind) if isinstance(kind, str) else kind
     for spec in specs_of(found.Params):
-        _require(bool(spec.doc), f"parameter {spec.name} has no doc")
+        require_kept(bool(spec.doc), f"parameter {spec.name} has no doc")
         has = spec.name in found.identified
-        _require(not has or spec.kind == "number", f"identified: {spec.name} is no number")
+        require_kept(not has or spec.kind == "number", f"identified: {spec.name} is no number")
     names = {spec.name for spec in specs_of(found.Params)}
-    _require(set(found.identified) <= names, f"identified: got {found.identified}, known {names}")
+    require_kept(
+        set(found.identified) <= names, f"identified: got {found.identified}, known {names}"
+    )
     presets = "preset_high" in names
-    _require(
+    require_kept(
         presets == bool(found.preset_unit), "preset_unit: a unit if there are presets, else ''"
     )
     springs, rng = found(JOINTS, params), np.random.default_rng(seed)
@@ -79,23 +81,25 @@ def _check_arrays(springs: Actuator[Any], places: Matrix) -> None:
         results = (*springs.elastic_torque(*at), springs.link_stiffness(*at))
         for name, result in zip((*ElasticTorque._fields, "link_stiffness"), results):
             shape = at.shape[1:]
-            _require(result.shape == shape, f"{name}: got shape {result.shape}, allowed {shape}")
-            _require(bool(np.isfinite(result).all()), f"{name}: not finite within the limits")
+            require_kept(
+                result.shape == shape, f"{name}: got shape {result.shape}, allowed {shape}"
+            )
+            require_kept(bool(np.isfinite(result).all()), f"{name}: not finite within the limits")
         before = [result.copy() for result in results]
         springs.elastic_torque(*(0.5 * at))
         springs.link_stiffness(*(0.5 * at))
         same = all(np.array_equal(a, b) for a, b in zip(before, results))
-        _require(same, "results of one call are changed by the next one")
+        require_kept(same, "results of one call are changed by the next one")
         again = (*springs.elastic_torque(*at.copy()), springs.link_stiffness(*at.copy()))
         same = all(np.array_equal(a, b) for a, b in zip(before, again))
-        _require(same, "equal values give other results: something is remembered")
+        require_kept(same, "equal values give other results: something is remembered")
     for other in range(springs.n_joints):
         at = places.copy()
         at[..., other] = np.nan
         for result in springs.elastic_torque(*at)[:2]:
             bad = np.isnan(result)
-            _require(bool(bad[:, other].all()), "what is no number comes out as one")
-            _require(int(bad.sum()) == len(bad), "a joint feels the deflection of another")
+            require_kept(bool(bad[:, other].all()), "what is no number comes out as one")
+            require_kept(int(bad.sum()) == len(bad), "a joint feels the deflection of another")
 
 
 def _check_slopes(springs: Actuator[Any], places: Matrix) -> None:
@@ -140,8 +144,8 @@ def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
         for share in np.linspace(-1.0, 1.0, 41)
     ])  # fmt: skip
     falls = np.diff(torques, axis=0).min() < -1e-12 * np.abs(torques).max()
-    _require(not falls, "the torque falls while the equilibrium goes on")
-    _require(bool((torques[-1] > torques[0]).all()), "the springs exert nothing")
+    require_kept(not falls, "the torque falls while the equilibrium goes on")
+    require_kept(bool((torques[-1] > torques[0]).all()), "the springs exert nothing")
     beyond = springs.elastic_torque(q, *springs.references(10.0 * ends, preset)).link
     _close("the torque grows beyond max_deflection", beyond, torques[-1], np.abs(beyond).max())
     wanted = 0.5 * (0.7 * torques[-1] + 0.3 * torques[0])
@@ -151,9 +155,10 @@ def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
 
 def _close(what: str, got: Vector, wanted: Vector, scale: float) -> None:
     worst = float(np.abs(got - wanted).max(initial=0.0))
-    _require(worst <= _CLOSE * max(scale, 1e-9), f"{what}: off by {worst:.3g} of {scale:.3g}")
+    require_kept(worst <= _CLOSE * max(scale, 1e-9), f"{what}: off by {worst:.3g} of {scale:.3g}")
 
 
-def _require(kept: bool, what: str) -> None:
+def require_kept(kept: bool, what: str) -> None:
+    """Raise :class:`.ContractBroken` with a broken part of a contract, unless it is kept."""
     if not kept:
         raise ContractBroken(what)

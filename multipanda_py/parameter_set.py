@@ -49,13 +49,13 @@ class ParameterSet(Generic[_P]):
         for field, specs in self._fields.items():
             values = []
             for spec in specs:
-                values.append(_value(spec, flat[start : start + spec.width]))
+                values.append(_typed_value(spec, flat[start : start + spec.width]))
                 start += spec.width
             arguments[field] = values[0] if len(values) == 1 else tuple(values)
         return self.params(**arguments)
 
 
-def _value(spec: Spec, part: NDArray[np.float64]) -> Any:
+def _typed_value(spec: Spec, part: NDArray[np.float64]) -> Any:
     """Return the value that a part of a flat vector stands for."""
     if spec.kind == "vector":
         return frozen_vector(part)

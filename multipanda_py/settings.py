@@ -85,7 +85,7 @@ class Settings:
         for spec in live(type(self)):
             if flat[start]:
                 values = flat[start + 1 : start + 1 + spec.width]
-                given[spec.name] = _value(spec, values)
+                given[spec.name] = _setting_value(spec, values)
             start += 1 + spec.width
         return self.replace(given)
 
@@ -135,7 +135,7 @@ def declaration_fault(settings: object) -> str:
     return ""
 
 
-def _value(spec: Spec, values: list[float]) -> Any:
+def _setting_value(spec: Spec, values: list[float]) -> Any:
     if spec.kind == "vector":
         return values
     if spec.kind == "choice":

@@ -17,6 +17,7 @@ import numpy as np
 
 from multipanda_py import registry
 from multipanda_py.actuator_contract import check_actuator as check_actuator
+from multipanda_py.actuator_contract import require_kept
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.context import Context
@@ -198,25 +199,29 @@ def check_contract(
         law.on_activate(states, target)
         law.update(states, target, PERIOD)
         for commands in (law.tau, law.command):
-            _require([t.shape for t in commands] == [(k,) for k in maker.joints], "shapes of tau")
+            require_kept(
+                [t.shape for t in commands] == [(k,) for k in maker.joints], "shapes of tau"
+            )
         rest = [s.q if interface == INTERFACES[1] else 0.0 for s in states]
         largest = max(float(np.abs(t - q).max()) for t, q in zip(law.command, rest))
-        _require(largest < 1e-6, f"activation at rest commands {largest:.3g} {_UNITS[interface]}")
+        require_kept(
+            largest < 1e-6, f"activation at rest commands {largest:.3g} {_UNITS[interface]}"
+        )
         here = [s.q.copy() for s in states]
         speeds = [rng.uniform(-1.0, 1.0, k) for k in maker.joints]
         states = maker.at(here, speeds)
         before = [[getattr(s, name).copy() for name in _READ] for s in states]
         law.update(states, target, PERIOD)
         first = [t.copy() for t in law.command]
-        _require(all(np.isfinite(t).all() for t in first), "commands are not finite")
+        require_kept(all(np.isfinite(t).all() for t in first), "commands are not finite")
         for state, copies in zip(states, before):
             wrong = [n for n, a in zip(_READ, copies) if not np.array_equal(getattr(state, n), a)]
-            _require(not wrong, f"the law wrote to a state: {', '.join(wrong)}")
+            require_kept(not wrong, f"the law wrote to a state: {', '.join(wrong)}")
         twin.on_activate(other.at(here), twin_target)
         twin.update(other.at(here), twin_target, PERIOD)  # a law may remember what it has met
         twin.update(other.at(here, speeds), twin_target, PERIOD)
         same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.command))
-        _require(same, "equal states in other arrays give other commands")
+        require_kept(same, "equal states in other arrays give other commands")
         law.on_deactivate()
         twin.on_deactivate()
     _check_memory(law, maker.random(rng, speed=0.5), target)
@@ -251,7 +256,7 @@ def check_bandwidth(
         for _ in range(postures):
             q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
             found = bandwidth(probe, q)
-            _require(
+            require_kept(
                 found < MOST_BANDWIDTH,
                 f"with {label} it brakes at {found:.0f} 1/s at q = {q.round(3).tolist()}, "
                 f"allowed up to {MOST_BANDWIDTH:g}",
@@ -307,7 +312,7 @@ def _check_memory(law: Any, states: list[ArmState], target: Any) -> None:
     law.update(states, target, PERIOD)
     # Other threads of this process may leave something behind, but not every time.
     grown = next((g for g in (_growth(law, states, target) for _ in range(3)) if g < LEAK), LEAK)
-    _require(grown < LEAK, f"1000 cycles leave {LEAK} bytes behind, or more")
+    require_kept(grown < LEAK, f"1000 cycles leave {LEAK} bytes behind, or more")
 
 
 def _growth(law: Any, states: list[ArmState], target: Any) -> int:
@@ -320,8 +325,3 @@ def _growth(law: Any, states: list[ArmState], target: Any) -> int:
         return tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-
-
-def _require(kept: bool, what: str) -> None:
-    if not kept:
-        raise ContractBroken(what)

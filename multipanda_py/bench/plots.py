@@ -40,7 +40,7 @@ def draw(report: Mapping[str, Any], samples: Mapping[str, Samples], file: Path) 
     paced, wired = samples.get("paced", {}), samples.get("wired", {})
     _to_robot(axes[0, 0], wired)
     _loop_times(axes[0, 1], paced)
-    _cores(axes[0, 2], report.get("paced", {}).get("conditions", {}))
+    _plot_condition_cores(axes[0, 2], report.get("paced", {}).get("conditions", {}))
     _answers(axes[1, 0], wired)
     _lateness(axes[1, 1], paced)
     _switching(axes[1, 2], paced.get("switching", {}))
@@ -143,7 +143,7 @@ def _lateness(axes: Axes, paced: Samples) -> None:
     axes.set_title("lateness of wake-up, same core, priority and load", size=9)
 
 
-def _cores(axes: Axes, conditions: Mapping[str, Any]) -> None:
+def _plot_condition_cores(axes: Axes, conditions: Mapping[str, Any]) -> None:
     names = [name for name in CONDITIONS if "processes" in conditions.get(name, {})]
     base = np.zeros(len(names))
     shown = ("loop.process", "ros.node", "ros.motion_generator")

@@ -35,7 +35,7 @@ def draw_scaling(report: Figures, file: Path) -> None:
     figure, axes = pyplot.subplots(2, 2, figsize=(11.0, 7.6))
     _cycle(axes[0, 0], arms, scaling["end"])
     _hot(axes[0, 1], scaling["hot"])
-    _cores(axes[1, 0], arms)
+    _plot_cores_by_arms(axes[1, 0], arms)
     _memory(axes[1, 1], arms)
     for one in axes.flat:
         one.set_xlabel("arms")
@@ -84,7 +84,7 @@ def _hot(axes: Axes, hot: Figures) -> None:
     axes.set_title("in a hot loop, medians", size=9)
 
 
-def _cores(axes: Axes, arms: dict[int, Figures]) -> None:
+def _plot_cores_by_arms(axes: Axes, arms: dict[int, Figures]) -> None:
     for k, name in enumerate(_PROCESSES):
         values = [cores_of(row, name) for row in arms.values()]
         axes.plot(list(arms), values, "o-", color=COLORS[k], label=name)

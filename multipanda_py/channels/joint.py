@@ -68,7 +68,7 @@ def check_joint(
     return np.concatenate([target if clipped is None else clipped, rate])
 
 
-def _check(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) -> Vector:
+def _joint_record(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) -> Vector:
     """Take positions and velocities, either of which may be left out."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2):
         raise TargetRejected(f"{asked.state.name}: joint: got {value!r:.60}, allowed (q, dq)")
@@ -99,7 +99,7 @@ JOINT = Channel(
     "joint",
     0,
     "joint positions and velocities; the preferred posture of a Cartesian law",
-    check=_check,
+    check=_joint_record,
     reshaped=True,
     message="sensor_msgs/msg/JointState",
     method="set_target(arm, q=..., dq=...)",

@@ -39,7 +39,7 @@ def check_object(pose_in_world: Pose, asked: Asked) -> Vector:
     return np.concatenate([pose_in_world.position, pose_in_world.rotation.reshape(-1)])
 
 
-def _check(pose: Pose, asked: Asked) -> Vector:
+def _object_record(pose: Pose, asked: Asked) -> Vector:
     return check_object(asked.frame @ pose, asked)
 
 
@@ -48,7 +48,7 @@ OBJECT = Channel(
     12,
     "pose of the object that several arms hold, in the world unless a frame is named",
     shared=True,
-    check=_check,
+    check=_object_record,
     reshaped=True,
     message="geometry_msgs/msg/PoseStamped",
     topic="target_pose",

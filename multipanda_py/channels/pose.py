@@ -57,7 +57,7 @@ def _is_near(pose: Pose, gate: GateLimits, other: Pose) -> bool:
     return distance <= gate.position and angle <= gate.rotation
 
 
-def _check(pose: Pose, asked: AskedOfArm) -> Vector:
+def _pose_record(pose: Pose, asked: AskedOfArm) -> Vector:
     if not isinstance(pose, Pose):
         raise TargetRejected(f"{asked.state.name}: pose: got {pose!r:.60}, allowed a Pose")
     placed = pose if asked.frame is HERE else asked.frame @ pose
@@ -68,7 +68,7 @@ POSE = Channel(
     "pose",
     12,
     "pose of the tool, in the arm's base unless a frame is named",
-    check=_check,
+    check=_pose_record,
     reshaped=True,
     message="geometry_msgs/msg/PoseStamped",
     method="set_target(arm, pose, frame=...)",

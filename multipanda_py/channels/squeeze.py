@@ -22,7 +22,7 @@ def check_squeeze(force: float, name: str, gate: GateLimits) -> Vector:
     return np.array([float(force)])
 
 
-def _check(force: float, asked: Asked) -> Vector:
+def _squeeze_record(force: float, asked: Asked) -> Vector:
     return check_squeeze(force, asked.who, asked.gate)
 
 
@@ -32,7 +32,7 @@ SQUEEZE = Channel(
     "force with which the arms press the object between them",
     unit="N",
     shared=True,
-    check=_check,
+    check=_squeeze_record,
     message="std_msgs/msg/Float64",
     method="set_object_target(name, squeeze=...)",
 )

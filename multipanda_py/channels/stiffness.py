@@ -52,7 +52,7 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
     return matrix.reshape(-1)
 
 
-def _check(stiffness: ArrayLike, asked: AskedOfArm) -> Vector:
+def _stiffness_record(stiffness: ArrayLike, asked: AskedOfArm) -> Vector:
     return check_stiffness(stiffness, asked.state)
 
 
@@ -60,7 +60,7 @@ STIFFNESS = Channel(
     "stiffness",
     36,
     "six diagonal elements or a symmetric 6 x 6 matrix, along the axes of the gains",
-    check=_check,
+    check=_stiffness_record,
     method="set_target(arm, stiffness=...)",
 )
 """6 x 6 row by row [N/m, Nm/rad], along the axes of the gains."""

@@ -187,7 +187,7 @@ def check_tolerances(
     return record
 
 
-def _check(asked_for: Trajectory, asked: AskedOfArm) -> Vector:
+def _trajectory_record(asked_for: Trajectory, asked: AskedOfArm) -> Vector:
     points, path, goal, goal_time, start, together = asked_for
     record = check_trajectory(points, asked.state, asked.limits, asked.gate)
     record[1:3] = check_start(start, asked.state), together
@@ -200,7 +200,7 @@ TRAJECTORY = Channel(
     "trajectory",
     3 + TRAJECTORY_POINTS + 1,
     "points in time: positions, velocities, accelerations",
-    check=_check,
+    check=_trajectory_record,
     message="control_msgs/action/FollowJointTrajectory",
     topic="follow_joint_trajectory",
     method="follow(arm, points)",

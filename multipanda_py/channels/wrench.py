@@ -44,7 +44,7 @@ def check_exertable(
         )
 
 
-def _check(values: ArrayLike, asked: AskedOfArm) -> Vector:
+def _wrench_record(values: ArrayLike, asked: AskedOfArm) -> Vector:
     wrench = _within_gate(values, asked)
     check_exertable(wrench, asked.jacobian(), asked.limits, asked.who)
     return wrench
@@ -54,7 +54,7 @@ WRENCH = Channel(
     "wrench",
     6,
     "force and torque that the tool is to exert, along the same axes",
-    check=_check,
+    check=_wrench_record,
     message="geometry_msgs/msg/WrenchStamped",
     method="set_target(arm, wrench=...)",
 )

@@ -214,7 +214,7 @@ def _lines(item: dict[str, Any]) -> list[str]:
             f"    target {channel['name']}: {channel['doc']}; {numbers}; {channel['topic']}, "
             f"{channel['message']}; {channel['method']}"
         )
-    rows = [_row(parameter) for parameter in item.get("parameters", ())]
+    rows = [_parameter_row(parameter) for parameter in item.get("parameters", ())]
     widths = [max(len(row[column]) for row in rows) for column in range(5)] if rows else []
     for row in rows:
         cells = [text.ljust(width) for text, width in zip(row, widths)]
@@ -222,7 +222,7 @@ def _lines(item: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _row(parameter: dict[str, Any]) -> tuple[str, ...]:
+def _parameter_row(parameter: dict[str, Any]) -> tuple[str, ...]:
     """Return name, type, unit, bounds, default and meaning as texts."""
     low, high, default = parameter["low"], parameter["high"], parameter["default"]
     if parameter["options"]:

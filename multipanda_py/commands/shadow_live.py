@@ -15,7 +15,7 @@ from multipanda_py.commands.shadow_output import check_arms, draw, end, write_ba
 from multipanda_py.commands.told_over_ros import ToldOverRos
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ShadowRefused
-from multipanda_py.logs import ArmLog
+from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
 from multipanda_py.shadow.arm_shadow import Shadowed

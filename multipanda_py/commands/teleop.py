@@ -114,10 +114,10 @@ def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
     if options.source == "ros":
         return ros_streams.RosStreams(arms, options.namespace, options.frame)
     if options.source == "gamepad":
-        say(gamepad.HELP)
+        say(gamepad.GAMEPAD_HELP)
         return gamepad.Gamepad(arms, options.frame)
     if options.source == "spacemouse":
-        say(space_mouse.HELP)
+        say(space_mouse.SPACE_MOUSE_HELP)
         return space_mouse.SpaceMouse(arms, options.frame)
-    say(keyboard.HELP)
+    say(keyboard.KEYBOARD_HELP)
     return keyboard.Keyboard(arms, options.frame)

@@ -36,19 +36,19 @@ class HandConfig(Section):
         return read_gripper(extra, urdf=urdf)
 
 
-def _readable(files: HandConfig) -> HandConfig:
+def _readable_hand(files: HandConfig) -> HandConfig:
     """Refuse files that describe no gripper here, where it is said of the hand."""
     files.gripper  # noqa: B018 - reads it
     return files
 
 
-def _kind(value: object) -> str:
+def _kind_of_hand(value: object) -> str:
     return "[files]" if isinstance(value, Mapping | HandConfig) else "[switch]"
 
 
 Hand = Annotated[
     Annotated[bool, Tag("[switch]")]
-    | Annotated[HandConfig, AfterValidator(_readable), Tag("[files]")],
-    Discriminator(_kind),
+    | Annotated[HandConfig, AfterValidator(_readable_hand), Tag("[files]")],
+    Discriminator(_kind_of_hand),
 ]
 """A switch or the files; tags in brackets are left out of messages."""

@@ -100,20 +100,20 @@ def _known(name: str) -> str:
     return name
 
 
-def _readable(files: ModelConfig) -> ModelConfig:
+def _readable_model(files: ModelConfig) -> ModelConfig:
     """Refuse files that describe no robot here, where it is said of the model."""
     files.robot  # noqa: B018 - reads it
     files.actuators  # noqa: B018 - likewise
     return files
 
 
-def _kind(value: object) -> str:
+def _kind_of_model(value: object) -> str:
     return "[files]" if isinstance(value, Mapping | ModelConfig) else "[name]"
 
 
 Model = Annotated[
     Annotated[str, AfterValidator(_known), Tag("[name]")]
-    | Annotated[ModelConfig, AfterValidator(_readable), Tag("[files]")],
-    Discriminator(_kind),
+    | Annotated[ModelConfig, AfterValidator(_readable_model), Tag("[files]")],
+    Discriminator(_kind_of_model),
 ]
 """A name or the files; tags in brackets are left out of messages."""

@@ -13,7 +13,7 @@ from multipanda_py.state import ArmState, Vector
 
 MAX_RATE = 40.0
 """Fastest that such a motion is braked [1/s]."""
-_TINY = 1e-9
+_MIN_EIGENVALUE = 1e-9
 
 
 def curvature(state: ArmState, direction: Vector, wrench: Vector) -> float:
@@ -83,7 +83,7 @@ class LostModes:
             if share <= 0.0:
                 break
             lost = vectors[:, place]
-            size = max(w, _TINY)
+            size = max(w, _MIN_EIGENVALUE)
             direction = space.minv_jt.dot(lost) / math.sqrt(size)
             stiffness = -curvature(state, direction, wrench)
             if stiffness <= 0.0:

@@ -32,7 +32,7 @@ TORQUE_SHARE = 0.05
 """Fraction of the torque limits up to which unknown torques are held."""
 _SCALE = np.array([1.0] * 3 + [LEVER] * 3)
 _PAIRS, _INVERSE = np.outer(_SCALE, _SCALE), 1.0 / _SCALE
-_TINY = 1e-12
+_MIN_MOBILITY = 1e-12
 
 
 class SingularityGuard:
@@ -149,7 +149,7 @@ class SingularityGuard:
             if fading <= 0.0:
                 break
             direction = vectors[:, place]
-            wrench = direction * _SCALE / math.sqrt(max(mobility, _TINY))
+            wrench = direction * _SCALE / math.sqrt(max(mobility, _MIN_MOBILITY))
             spring = stiffness(direction * _INVERSE)
             needed = max(0.0, STIFFNESS - mobility * spring)
             fading *= min(1.0, spring / SOFT)

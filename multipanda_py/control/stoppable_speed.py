@@ -14,7 +14,7 @@ from multipanda_py.state import ArmState, Vector
 
 _dot, _multiply, _abs, _maximum = np.dot, np.multiply, np.abs, np.maximum
 
-FASTEST = 0.6
+MAX_BRAKING_SPEED_FRACTION = 0.6
 """Share of a joint's speed limit that the spring may ask for; a posture moves joints as well."""
 HARDEST = 0.6
 """Share of the limits of torque and torque rate that braking may ask for."""
@@ -59,7 +59,7 @@ class StoppableSpeed:
 
     def __init__(self, arm: ArmDescription, slower: float) -> None:
         limits, self._room = arm.limits, TorqueRoom(arm)
-        self._per_speed = 1.0 / (FASTEST * limits.velocity)
+        self._per_speed = 1.0 / (MAX_BRAKING_SPEED_FRACTION * limits.velocity)
         self._per_torque = 1.0 / (HARDEST * limits.torque)
         self._per_rate = 1.0 / (HARDEST * limits.torque_rate)
         self._per_brake, self._per_change = self._per_torque.copy(), self._per_rate

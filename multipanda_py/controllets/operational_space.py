@@ -16,7 +16,7 @@ from multipanda_py.control.free_motion import SLOW_MODE, projected_inertia
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.control.ramped_gains import RampedGains
-from multipanda_py.control.stoppable_speed import FASTEST, StoppableSpeed
+from multipanda_py.control.stoppable_speed import MAX_BRAKING_SPEED_FRACTION, StoppableSpeed
 from multipanda_py.dynamics.task_inertia import fade
 from multipanda_py.handover import Handover, bounded_error, share_of
 from multipanda_py.parameters import vector
@@ -266,7 +266,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""
         pull, brake = self._pulls[arm], self._slows[arm]
         _multiply(_subtract(posture, state.q, pull), self._posture_rate2, pull)
-        most = _multiply(state.limits.velocity, FASTEST * self._posture_damping, brake)
+        most = _multiply(
+            state.limits.velocity, MAX_BRAKING_SPEED_FRACTION * self._posture_damping, brake
+        )
         _minimum(pull, most, out=pull)
         _maximum(pull, np.negative(most, most), out=pull)
         _subtract(pull, _multiply(state.dq, self._posture_damping, brake), pull)

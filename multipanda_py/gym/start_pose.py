@@ -13,7 +13,7 @@ from multipanda_py.gym.stopped_arms import StoppedArms
 
 AT_REST = 0.01
 """Speed of joints below which arms begin to go home [rad/s, m/s]."""
-PATIENCE = 10.0
+REST_TIMEOUT = 10.0
 """For that [s]."""
 
 
@@ -59,7 +59,7 @@ class StartPose:
         for arm in self._hands:
             cell.gripper(arm).move(cell.gripper(arm).state().max_width)
         cell.hold()
-        cell.wait(self._rests, PATIENCE, "arms at rest")
+        cell.wait(self._rests, REST_TIMEOUT, "arms at rest")
         cell.switch(
             [f"{arm}/joint_trajectory_controller" for arm in self._laws], strictness="force_auto"
         )

@@ -10,7 +10,7 @@ from multipanda_py.cell.cell import Cell
 
 CAUGHT_UP = 0.1
 """How late steps may be and still come one after the other until they are in time again [s]."""
-PATIENCE = 2.0
+STEP_TIMEOUT = 2.0
 """How long a step waits for its instant while the cell's clock stands still [s]."""
 SHORTEST = 2e-4
 """Sleep before a look at the cell's clock [s]."""
@@ -60,6 +60,6 @@ class StepClock:
         self.left_out = tuple(instant for instant in missed if instant > now - REMEMBERED)
         due += count * period
         self.due = min(due, now + period)  # the clock stands still while a loop is paused
-        patience = time.monotonic() + PATIENCE
+        patience = time.monotonic() + STEP_TIMEOUT
         while (left := self.due - cell.time) > 0.0 and time.monotonic() < patience:
             time.sleep(max(left, SHORTEST))

@@ -48,7 +48,7 @@ def link_shapes(
                 kind: [
                     replace(
                         _shape(element, f"{urdf}: link {name}: {kind}", urdf, packages),
-                        rgba=_color(element, materials),
+                        rgba=_element_color(element, materials),
                     )
                     for element in link.findall(kind)
                 ]
@@ -57,7 +57,7 @@ def link_shapes(
     return found
 
 
-def _color(
+def _element_color(
     element: ElementTree.Element, materials: Mapping[str, ElementTree.Element]
 ) -> tuple[float, ...] | None:
     """Return the colour of an element, its own or that of a material of the file, or None."""

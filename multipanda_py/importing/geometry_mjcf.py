@@ -65,7 +65,7 @@ def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Sh
             model.geom_pos[geom] - anchor,
             rotation.reshape(3, 3),
             mesh,
-            _color(model, geom),
+            _geom_color(model, geom),
         )
         touches = bool(model.geom_contype[geom] or model.geom_conaffinity[geom])
         kinds = found.setdefault(name, {"collision": [], "visual": []})
@@ -73,7 +73,7 @@ def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Sh
     return found
 
 
-def _color(model: mujoco.MjModel, geom: int) -> tuple[float, ...]:
+def _geom_color(model: mujoco.MjModel, geom: int) -> tuple[float, ...]:
     material = int(model.geom_matid[geom])
     rgba = model.geom_rgba[geom] if material < 0 else model.mat_rgba[material]
     return tuple(rgba.tolist())

@@ -24,7 +24,7 @@ from multipanda_py.logs.events_topic import EventMessage
 from multipanda_py.logs.topics import Rows, Topic
 
 _MESSAGE, _MESSAGE_INDEX, _CHUNK = 0x05, 0x07, 0x06
-_HEAD = np.dtype([("op", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4"),
+_MESSAGE_HEAD = np.dtype([("op", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4"),
                   ("log_time", "<u8"), ("publish_time", "<u8")])  # fmt: skip
 _BEFORE_CONTENT = 9  # opcode and length, which count neither
 _INDEX = np.dtype([("log_time", "<u8"), ("offset", "<u8")])
@@ -74,13 +74,13 @@ class ChunkMaker:
         self._topics = topics
         self._records: list[tuple[np.dtype[Any], bytes]] = []
         for number, topic in enumerate(topics, start=1):
-            heads = _fields(_HEAD).values()
-            size = _HEAD.itemsize + len(topic.layout.template)
+            heads = _fields(_MESSAGE_HEAD).values()
+            size = _MESSAGE_HEAD.itemsize + len(topic.layout.template)
             record = np.dtype(
                 {
-                    "names": [_CONTENT, *_fields(_HEAD)],
+                    "names": [_CONTENT, *_fields(_MESSAGE_HEAD)],
                     "formats": [topic.layout.dtype, *(kind for kind, _ in heads)],
-                    "offsets": [_HEAD.itemsize, *(at for _, at in heads)],
+                    "offsets": [_MESSAGE_HEAD.itemsize, *(at for _, at in heads)],
                     "itemsize": size,
                 }
             )
@@ -120,7 +120,7 @@ class ChunkMaker:
             number = len(self._topics) + 1
             index = np.empty(len(events), _INDEX)
             for k, event in enumerate(events):
-                length = _HEAD.itemsize + len(event.data)
+                length = _MESSAGE_HEAD.itemsize + len(event.data)
                 head = _head(length, number, event.time)
                 index[k] = event.time, size
                 blocks += [head, event.data]

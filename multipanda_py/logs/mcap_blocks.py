@@ -21,7 +21,7 @@ from multipanda_py.files.regular_file import open_regular
 
 _MAGIC = b"\x89MCAP0\r\n"
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _ATTACHMENT = 2, 3, 4, 5, 6, 12, 9
-_HEAD = 31  # before a message: opcode, length, channel, sequence, two times
+_HEAD_SIZE = 31  # before a message: opcode, length, channel, sequence, two times
 
 
 @dataclass
@@ -188,7 +188,7 @@ def _decompressed(chunk: Any) -> bytes:
 def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
     """Yield runs of messages of one channel and one size: number, times, (n, bytes)."""
     at = 0
-    while at + _HEAD <= len(raw):
+    while at + _HEAD_SIZE <= len(raw):
         code, length, number = struct.unpack_from("<BQH", raw, at)
         size = length + 9
         if code != _MESSAGE:  # a schema or channel, which stands before the chunks too
@@ -200,5 +200,5 @@ def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uin
         count = most if same.all() else int(np.argmin(same))
         block = bytes_[:count]
         times = np.ascontiguousarray(block[:, 15:23]).view("<i8")[:, 0]
-        yield number, times, block[:, _HEAD:]
+        yield number, times, block[:, _HEAD_SIZE:]
         at += count * size

@@ -49,11 +49,11 @@ def read_bag(path: Path, robot: str | None = None) -> Log:
     filled = {topic: found for topic, found in samples.items() if found}
     if not filled:
         raise LogError(f"{path}: no {_JOINT_STATE} in it, which is all that is read of bags")
-    logs = [_arm(topic, found, robot, path) for topic, found in filled.items()]
+    logs = [_arm_of_topic(topic, found, robot, path) for topic, found in filled.items()]
     return Log({log.arm: log for log in logs}, (path,))
 
 
-def _arm(topic: str, samples: list[Any], robot: str | None, path: Path) -> ArmLog:
+def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path) -> ArmLog:
     names = list(samples[0][1].name)
     matches = {name: _NAME.match(name) for name in names if "finger" not in name}
     chosen = [name for name, match in matches.items() if match] or list(matches)

@@ -49,9 +49,11 @@ def read_table(path: Path, robot: str | None = None) -> Log:
     """
     table = table_of(path)
     if "arm" not in table.columns:
-        return Log({path.stem: _arm(table, path.stem, path, robot)}, (path,))
+        return Log({path.stem: _arm_of_table(table, path.stem, path, robot)}, (path,))
     parts = {str(name): part for name, part in table.groupby("arm", sort=False)}
-    return Log({name: _arm(part, name, path, robot) for name, part in parts.items()}, (path,))
+    return Log(
+        {name: _arm_of_table(part, name, path, robot) for name, part in parts.items()}, (path,)
+    )
 
 
 def table_of(path: Path) -> pd.DataFrame:
@@ -74,7 +76,7 @@ def table_of(path: Path) -> pd.DataFrame:
         raise LogError(f"{path}: cannot be read as a table: {error}") from error
 
 
-def _arm(table: pd.DataFrame, name: str, path: Path, robot: str | None) -> ArmLog:
+def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None) -> ArmLog:
     names = {str(column).strip(): column for column in table.columns}
     if not len(table):
         raise LogError(f"{path}: a log without a sample")

@@ -12,8 +12,16 @@ import yaml
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.moveit import controllers, planning
+from multipanda_py.moveit.controllers import simple_controllers, switching_controllers
 from multipanda_py.moveit.groups import Groups
+from multipanda_py.moveit.planning import (
+    PILZ,
+    PILZ_CARTESIAN_LIMITS,
+    joint_limits,
+    kinematics,
+    ompl,
+    pilz,
+)
 from multipanda_py.moveit.scene import scene_text
 from multipanda_py.moveit.srdf import cell_srdf
 from multipanda_py.robots.urdf import cell_urdf
@@ -23,7 +31,7 @@ KINEMATICS, LIMITS = "kinematics.yaml", "joint_limits.yaml"
 CARTESIAN_LIMITS = "pilz_cartesian_limits.yaml"
 CONTROLLERS = {"ros_control": "ros_control_controllers.yaml", "simple": "moveit_controllers.yaml"}
 """Files by how MoveIt finds whom to send trajectories to."""
-PLANNERS = {name: f"{name}_planning.yaml" for name in ("ompl", planning.PILZ)}
+PLANNERS = {name: f"{name}_planning.yaml" for name in ("ompl", PILZ)}
 """Files by planning pipeline, the default one first."""
 _HEADER = "# Written by multipanda moveit from the cell {name}.\n"
 
@@ -37,13 +45,13 @@ def moveit_files(config: CellConfig) -> dict[str, str]:
     """
     groups, name = Groups(config), config.cell.name
     tables = {
-        KINEMATICS: planning.kinematics(groups),
-        LIMITS: planning.joint_limits(groups),
-        CARTESIAN_LIMITS: {"cartesian_limits": planning.CARTESIAN_LIMITS},
-        PLANNERS["ompl"]: planning.ompl(groups),
-        PLANNERS[planning.PILZ]: planning.pilz(),
-        CONTROLLERS["simple"]: controllers.simple_controllers(groups),
-        CONTROLLERS["ros_control"]: controllers.switching_controllers(),
+        KINEMATICS: kinematics(groups),
+        LIMITS: joint_limits(groups),
+        CARTESIAN_LIMITS: {"cartesian_limits": PILZ_CARTESIAN_LIMITS},
+        PLANNERS["ompl"]: ompl(groups),
+        PLANNERS[PILZ]: pilz(),
+        CONTROLLERS["simple"]: simple_controllers(groups),
+        CONTROLLERS["ros_control"]: switching_controllers(),
     }
     header = _HEADER.format(name=name)
     texts = {
@@ -100,7 +108,7 @@ def move_group_parameters(
         **tables[CONTROLLERS[controllers_by]],
     }
     # A capability is loaded by move_group, not by the planner that brings it.
-    parameters["capabilities"] = parameters[planning.PILZ]["capabilities"]
+    parameters["capabilities"] = parameters[PILZ]["capabilities"]
     if "ros_control_namespace" in parameters:
         parameters["ros_control_namespace"] = f"/{namespace.strip('/')}"
     return parameters

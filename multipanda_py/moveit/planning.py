@@ -16,7 +16,7 @@ FINGER_ACCELERATION = 1.0
 """For planning only: hands have a speed, and no acceleration that anybody states [m/s^2]."""
 SCALING = 0.1
 """Of velocity and acceleration where nobody asks for more, next to people."""
-CARTESIAN_LIMITS = {
+PILZ_CARTESIAN_LIMITS = {
     "max_trans_vel": 1.0, "max_trans_acc": 2.25, "max_trans_dec": -5.0, "max_rot_vel": 1.57,
 }  # fmt: skip
 """Of Pilz's straight lines and circles [m/s, m/s^2, m/s^2, rad/s]: below those of an FR3."""

@@ -25,7 +25,6 @@ from multipanda_py.optimiser import (
     PoseGoal,
     Problem,
     Rest,
-    Scene,
     Smoothness,
     Solution,
     SolverSettings,
@@ -34,6 +33,7 @@ from multipanda_py.optimiser import (
 )
 from multipanda_py.optimiser.clock import processor_time
 from multipanda_py.optimiser.free_space import free_space
+from multipanda_py.optimiser.scene import Scene
 from multipanda_py.planning.trajectory import thin
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector

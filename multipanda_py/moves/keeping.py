@@ -11,7 +11,8 @@ import pinocchio as pin
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.moves.known_places import frames_at
 from multipanda_py.moves.move_request import MoveRequest
-from multipanda_py.optimiser import Axis, Orientation, Problem, Scene
+from multipanda_py.optimiser import Axis, Orientation, Problem
+from multipanda_py.optimiser.scene import Scene
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 

@@ -9,8 +9,9 @@ from itertools import product
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.moves.avoidance import Avoidance
 from multipanda_py.moves.move_request import MoveRequest
-from multipanda_py.optimiser import Distance, Scene, clearances
+from multipanda_py.optimiser import Distance, clearances
 from multipanda_py.optimiser.kinematics import Kinematics
+from multipanda_py.optimiser.scene import Scene
 from multipanda_py.optimiser.solids import Parts
 
 TOUCHING = 2e-3

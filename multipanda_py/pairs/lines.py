@@ -21,7 +21,7 @@ PLANES = ((0, 2), (0, 1), (1, 2))
 """Axes of the base that span xz, xy and yz, in turns."""
 LONGEST, WAYPOINTS = 0.15, 3
 """Largest part of a leg along an axis [m], and legs of a move."""
-_PER_LEG, _TRIES, _JUMP, _SHARE = 24, 40, 0.3, 0.5
+_PER_LEG, _LINE_TRIES, _JUMP, _SHARE = 24, 40, 0.3, 0.5
 
 
 def linear_motion(
@@ -48,7 +48,7 @@ def linear_motion(
     speed = rng.uniform(0.1, _SHARE)
     plane = list(PLANES[number % len(PLANES)])
     lower, upper = limits.span
-    for _ in range(_TRIES):
+    for _ in range(_LINE_TRIES):
         begin = np.clip(ready + rng.uniform(-0.2, 0.2, len(ready)), lower + INSIDE, upper - INSIDE)
         tool = tool_in_world(described, begin)
         legs, position, q, clear = [], tool.position, begin, True
@@ -69,7 +69,7 @@ def linear_motion(
                 _timed(begin, legs, speed, limits.velocity, limits.acceleration),
             )  # fmt: skip
     raise ConfigurationError(
-        f"motion linear {number}: none of {_TRIES} moves along lines is reached and clear"
+        f"motion linear {number}: none of {_LINE_TRIES} moves along lines is reached and clear"
     )
 
 

@@ -21,7 +21,7 @@ INSIDE = 0.1
 SLOWEST, FASTEST = 0.1, 0.6
 """Shares of the speed limits between which motions are drawn."""
 _PEAK_JERK, _RISE = 60.0, 0.03
-_TRIES, _BETWEEN = 2000, 0.05
+_MOTION_TRIES, _BETWEEN = 2000, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def joint_motion(
     lower, upper = limits.span
     lower, upper = lower + INSIDE, upper - INSIDE
     speed = rng.uniform(SLOWEST, FASTEST)
-    for _ in range(_TRIES):
+    for _ in range(_MOTION_TRIES):
         begin = rng.uniform(lower, upper)
         if missing(begin[None]) > 0.0:
             continue
@@ -93,8 +93,8 @@ def joint_motion(
         if missing(begin + np.linspace(0.0, 1.0, count)[:, None] * (end - begin)) <= 0.0:
             return PairMotion(kind, number, joints, _points(begin, end, speed, limits))
     raise ConfigurationError(
-        f"motion {kind} {number}: none of {_TRIES} random motions is clear of the arm and of "
-        "things; allowed: more room, or a smaller --margin"
+        f"motion {kind} {number}: none of {_MOTION_TRIES} random motions is clear of the arm and "
+        "of things; allowed: more room, or a smaller --margin"
     )
 
 

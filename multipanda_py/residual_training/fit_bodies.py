@@ -18,7 +18,7 @@ EVERY = 4
 """Samples from one that counts to the next: neighbours say the same."""
 SPEEDS, DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Of the friction and hysteresis that are fitted beside [rad/s, m/s; rad, m]."""
-RIDGE, TINY = 1e-6, 1e-6
+BODY_RIDGE, TINY = 1e-6, 1e-6
 
 
 def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
@@ -94,7 +94,7 @@ class _NormalEquations:
         """Return the differences of bodies, (n, 10); what cannot be told is zero."""
         size = np.sqrt(np.diag(self._matrix))
         usual = np.maximum(size, TINY * size.max())
-        scaled = self._matrix / np.outer(usual, usual) + RIDGE * np.eye(len(size))
+        scaled = self._matrix / np.outer(usual, usual) + BODY_RIDGE * np.eye(len(size))
         solution = np.linalg.solve(scaled, self._right / usual) / usual
         found: Matrix = solution[: self._of_bodies].reshape(self._n, len(PER_LINK))
         return found

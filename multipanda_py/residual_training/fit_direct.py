@@ -11,7 +11,7 @@ from multipanda_py.residual.inputs import own_inputs
 from multipanda_py.residual_training.seen_motions import SeenMotion
 from multipanda_py.residual_training.torch_network import Direct
 
-RIDGE = 1e-4
+DIRECT_RIDGE = 1e-4
 """Beside columns whose mean square is one."""
 
 
@@ -41,7 +41,7 @@ def fit_direct(motions: Sequence[SeenMotion], weights: tuple[float, float, float
         columns = np.column_stack([np.ones(len(inputs)), inputs[:, places]])
         usual = np.sqrt(np.square(columns).mean(axis=0)).clip(1e-9)
         scaled = columns / usual
-        matrix = scaled.T @ scaled + RIDGE * len(inputs) * np.eye(len(usual))
+        matrix = scaled.T @ scaled + DIRECT_RIDGE * len(inputs) * np.eye(len(usual))
         found = np.linalg.solve(matrix, scaled.T @ residuals[:, i]) / usual
         bias[i], weight[i, places] = found[0], found[1:]
     return Direct(weight, bias)

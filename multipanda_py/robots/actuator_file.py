@@ -14,7 +14,7 @@ from multipanda_py.actuator import Actuator
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.robots.extra import read_extra
 
-KEYS = ("type", "params", "identified")
+ACTUATOR_KEYS = ("type", "params", "identified")
 
 
 def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
@@ -23,7 +23,7 @@ def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
     Raises:
         ConfigurationError: If it cannot be read, or has other keys.
     """
-    data = read_extra(path, KEYS)
+    data = read_extra(path, ACTUATOR_KEYS)
     kind, params = data.get("type"), data.get("params", {})
     if not isinstance(kind, str):
         raise ConfigurationError(f"{path}: type: got {kind!r:.60}, allowed a kind of actuator")

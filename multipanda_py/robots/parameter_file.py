@@ -18,7 +18,7 @@ from multipanda_py.robots.load import Load, inertia_matrix, inertial_of, moments
 from multipanda_py.robots.robot import LOSSES, Robot
 from multipanda_py.robots.tree import check_body
 
-KEYS = ("robot", "links", "armature", *LOSSES, "figures", "identified")
+ROBOT_KEYS = ("robot", "links", "armature", *LOSSES, "figures", "identified")
 _BODY = {"mass": 1, "com": 3, "inertia": 6}
 
 
@@ -36,7 +36,7 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
         ConfigurationError: If the file cannot be read, is of another robot, names a link or joint
             that there is not, or says what no body and no joint can have.
     """
-    data = read_extra(path, KEYS)
+    data = read_extra(path, ROBOT_KEYS)
     if data.get("robot", robot.name) != robot.name:
         raise ConfigurationError(
             f"{path}: robot: got {data['robot']!r:.60}, allowed {robot.name!r}, which its model is"

@@ -17,11 +17,11 @@ from multipanda_py.ros.running import every
 TOPIC = "life_sign"
 LEASE = 0.5
 """Silence of somebody who moves arms after which they hold [s]."""
-PERIOD = 0.05
+CHECK_PERIOD = 0.05
 """Between two looks [s]."""
 MOST = 100
 """Senders that are remembered."""
-_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+_HEARTBEATS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class LifeSigns:
@@ -42,8 +42,8 @@ class LifeSigns:
     def __init__(self, node: GuardedNode, cell: Cell) -> None:
         self._cell, self._logger = cell, node.get_logger()
         self._moving: dict[str, tuple[float, list[str]]] = {}
-        node.create_subscription(String, TOPIC, self._take, _QOS)
-        every(node, PERIOD, self._look)
+        node.create_subscription(String, TOPIC, self._take, _HEARTBEATS)
+        every(node, CHECK_PERIOD, self._look)
 
     def _take(self, message: String) -> None:
         sender, *names = message.data.split()[: 1 + len(self._cell.arms)] or [""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from control_msgs.action import GripperCommand
+from control_msgs.action import GripperCommand as GripperAction
 from rclpy.action import ActionClient
 from std_srvs.srv import Trigger
 
@@ -36,12 +36,12 @@ class NodeHand:
     def __init__(self, link: NodeLink, root: str, arm: str, description: ParallelGripper) -> None:
         self.description = description
         self._link, self._place = link, f"{root}/{arm}/gripper"
-        self._action = ActionClient(link.node, GripperCommand, f"{self._place}/gripper_action")
+        self._action = ActionClient(link.node, GripperAction, f"{self._place}/gripper_action")
         link.offer(Trigger, f"{self._place}/close")
 
     def move(self, width: float) -> HandGoal:
         """Begin to take the fingers to a width [m]."""
-        goal = GripperCommand.Goal()
+        goal = GripperAction.Goal()
         goal.command.position = width / 2.0  # of one finger
         return HandGoal(self._action, goal, f"{self._place}: move to {width:.4f} m")
 

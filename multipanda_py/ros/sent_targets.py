@@ -31,7 +31,7 @@ from multipanda_py.state import ArmSnapshot
 
 MOVES = LEASE + 0.3
 """So long after its last target an arm counts as moved by this panel [s]."""
-PERIOD = 0.1
+HEARTBEAT_PERIOD = 0.1
 """Between two signs [s]."""
 LAST_SIGNS = 3
 """How often it is said that no arm is moved any more: one may get lost."""
@@ -40,7 +40,7 @@ DEAF = 0.5
 JUST = 0.3
 """Until then a node says that a law has begun, and on a busy machine [s]."""
 _UNSENT = 0.5
-_QOS = QoSProfile(depth=1)
+_TARGETS = QoSProfile(depth=1)
 _SIGNS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -137,7 +137,7 @@ class SentTargets:
             self._moved = {arm: until for arm, until in self._moved.items() if until > now}
             self._signs_left = LAST_SIGNS
         if self._signs_left and now >= self._sign_at:
-            self._sign_at = now + PERIOD
+            self._sign_at = now + HEARTBEAT_PERIOD
             self._signs_left -= 1
             self._signs.publish(String(data=" ".join((self._name, *self._moved))))
 
@@ -173,7 +173,7 @@ class SentTargets:
 
     def _publisher(self, kind: Any, topic: str) -> Any:
         quiet = PublisherEventCallbacks(use_default_callbacks=False)
-        return self._node.create_publisher(kind, topic, _QOS, event_callbacks=quiet)
+        return self._node.create_publisher(kind, topic, _TARGETS, event_callbacks=quiet)
 
     def _stamp(self, message: PoseStamped, time_ns: int) -> None:
         if self._is_stamped():

@@ -13,7 +13,7 @@ from multipanda_py.ros2_control.topic_control import TICK, TopicControl
 
 REST_SPEED = 0.001
 """Of every joint of an arm that is left to itself [rad/s]."""
-LEAVE_TIME, ORPHAN_TIME = 1.0, 5.0
+EFFORT_STOP_TIME, ORPHAN_TIME = 1.0, 5.0
 """For an arm to come to rest before its driver ends: asked to, or without a loop [s]."""
 _monotonic_ns = time.monotonic_ns
 
@@ -95,7 +95,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         if self._sent is None:
             return
         is_asked = self._loop.words[DriverWord.SHUTDOWN] != 0
-        deadline = time.monotonic() + (LEAVE_TIME if is_asked else ORPHAN_TIME)
+        deadline = time.monotonic() + (EFFORT_STOP_TIME if is_asked else ORPHAN_TIME)
         while time.monotonic() < deadline:
             self._topics.spin(TICK)
             moves = max(map(abs, self._reading.dq), default=0.0) > REST_SPEED

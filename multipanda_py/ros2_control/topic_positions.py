@@ -16,7 +16,7 @@ from multipanda_py.ros2_control.topic_control import TICK, TopicControl
 NEAR = 0.05
 """What an arm may be away from the command that the other side keeps, for motions to begin there
 [rad]."""
-LEAVE_TIME = 2.0
+POSITION_STOP_TIME = 2.0
 """For the command to come to rest before the driver ends [s]."""
 _monotonic_ns = time.monotonic_ns
 
@@ -84,7 +84,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
 
     def _leave(self) -> None:
         self._armed = self._moving = False
-        deadline = time.monotonic() + LEAVE_TIME
+        deadline = time.monotonic() + POSITION_STOP_TIME
         while not (self._sent is None or self._limiter.at_rest) and time.monotonic() < deadline:
             self._topics.spin(TICK)
             if time.monotonic() - self._heard > self._settings.state_timeout:

@@ -12,7 +12,7 @@ from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.rotations import look_at
 
 AZIMUTH, ELEVATION = 145.0, -18.0  # of both cameras [deg]
-FIELD_OF_VIEW = 40.0  # vertical [deg]
+OVERVIEW_FIELD_OF_VIEW = 40.0  # vertical [deg]
 MIDDLE_OF_ARM = (0.25, 0.0, 0.37)  # of an arm in its ready posture, in its base [m]
 RADIUS_OF_ARM = 0.62  # of a ball around that point that holds the arm [m]
 ZFAR = 60.0  # how far one sees, in sizes of the scene
@@ -87,7 +87,7 @@ def world_xml(arms: Sequence[ArmDescription], timestep: float) -> str:
     azimuth, elevation = np.radians((AZIMUTH, ELEVATION))
     direction = np.array([np.cos(azimuth), np.sin(azimuth), np.tan(elevation)])
     direction /= np.linalg.norm(direction)
-    distance = 0.75 * radius / np.sin(np.radians(FIELD_OF_VIEW) / 2.0)
+    distance = 0.75 * radius / np.sin(np.radians(OVERVIEW_FIELD_OF_VIEW) / 2.0)
     rotation, extent = look_at(direction), 1.1 * radius
     return _WORLD.format(
         timestep=repr(float(timestep)),
@@ -97,7 +97,7 @@ def world_xml(arms: Sequence[ArmDescription], timestep: float) -> str:
         far=_text([TILE * np.ceil(ZFAR * extent / TILE)]),
         azimuth=AZIMUTH,
         elevation=ELEVATION,
-        fovy=FIELD_OF_VIEW,
+        fovy=OVERVIEW_FIELD_OF_VIEW,
         floor=_text([min([0.0, *(float(a.position_base_in_world[2]) for a in arms)])]),
         key=_text(center + (1.0 + radius) * np.array([1.2, -1.6, 3.0])),
         fill=_text(center + (1.0 + radius) * np.array([1.0, 2.0, 1.5])),

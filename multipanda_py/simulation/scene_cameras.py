@@ -13,7 +13,7 @@ from multipanda_py.simulation.mjcf_elements import put, quaternion
 with extras_named():
     import mujoco
 
-FIELD_OF_VIEW = 45.0
+CAMERA_FIELD_OF_VIEW = 45.0
 """Where nobody says, as of MuJoCo's cameras [deg]."""
 
 
@@ -30,4 +30,4 @@ def add_cameras(spec: mujoco.MjSpec, config: CellConfig) -> None:
         position = np.array(camera.position)
         rotation = look_at(np.array(camera.look_at) - position)
         placed = put(spec.worldbody.add_camera(), name=name, pos=position)
-        put(placed, quat=quaternion(rotation), fovy=camera.fovy or FIELD_OF_VIEW)
+        put(placed, quat=quaternion(rotation), fovy=camera.fovy or CAMERA_FIELD_OF_VIEW)

@@ -15,14 +15,14 @@ from multipanda_py.extras import needed
 from multipanda_py.state import Vector
 from multipanda_py.teleoperation.source import HandCommand
 
-SPEED = (0.2, 0.8)
+GAMEPAD_SPEED = (0.2, 0.8)
 """With sticks at their ends [m/s, rad/s]."""
 DEAD_ZONE = 0.12
 """Sticks that nobody touches are not quite in the middle."""
 FULL = 32767.0
 """What SDL says of an axis at its end."""
 _STICKS = ("LEFTX", "LEFTY", "RIGHTX", "RIGHTY", "TRIGGERLEFT", "TRIGGERRIGHT")
-HELP = (
+GAMEPAD_HELP = (
     "right shoulder: clutch, held; left stick, triggers: along; right stick: about y and z, with "
     "the left shoulder about x; A closes the hand, B opens it; Y: next arm"
 )
@@ -85,7 +85,7 @@ class Gamepad:
         turn = [0.0, -along, -across]
         if self._is_down(pad, "LEFTSHOULDER"):
             turn = [-across, -along, 0.0]
-        twist: Vector = np.repeat(SPEED, 3) * [-y, -x, right - left, *turn]
+        twist: Vector = np.repeat(GAMEPAD_SPEED, 3) * [-y, -x, right - left, *turn]
         is_down = self._is_down(pad, "RIGHTSHOULDER")
         self._was_open = self._was_open or not is_down
         engaged = is_down and self._was_open

@@ -19,7 +19,7 @@ from multipanda_py.exceptions import ConfigurationError, SourceLost
 from multipanda_py.state import Vector
 from multipanda_py.teleoperation.source import HandCommand
 
-SPEED = (0.1, 0.5)
+KEYBOARD_SPEED = (0.1, 0.5)
 """While a key is held [m/s, rad/s]."""
 KEY_LASTS = 0.12
 """A terminal tells of keys, not of their release: each counts for this long [s]."""
@@ -30,7 +30,7 @@ _AXES = {
 }
 _ESCAPES = re.compile(r"\x1b[\[O]?[0-9;]*[A-Za-z~]?")
 """Arrows and the like, whose last letter is no key of ours."""
-HELP = (
+KEYBOARD_HELP = (
     "space: clutch; w s, a d, r f: along x, y, z; u o, i k, j l: about x, y, z; g: hand; "
     "tab: next arm; Ctrl-C: end"
 )
@@ -92,7 +92,7 @@ class Keyboard:
             elif key == "g":
                 self._is_closed = not self._is_closed
                 grip = "close" if self._is_closed else "open"
-        twist = np.repeat(SPEED, 3) * np.where(self._until > now, self._signs, 0.0)
+        twist = np.repeat(KEYBOARD_SPEED, 3) * np.where(self._until > now, self._signs, 0.0)
         command = HandCommand(self._is_engaged, twist, frame=self._frame, gripper=grip)
         return {self.arms[self._arm]: command}
 

@@ -14,13 +14,13 @@ from multipanda_py.exceptions import SourceLost
 from multipanda_py.extras import needed
 from multipanda_py.teleoperation.source import HandCommand
 
-SPEED = (0.2, 0.8)
+SPACE_MOUSE_SPEED = (0.2, 0.8)
 """With the cap at its stops [m/s, rad/s]."""
 AGAIN = 1.0
 """A mouse that is gone is looked for this often [s]."""
 MOST_REPORTS = 64
 """Read at once: the mouse sends up to some 250 a second."""
-HELP = "left button: clutch; push, pull and turn the cap; right button: hand"
+SPACE_MOUSE_HELP = "left button: clutch; push, pull and turn the cap; right button: hand"
 
 
 class SpaceMouse:
@@ -79,7 +79,7 @@ class SpaceMouse:
             if not is_new:
                 break
         cap = [state.x, state.y, state.z, state.roll, state.pitch, state.yaw]
-        twist = np.repeat(SPEED, 3) * cap
+        twist = np.repeat(SPACE_MOUSE_SPEED, 3) * cap
         return {self.arms[0]: HandCommand(self._is_engaged, twist, None, self._frame, grip)}
 
     def close(self) -> None:

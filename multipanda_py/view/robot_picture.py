@@ -16,7 +16,7 @@ from multipanda_py.robots.robot import Robot
 from multipanda_py.simulation.description_pictures import add_shape
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import COLLISION_GROUP, VISUAL_GROUP
-from multipanda_py.simulation.mjcf_world import AZIMUTH, ELEVATION, FIELD_OF_VIEW
+from multipanda_py.simulation.mjcf_world import AZIMUTH, ELEVATION, OVERVIEW_FIELD_OF_VIEW
 from multipanda_py.view.rendering import Renderer, write_png
 
 with extras_named():
@@ -79,6 +79,6 @@ def _whole_view(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjvCamera:
     camera.type = mujoco.mjtCamera.mjCAMERA_FREE
     camera.lookat[:] = (low + high) / 2.0
     camera.azimuth, camera.elevation = AZIMUTH, ELEVATION
-    half_angle = np.radians(FIELD_OF_VIEW) / 2.0
+    half_angle = np.radians(OVERVIEW_FIELD_OF_VIEW) / 2.0
     camera.distance = 0.9 * float(np.linalg.norm(high - low)) / 2.0 / np.sin(half_angle)
     return camera

@@ -16,7 +16,7 @@ PLAY = """
 import ctypes, glob, os
 import numpy as np
 from multipanda_py.exceptions import SourceLost
-from multipanda_py.teleoperation.gamepad import SPEED, Gamepad
+from multipanda_py.teleoperation.gamepad import GAMEPAD_SPEED, Gamepad
 
 pad = Gamepad(("left", "right"), "tool")
 import pygame
@@ -53,10 +53,10 @@ set_axes(a0=0.05, a1=-1.0, a2=1.0, a4=-1.0, a5=1.0)
 set_button(10, 1)
 said = pad.read()["left"]
 np.testing.assert_allclose(
-    said.twist, [SPEED[0], 0.0, SPEED[0], 0.0, 0.0, -SPEED[1]], atol=1e-4)
+    said.twist, [GAMEPAD_SPEED[0], 0.0, GAMEPAD_SPEED[0], 0.0, 0.0, -GAMEPAD_SPEED[1]], atol=1e-4)
 assert said.is_engaged
 set_button(9, 1)
-np.testing.assert_allclose(pad.read()["left"].twist[3:], [-SPEED[1], 0.0, 0.0], atol=1e-4)
+np.testing.assert_allclose(pad.read()["left"].twist[3:], [-GAMEPAD_SPEED[1], 0.0, 0.0], atol=1e-4)
 set_button(0, 1)
 assert [pad.read()["left"].gripper for _ in range(2)] == ["close", ""]
 set_button(1, 1)

@@ -16,7 +16,7 @@ from processes import PATIENCE, poll, wait_until
 
 from multipanda_py.cli import main
 from multipanda_py.exceptions import ConfigurationError, SourceLost
-from multipanda_py.teleoperation.keyboard import KEY_LASTS, SPEED, Keyboard
+from multipanda_py.teleoperation.keyboard import KEY_LASTS, KEYBOARD_SPEED, Keyboard
 
 SINGLE = Path(__file__).resolve().parents[2] / "config" / "single_sim.yaml"
 
@@ -44,10 +44,11 @@ def test_keys_are_twists_while_they_are_held_and_space_is_the_clutch(terminal):
     type_keys, keyboard, now = terminal
     said = type_keys("w")["left"]
     assert not said.is_engaged
-    np.testing.assert_array_equal(said.twist, [SPEED[0], 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(said.twist, [KEYBOARD_SPEED[0], 0, 0, 0, 0, 0])
     said = type_keys(" fl\x1b[A?")["left"]  # others mean nothing
     assert said.is_engaged
-    np.testing.assert_array_equal(said.twist, [SPEED[0], 0, -SPEED[0], 0, 0, -SPEED[1]])
+    linear, angular = KEYBOARD_SPEED
+    np.testing.assert_array_equal(said.twist, [linear, 0, -linear, 0, 0, -angular])
     now[0] = KEY_LASTS + 0.01
     np.testing.assert_array_equal(keyboard.read()["left"].twist, np.zeros(6))
     assert [type_keys("g")["left"].gripper for _ in range(2)] == ["close", "open"]

@@ -14,7 +14,7 @@ library = pytest.importorskip("pyspacemouse", reason="pyspacemouse is not instal
 from pyspacemouse.config_helpers import apply_axis_convention  # noqa: E402
 from pyspacemouse.loader import get_device_specs  # noqa: E402
 
-from multipanda_py.teleoperation.space_mouse import AGAIN, SPEED, SpaceMouse  # noqa: E402
+from multipanda_py.teleoperation.space_mouse import AGAIN, SPACE_MOUSE_SPEED, SpaceMouse  # noqa: E402
 
 
 class Wire:
@@ -63,7 +63,7 @@ def test_the_cap_is_a_twist_and_all_reports_of_a_period_count(mouse):
     for push in range(0, 351, 35):
         wire.cap(y=-push)  # away from the user
     said = source.read()["left"]
-    np.testing.assert_allclose(said.twist, [SPEED[0], 0, 0, 0, 0, 0], atol=1e-9)
+    np.testing.assert_allclose(said.twist, [SPACE_MOUSE_SPEED[0], 0, 0, 0, 0, 0], atol=1e-9)
     assert not said.is_engaged
     wire.buttons(1)
     wire.buttons(0)
