@@ -101,7 +101,7 @@ def cost(kind: str) -> str:
     joints.reset(zero, preset=low + 0.3 * (high - low))
     joints.command("equilibrium_position", np.linspace(-0.1, 0.1, JOINTS))
     joints.advance(zero, zero, zero, compliance, 1e-3)
-    flow, aim = joints._flow, joints._equations.aim[1:]
+    flow, aim = joints.flow, joints.equations.aim[1:]
     found = [microseconds(lambda: flow.advance(1e-8, SUBSTEPS)) / SUBSTEPS]  # it stays as it is
     flow.x[1] += 1.0
     flow.v[1:] = np.copysign(motors_of_all.max_velocity, aim - flow.x[1:])

@@ -89,7 +89,7 @@ def file_recorder(cell: Cell) -> Iterator[int]:
     """Record to a file; give the process."""
     with tempfile.TemporaryDirectory() as folder:
         cell.recorder.start(Path(folder) / "run.mcap")
-        yield cell.recorder._recording.pid  # type: ignore[union-attr]
+        yield cell.recorder.recording.pid  # type: ignore[union-attr]
         cell.recorder.stop()
 
 

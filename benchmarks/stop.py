@@ -145,12 +145,12 @@ def with_a_stuck_robot(count: int) -> Iterator[Found]:
             settings = node.client.create_client(SetParameters, "left/franka/set_parameters")
             settings.wait_for_service(ANSWER)
             asked = [Parameter("load_mass", value=0.5).to_parameter_msg()]
-            os.kill(stuck._process.pid, signal.SIGSTOP)
+            os.kill(stuck.process.pid, signal.SIGSTOP)
             settings.call_async(SetParameters.Request(parameters=asked))
             with ClockLoop() as loop:
                 times = caller.stops(count, LAWS[1:])
             yield STUCK, times, loop
-            os.kill(stuck._process.pid, signal.SIGCONT)
+            os.kill(stuck.process.pid, signal.SIGCONT)
         finally:
             node.close()
 

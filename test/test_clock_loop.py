@@ -79,9 +79,9 @@ pytestmark = pytest.mark.skipif(program() is None, reason="needs a C compiler")
 def test_the_loop_counts_what_it_missed():
     with ClockLoop() as loop:
         began = time.monotonic()
-        os.kill(loop._process.pid, signal.SIGSTOP)
+        os.kill(loop.process.pid, signal.SIGSTOP)
         let_pass(0.1)
-        os.kill(loop._process.pid, signal.SIGCONT)
+        os.kill(loop.process.pid, signal.SIGCONT)
         let_pass(0.02)
         lasted = 1000.0 * (time.monotonic() - began)
     assert loop.missed >= 80

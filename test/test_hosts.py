@@ -34,7 +34,7 @@ def test_hosts_reach_each_other_and_their_traffic_is_counted():
         assert packets >= 3  # of a connection in TCP
         assert sent >= 3 * 54
         assert set(os.listdir("/sys/class/net")) == interfaces
-        held = hosts._switch.process.pid
+        held = hosts.switch.process.pid
     assert not Path(f"/proc/{held}/ns/net").exists()
 
 

@@ -92,7 +92,7 @@ def test_a_slow_swing_that_rests_in_the_end_was_unstable(push, rate, expected):
     time = np.arange(9000) * 1e-3
     course = 0.3 * np.cos(8.0 * time) * np.exp(-rate * np.maximum(time - push, 0.0))
     found = Verdict()
-    scenarios._rest(Course(course), found, 1800)
+    scenarios.rest(Course(course), found, 1800)
     assert found.verdict == expected
 
 

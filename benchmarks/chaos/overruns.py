@@ -98,12 +98,13 @@ class Overruns(threading.Thread):
         cycles: How many were judged.
         causes: Late ones by cause.
         longest: The worst of them by cause [ms].
+        looks: Counts of the last 15 s, oldest first.
     """
 
     def __init__(self, pid: int, cpu: int) -> None:
         super().__init__(daemon=True)
         self._pid, self._cpu = pid, cpu
-        self._looks: deque[Look] = deque(maxlen=KEPT)
+        self.looks: deque[Look] = deque(maxlen=KEPT)
         self._end = threading.Event()
         self._last: NDArray[np.void] | None = None
         self.cycles = 0
@@ -114,7 +115,7 @@ class Overruns(threading.Thread):
         """Look until told to end, or the process is gone."""
         with contextlib.suppress(OSError):
             while not self._end.wait(PERIOD):
-                self._looks.append(look(self._pid, self._cpu))
+                self.looks.append(look(self._pid, self._cpu))
 
     def close(self) -> None:
         """Look no more."""
@@ -141,7 +142,7 @@ class Overruns(threading.Thread):
 
     def why(self, due: int, late: int, computed: int) -> str:
         """Return why a cycle that was due at a time [ns] ended late."""
-        looks = list(self._looks)
+        looks = list(self.looks)
         before = [seen for seen in looks if seen.at <= due]
         after = [seen for seen in looks if seen.at >= due + late + computed]
         if not before or not after:

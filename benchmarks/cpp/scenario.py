@@ -95,7 +95,7 @@ class Scenario:
         self.put(f"{name}.{kind}.damping_ratio", ratio)
         self.put(f"{name}.{kind}.bandwidth", SHARED_BANDWIDTH if kind == COUPLED else BANDWIDTH)
         for side, instance in zip(SIDES, instances):
-            for feature in instance._features.adding:
+            for feature in instance.features.adding:
                 if isinstance(feature, Nullspace):
                     spring = feature._springs[0]
                     self.put(f"{name}.nullspace.stiffness", spring._gains[:, :7].diagonal())
@@ -167,7 +167,7 @@ class Scenario:
                     self.put(f"{own}.target_position", target.position_ee_in_base[place])
                     self.put(f"{own}.target_rotation", target.rotation_ee_in_base[place])
                 if kind == FORCE:
-                    self._add_tanks(own, law._arms[place])
+                    self._add_tanks(own, law.arms[place])
             if kind == COUPLED:
                 self.put(f"{at}.grasps", law.held._grasps)
                 self.put(f"{at}.grasp_backs", *law.held._grasp_backs)
@@ -176,7 +176,7 @@ class Scenario:
             instance.update()
             torques += [np.array(tau) for tau in instance.tau]
             if feature := _avoidance(instance):
-                self.active[name] += bool(feature._pairs)
+                self.active[name] += bool(feature.pairs)
         self.torques[name].append(np.concatenate(torques))
 
     def _add_tanks(self, name: str, arm: Any) -> None:
@@ -192,7 +192,7 @@ def _one_word(name: str) -> str:
 
 
 def _avoidance(instance: Any) -> CollisionAvoidance | None:
-    found = [f for f in instance._features.adding if isinstance(f, CollisionAvoidance)]
+    found = [f for f in instance.features.adding if isinstance(f, CollisionAvoidance)]
     return found[0] if found else None
 
 
@@ -234,8 +234,8 @@ def _aim(instance: Any, rng: np.random.Generator) -> None:
         target.position_ee_in_base[place][:] = moved
         target.rotation_ee_in_base[place][:] = turned(state.rotation_ee_in_base)
         if kind == FORCE:
-            law._arms[place].tank.energy = rng.uniform(0.0, 12.0)
-            law._arms[place].force.tank.energy = rng.uniform(-0.1, 0.1)
+            law.arms[place].tank.energy = rng.uniform(0.0, 12.0)
+            law.arms[place].force.tank.energy = rng.uniform(-0.1, 0.1)
     if kind == COUPLED:
         target.position_object_in_world[:] = law.held.position + rng.uniform(-0.1, 0.1, 3)
         target.rotation_object_in_world[:] = turned(law.held.rotation)

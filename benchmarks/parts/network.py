@@ -80,15 +80,18 @@ class Network(Closing):
 
     Args:
         names: Of the hosts.
+
+    Attributes:
+        switch: Holder of the network that joins the hosts.
     """
 
     def __init__(self, *names: str) -> None:
         self._hosts: dict[str, _Holder] = {}
-        self._switch = _Holder("switch", _SWITCH + _HOST)
+        self.switch = _Holder("switch", _SWITCH + _HOST)
         try:
             for number, name in enumerate(names, 1):
                 self._hosts[name] = host = _Holder(name, _HOST)
-                self._switch.run(
+                self.switch.run(
                     f"ip link add port{number} type veth peer name eth0 netns {host.process.pid}; "
                     f"ip link set port{number} master switch up"
                 )
@@ -112,7 +115,7 @@ class Network(Closing):
 
     def close(self) -> None:
         """Let go of all hosts."""
-        for holder in (*self._hosts.values(), self._switch):
+        for holder in (*self._hosts.values(), self.switch):
             holder.close()
 
 

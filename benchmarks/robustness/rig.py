@@ -118,7 +118,7 @@ class Rig:
         self.model, self.data = backend.model, backend.data
         self._bodies = [int(self.model.body(a.flange_frame).id) for a in backend.descriptions]
         self._states = backend.states
-        self._dofs = np.concatenate([np.arange(d.start, d.stop) for d in backend._dofs])
+        self._dofs = np.concatenate([np.arange(d.start, d.stop) for d in backend.dofs])
         rotors = [
             self.model.joint(i) for i in range(self.model.njnt)
             if "rotor" in self.model.joint(i).name

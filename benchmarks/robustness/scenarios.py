@@ -56,7 +56,7 @@ def go(rig: Rig, cycles: int) -> None:
         raise _Faulted
 
 
-def _rest(rig: Rig, verdict: Verdict, cycles: int) -> None:
+def rest(rig: Rig, verdict: Verdict, cycles: int) -> None:
     """Let the arm come to rest, and judge whether it did; give a slow swing more time."""
     go(rig, cycles)
     watched = 2 * WINDOW
@@ -81,17 +81,17 @@ def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
     go(rig, 150)
     rig.phase = "push"
     rig.push(rng.uniform(-PUSH, PUSH, rig.limits.n_joints * rig.law.n_arms))
-    _rest(rig, verdict, 1400)
+    rest(rig, verdict, 1400)
     if not rig.law.moves_by:
         rig.push(rng.uniform(-2.0 * PUSH, 2.0 * PUSH, rig.limits.n_joints * rig.law.n_arms))
-        _rest(rig, verdict, 1800)
+        rest(rig, verdict, 1800)
         return
     move, way = _MOVERS[rig.law.moves_by], rng.uniform(-1.0, 1.0, rig.limits.n_joints)
     rig.mark()
     if rig.law.moves_by != "goal":
         rig.phase = "tracking"
         _stream(rig, lambda t: move(rig, 0.15 * np.sin(np.pi * t / 0.7), way), 700)
-        _rest(rig, verdict, 1200)
+        rest(rig, verdict, 1200)
         rig.mark()
     rig.phase = "step"
     if rig.law.moves_by in ("velocity", "leader"):  # are asked for all the time
@@ -99,7 +99,7 @@ def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
         move(rig, 0.0, way)
     else:
         move(rig, rig.condition.step, way)
-    _rest(rig, verdict, 1800)
+    rest(rig, verdict, 1800)
 
 
 def _stream(rig: Rig, ask: Callable[[float], None], cycles: int) -> None:
@@ -176,5 +176,5 @@ def _contact(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
         rig.ask_object(squeeze=PRESS)
     else:
         rig.pull[0] = PRESS * down
-    _rest(rig, verdict, 3000)
+    rest(rig, verdict, 3000)
     verdict.peak = max(rig.force)

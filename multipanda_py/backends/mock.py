@@ -21,6 +21,10 @@ class Mock(Backend[FrankaSettings]):
 
     Arms without limits, contacts or friction: for tests, and for machines without MuJoCo. They
     carry the load that they are told.
+
+    Attributes:
+        q: Positions of each arm's joints, (n,) [rad], after :meth:`connect`.
+        dq: Their velocities, (n,) [rad/s], after :meth:`connect`.
     """
 
     Settings, settings_section = FrankaSettings, "franka"
@@ -32,8 +36,8 @@ class Mock(Backend[FrankaSettings]):
 
     def connect(self) -> None:
         """Put every arm at its start posture, at rest."""
-        self._q: list[Vector] = []
-        self._dq: list[Vector] = []
+        self.q: list[Vector] = []
+        self.dq: list[Vector] = []
         self._models = []
         self._flanges = []
         for index, description in zip(self.arms, self.descriptions):
@@ -42,8 +46,8 @@ class Mock(Backend[FrankaSettings]):
             self._flanges.append(LoadedFlange(model, description.flange_frame))
             self._flanges[-1].carry(self.settings[index].load)
             self._models.append((model, model.createData()))
-            self._q.append(np.array(arm.q_start))
-            self._dq.append(np.zeros(description.n_joints))
+            self.q.append(np.array(arm.q_start))
+            self.dq.append(np.zeros(description.n_joints))
         for state, description in zip(self.states, self.descriptions):
             state.fingers[:] = description.finger_opening
         self.time = 0.0
@@ -67,7 +71,7 @@ class Mock(Backend[FrankaSettings]):
         """Copy the integrated motion."""
         if self.arms[0] not in fresh:
             return
-        for i, (state, q, dq) in enumerate(zip(self.states, self._q, self._dq)):
+        for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
             state.q[:], state.dq[:] = q, dq
             state.tau_J[:] = state.tau + self._carrying(i)
             state.tau_ext[:] = 0.0
@@ -76,7 +80,7 @@ class Mock(Backend[FrankaSettings]):
         """Move on by one period."""
         if self.arms[0] not in fresh:
             return
-        for i, (state, q, dq) in enumerate(zip(self.states, self._q, self._dq)):
+        for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
             model, data = self._models[i]
             dq += self.period * pin.aba(model, data, q, dq, state.tau + self._carrying(i))
             q += self.period * dq
@@ -87,7 +91,7 @@ class Mock(Backend[FrankaSettings]):
         if not self.descriptions[i].compensates_gravity:
             return self.states[i].tau_gravity
         model, data = self._models[i]
-        gravity: Vector = pin.computeGeneralizedGravity(model, data, self._q[i])
+        gravity: Vector = pin.computeGeneralizedGravity(model, data, self.q[i])
         return gravity
 
     def close(self) -> None:

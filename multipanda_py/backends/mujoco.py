@@ -96,6 +96,8 @@ class Mujoco(Backend[FrankaSettings]):
         robots: Joints and forces of every arm, after :meth:`connect`.
         compliant: Springs of the arms with compliant actuators, after :meth:`connect`; or None.
         steps: Steps of MuJoCo in a cycle.
+        dofs: Places of each arm's velocities among MuJoCo's, after :meth:`connect`.
+        external: Estimate of external torques, after :meth:`connect`.
     """
 
     Settings, settings_section = FrankaSettings, "franka"
@@ -170,7 +172,7 @@ class Mujoco(Backend[FrankaSettings]):
         self._q: list[Vector] = []
         self._dq: list[Vector] = []
         self._ctrl: list[Vector] = []
-        self._dofs: list[slice] = []
+        self.dofs: list[slice] = []
         self._hands: list[SimGripper | None] = []
         self.robots: list[SimRobot] = []
         self.drives: list[Drive] = []
@@ -187,7 +189,7 @@ class Mujoco(Backend[FrankaSettings]):
             self._q.append(data.qpos[q_at : q_at + n])
             self._dq.append(data.qvel[dof : dof + n])
             self._ctrl.append(data.ctrl[actuator : actuator + n])
-            self._dofs.append(slice(dof, dof + n))
+            self.dofs.append(slice(dof, dof + n))
             settings = self._arms[arm.name]
             carried = arm.gripper
             hand = SimGripper(model, data, arm, carried, state, self.period) if carried else None
@@ -223,8 +225,8 @@ class Mujoco(Backend[FrankaSettings]):
         for name in self._things:
             at = int(model.joint(f"{name}_joint").qposadr[0])
             self._objects.append(data.qpos[at : at + 7])
-        self._external = ExternalTorque(model, data)
-        felt = [self._external.torque[dofs] for dofs in self._dofs]
+        self.external = ExternalTorque(model, data)
+        felt = [self.external.torque[dofs] for dofs in self.dofs]
         self._copies = [  # memory views copy in half the time of arrays
             (place.data, source.data)
             for i, state in enumerate(self.states)
@@ -237,7 +239,7 @@ class Mujoco(Backend[FrankaSettings]):
             for state, hand in zip(self.states, self._hands)
             if hand is not None
         ]
-        self._carried = [data.qfrc_gravcomp[dofs] for dofs in self._dofs]
+        self._carried = [data.qfrc_gravcomp[dofs] for dofs in self.dofs]
         mujoco.mj_forward(model, data)
         self.compliant: CompliantWorld | None = None
         if compliant:
@@ -278,7 +280,7 @@ class Mujoco(Backend[FrankaSettings]):
         if self.arms[0] not in fresh:  # the world moves on for all its arms together
             return
         data = self.data
-        self._external.estimate()
+        self.external.estimate()
         for place, source in self._copies:
             place[:] = source
         for i, state in enumerate(self.states):

@@ -47,6 +47,9 @@ class PendingSwitch:
         is_stop: Whether this ends everything that is active.
         why: Reason in words; empty to name the controllets that it activates.
         by: Name of the client that requests it; empty for the program that owns the cell.
+
+    Attributes:
+        deadline: Time at which the switch is given up, CLOCK_MONOTONIC [s].
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class PendingSwitch:
         self._activate, self._deactivate, self._rule = tuple(activate), tuple(deactivate), rule
         self._timeout, self._is_stop, self._why, self._by = timeout, is_stop, why, by
         self._asked_ns = time.monotonic_ns()
-        self._deadline = time.monotonic() + timeout
+        self.deadline = time.monotonic() + timeout
         self._tries = self._number = self._events = 0
         self._plan = SwitchPlan([])
         self._answer: tuple[SwitchStatus, int] | None = None
@@ -100,7 +103,7 @@ class PendingSwitch:
         """Return whether its place is free, also if nobody looks at it any more."""
         if self._box.words[Word.SWITCH_ACK] == self._number and not self._brakes:
             return True
-        if time.monotonic() < self._deadline + ABANDONED:
+        if time.monotonic() < self.deadline + ABANDONED:
             return False
         if not self._is_stop:
             self.overtake()
@@ -132,7 +135,7 @@ class PendingSwitch:
             return self._ask()
         self.keep_answer()
         if self._answer is None:
-            if time.monotonic() > self._deadline:
+            if time.monotonic() > self.deadline:
                 self._give_up()
             return None
         status, answered_ns = self._answer
@@ -164,7 +167,7 @@ class PendingSwitch:
             before = turn.open = None
         if before is not None and before is not self:
             if not self._is_stop:
-                if time.monotonic() > self._deadline:
+                if time.monotonic() > self.deadline:
                     raise LoopTimeout(
                         f"another switch was not answered within {self._timeout:g} s; this one "
                         "has not been asked for"
@@ -188,7 +191,7 @@ class PendingSwitch:
         if self._rule is Strictness.FORCE_AUTO:
             bound = 0.5 * REST if self._rested else REST  # for good: the loop looks again
             if moving := moving_arms(turn.specs, plan, turn.state, bound, self._has_settled):
-                if time.monotonic() > self._deadline:
+                if time.monotonic() > self.deadline:
                     raise SwitchRejected(not_at_rest(moving, self._timeout, bound))
                 self._rested.update(dict.fromkeys(one.arm for one in moving))
                 self._brakes, turn.open = True, self

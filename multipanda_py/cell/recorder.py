@@ -35,6 +35,9 @@ class Recorder:
         names: Of the cell's arms and instances.
         connection: To its loop.
 
+    Attributes:
+        recording: Process that records now; None if none does, or the cell is inline.
+
     Thread: one at a time.
     """
 
@@ -42,7 +45,7 @@ class Recorder:
         self._names, self._connection = names, connection
         self._settings = names.config.recorder
         self._faults: Recording | None = None
-        self._recording: Recording | None = None
+        self.recording: Recording | None = None
         self._inline: tuple[FileSink, RowReader] | None = None
         self._announced: Announced | None = None
         self._traced, self._told = False, 0
@@ -50,7 +53,7 @@ class Recorder:
     @property
     def is_recording(self) -> bool:
         """Whether :meth:`start` was called, and not yet :meth:`stop`."""
-        return self._recording is not None or self._inline is not None
+        return self.recording is not None or self._inline is not None
 
     @property
     def is_inline(self) -> bool:
@@ -104,8 +107,8 @@ class Recorder:
         """
         if self._inline is not None:
             self._end_or_say()
-        if self._recording is not None:
-            self._recording.ask_to_stop()
+        if self.recording is not None:
+            self.recording.ask_to_stop()
         if self._faults is not None:
             self._faults.ask_to_stop(reason)
 
@@ -172,7 +175,7 @@ class Recorder:
             self._plan(), kind="file", path=str(file), split=split, since=since, told=told
         )
         recording.wait_until_ready()
-        self._recording = recording
+        self.recording = recording
 
     def _untrace(self) -> None:
         """Have the loop record no more torque terms, if it did so for a recording."""
@@ -207,7 +210,7 @@ class Recorder:
         return recorded(self._end())
 
     def _end(self) -> dict[str, Any]:
-        recording, self._recording = self._recording, None
+        recording, self.recording = self.recording, None
         self._untrace()
         if recording is not None:
             return recording.stop()

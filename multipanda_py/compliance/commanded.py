@@ -89,13 +89,13 @@ class CommandedJoints(Readings):
         """Put links and motors at rest; see :meth:`.CompliantJoints.reset`."""
         q, wanted = (finite_numbers(*one, self.n_joints) for one in (("q", q), ("torque", torque)))
         flow, chosen = (
-            self._flow,
+            self.flow,
             self._preset if preset is None else self._commands.presets(preset),
         )
-        elastic, equilibrium = np.where(self._equations.elastic > 0.0, wanted, 0.0), q
+        elastic, equilibrium = np.where(self.equations.elastic > 0.0, wanted, 0.0), q
         if elastic.any():
             equilibrium = self.springs.equilibrium_for(q, elastic, chosen)
-        flow, before = self._flow, self._flow.state.copy()
+        flow, before = self.flow, self.flow.state.copy()
         flow.state[:] = 0.0
         flow.x[0], flow.x[1:] = q, self.springs.references(equilibrium, chosen)
         try:
@@ -226,10 +226,10 @@ class CommandedJoints(Readings):
         except ActuatorRefused:
             self._commands.refused += 1
             raise
-        q = self._flow.x[0]
+        q = self.flow.x[0]
         equilibrium = self._equilibrium_for_torque(q, wanted, chosen)
         commands, exerted = commands_for_torque(
-            self.springs, self.modes, q, wanted, chosen, equilibrium, self._equations.gains[0, 1:]
+            self.springs, self.modes, q, wanted, chosen, equilibrium, self.equations.gains[0, 1:]
         )
         self.bounded += bool((np.abs(exerted - wanted) > _BOUNDED * (1.0 + np.abs(wanted))).any())
         for name, values in commands.items():
@@ -249,7 +249,7 @@ class CommandedJoints(Readings):
             q: Angles of joints, (n,) [rad]; those of the last step by default.
         """
         chosen = self._preset if preset is None else preset
-        at = self._flow.x[0] if q is None else q
+        at = self.flow.x[0] if q is None else q
         return self.springs.references(self._equilibrium_for_torque(at, torque, chosen), chosen)
 
     def _equilibrium_for_torque(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
@@ -286,7 +286,7 @@ class CommandedJoints(Readings):
         self._refuse_without_motors(modes)
         springs, self.modes = self.springs, tuple(modes)
         self.mode_numbers = np.array(self.modes, dtype=np.int64)
-        self._equations.set_modes(
+        self.equations.set_modes(
             modes, self._motors, self._link_pid, springs.has_second, springs.is_antagonistic
         )
         self.inner = np.array([float(mode is not OperationMode.LINK_TORQUE) for mode in modes])
@@ -312,7 +312,7 @@ class CommandedJoints(Readings):
         Raises:
             ActuatorRefused: If springs or controllers cannot; nothing has changed then.
         """
-        flow, equations, springs = self._flow, self._equations, self.springs
+        flow, equations, springs = self.flow, self.equations, self.springs
         flow.look()
         now = Driven(
             flow.x[0], flow.v[0], flow.x[1:], flow.v[1:], torque, flow.torques[1:3].copy(),
@@ -358,7 +358,7 @@ class CommandedJoints(Readings):
 
     def _tell(self) -> None:
         """Put motors that stand at once where they are to be, and tell controllers the rest."""
-        flow, aim = self._flow, self._aim
+        flow, aim = self.flow, self._aim
         if self._stands:
             reached, ideal = aim[1:, self._ideal], self._ideal
             if self._motors is not None:
@@ -366,7 +366,7 @@ class CommandedJoints(Readings):
                 self.bounded += bool(((reached < low) | (reached > high)).any())
                 reached = np.minimum(np.maximum(reached, low), high)
             flow.x[1:, ideal] = reached
-        self._equations.command(aim, self._direct)
+        self.equations.command(aim, self._direct)
 
 
 def _modes_of(mode: ModeName | Sequence[ModeName], n_joints: int) -> list[OperationMode]:

@@ -175,14 +175,14 @@ class CompliantJoints(CommandedJoints):
         """
         if not 0.0 < duration < math.inf:
             raise ActuatorRefused(f"step: got {duration!r:.40}, allowed more than 0 s")
-        flow, damping = self._flow, self._none if damping is None else damping
+        flow, damping = self.flow, self._none if damping is None else damping
         before = flow.state.copy()
         flow.x[0], flow.v[0] = q, dq
         try:
             if self.scheme == "original":
                 if self.springs.are_damped:
-                    self._equations.set_damping(self.springs.damping(flow.x[1:]))
-                self._equations.set_links(compliance, damping, rest_acceleration)
+                    self.equations.set_damping(self.springs.damping(flow.x[1:]))
+                self.equations.set_links(compliance, damping, rest_acceleration)
                 np.copyto(self._torque, original_step(flow, duration))
                 self._shift[:], self._velocity[:] = 0.0, dq  # any will do for no shift
             else:
@@ -201,7 +201,7 @@ class CompliantJoints(CommandedJoints):
     def _advance_accurately(
         self, q: Vector, rest: Vector, compliance: Matrix, damping: Vector, duration: float
     ) -> None:
-        flow, equations = self._flow, self._equations
+        flow, equations = self.flow, self.equations
         own = self.springs.damping(flow.x[1:]) if self.springs.are_damped else self._none
         if equations.fastest * duration > 1.001 * HELD_SHARE * self._most:
             equations.slow_down(HELD_SHARE * self._most / duration)
@@ -245,24 +245,24 @@ class CompliantJoints(CommandedJoints):
 
     def sense(self, q: Vector, dq: Vector) -> None:
         """Take where links are after the world's step, for what is read before the next one."""
-        self._flow.x[0], self._flow.v[0] = q, dq
+        self.flow.x[0], self.flow.v[0] = q, dq
 
     def save(self) -> Saved:
         """Return the state, to be put back by :meth:`restore`."""
         commands = {name: values.copy() for name, values in self._commands.values.items()}
-        memory, slow = self._equations.memory, (self._velocity.copy(), *self._slow.copied())
-        seen = self._flow.loads.copy(), self._flow.torques.copy()
-        return Saved(self.modes, commands, self._flow.state.copy(), memory, slow, seen, self._ease)
+        memory, slow = self.equations.memory, (self._velocity.copy(), *self._slow.copied())
+        seen = self.flow.loads.copy(), self.flow.torques.copy()
+        return Saved(self.modes, commands, self.flow.state.copy(), memory, slow, seen, self._ease)
 
     def restore(self, saved: Saved) -> None:
         """Put the state back that :meth:`save` has returned."""
         self._take_modes(saved.modes)
         for name, values in saved.commands.items():
             self._commands.values[name][:] = values
-        self._flow.state[:] = saved.state
-        self._equations.memory = saved.memory
+        self.flow.state[:] = saved.state
+        self.equations.memory = saved.memory
         self._velocity[:], self._ease = saved.slow[0], saved.ease
         self._slow = SlowPart(*(part.copy() for part in saved.slow[1:]))
-        self._flow.look_for_limits()
+        self.flow.look_for_limits()
         self._apply()
-        self._flow.loads[:], self._flow.torques[:] = saved.seen
+        self.flow.loads[:], self.flow.torques[:] = saved.seen

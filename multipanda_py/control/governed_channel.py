@@ -101,6 +101,8 @@ class GovernedChannel(ABC):
         contact: Contact estimate of the tool that follows the reference.
         held: Reporter of a reference that is held back.
         is_limited: Whether a limit other than contact may hold the reference back in this cycle.
+        caps: Speed bounds, one per tracker.
+        cycle: Count of cycles, the time of ``caps``.
 
     Thread: control.
     """
@@ -117,11 +119,11 @@ class GovernedChannel(ABC):
         self.response = ""
         self._trackers: tuple[Tracker, ...] = ()
         self.pacers: Sequence[Pacer] = ()
-        self._caps: tuple[ReferenceCap, ...] = ()
+        self.caps: tuple[ReferenceCap, ...] = ()
         self.contact: ToolContact | None = None
         self.is_limited = self._is_slowed = self._is_bounded = False
         self._possible = 1.0
-        self._cycle = self._given_at = self._recent = 0
+        self.cycle = self._given_at = self._recent = 0
         self._blocked: tuple[int, Vector, Vector] | None = None
         self._given = record.copy()
 
@@ -134,20 +136,20 @@ class GovernedChannel(ABC):
             contact: Contact estimate of the tool; None for a reference that moves no tool.
         """
         self.contact, self.held = contact, HeldReference(context, name)
-        self._caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
+        self.caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def skip(self) -> None:
         """Count a second, as cycles are missing before the next one."""
-        self._cycle += self._recent
+        self.cycle += self._recent
 
     def give(self) -> None:
         """Record a target as the client gave it, before any feature reshapes it."""
-        if self._cycle - self._given_at < OFTEN:
+        if self.cycle - self._given_at < OFTEN:
             return
-        self._given_at = self._cycle
-        for cap, step in zip(self._caps, self._steps(self._given)):
+        self._given_at = self.cycle
+        for cap, step in zip(self.caps, self._steps(self._given)):
             if step > 0.0:
-                cap.give(step, self._cycle)
+                cap.give(step, self.cycle)
         self._given[:] = self._record
 
     @abstractmethod
@@ -156,7 +158,7 @@ class GovernedChannel(ABC):
 
     def has_news(self) -> bool:
         """Return whether something else is asked for than in the last cycle."""
-        self._cycle += 1
+        self.cycle += 1
         seen = self._record.tobytes()
         has_news = self._came = seen != self._seen
         self._seen = seen
@@ -169,7 +171,7 @@ class GovernedChannel(ABC):
     @property
     def is_watching(self) -> bool:
         """Whether the reference may move though nothing new is asked for."""
-        if self.busy or self._rate_left > 0 or self._cycle - self._given_at < self._recent:
+        if self.busy or self._rate_left > 0 or self.cycle - self._given_at < self._recent:
             return True
         return self.held.cycles > 0
 
@@ -217,8 +219,8 @@ class GovernedChannel(ABC):
         self._seen = self._record.tobytes()
         self._given[:] = self._record
         self._recent = round(RECENT / period)
-        self._given_at = self._cycle - self._recent
-        for cap in self._caps:
+        self._given_at = self.cycle - self._recent
+        for cap in self.caps:
             cap.reset()
         for tracker in self._trackers:
             if tracker.cap != math.inf:
@@ -286,14 +288,14 @@ class GovernedChannel(ABC):
     def _hold(self) -> None:
         """Note that the reference is held back in this cycle."""
         self.is_limited = self._is_bounded = True
-        for cap in self._caps:
-            cap.hold(self._cycle)
+        for cap in self.caps:
+            cap.hold(self.cycle)
 
     def watch(self) -> None:
         """Report a reference that is held back, after :meth:`advance` or instead of it."""
         is_held = self.busy and self._is_held()
         if is_held or self.held.cycles:
-            self.held.update(is_held, self._cycle, self._why)
+            self.held.update(is_held, self.cycle, self._why)
         self._is_slowed, self.is_limited = False, self._possible < FEW
 
     @abstractmethod

@@ -194,7 +194,7 @@ class GovernedJoints(GovernedChannel):
 
     def _bound_speed(self, gap: list[float], rate: list[float] | None) -> None:
         """Bound the reference while its tool presses, and after it was held back."""
-        (own,), contact = self._caps, self.contact
+        (own,), contact = self.caps, self.contact
         is_on = contact is not None and contact.is_on
         self._is_bounded, most = is_on or own.acts, math.inf
         size = math.hypot(*gap)
@@ -205,7 +205,7 @@ class GovernedJoints(GovernedChannel):
             p = self._params
             most = min(p.contact_speed / max(speed, 1e-9), p.contact_turn_speed / max(turn, 1e-9))
         given = 0.0 if rate is None else math.hypot(*rate)
-        self._tracker.set_cap(own.speed(size, self._cycle, most, given))
+        self._tracker.set_cap(own.speed(size, self.cycle, most, given))
 
     def _gap(self) -> float:
         """Return the largest distance of a joint from its goal [rad or m]."""

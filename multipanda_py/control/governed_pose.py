@@ -156,7 +156,7 @@ class GovernedPose(GovernedChannel):
     @property
     def _streams(self) -> bool:
         """Whether the goal is streamed, without a jump."""
-        return any(cap.streams(self._cycle) for cap in self._caps)
+        return any(cap.streams(self.cycle) for cap in self.caps)
 
     @property
     def _is_direct(self) -> bool:
@@ -267,15 +267,15 @@ class GovernedPose(GovernedChannel):
 
     def _bound_speeds(self) -> None:
         """Bound the reference while its tool presses, and after it was held back."""
-        of_linear, of_angular = self._caps
+        of_linear, of_angular = self.caps
         is_on = self.contact is not None and self.contact.is_on
         self._is_bounded, p = is_on or of_linear.acts or of_angular.acts, self._params
         rate = self._goal_rate
         speed, turn = (0.0, 0.0) if rate is None else _sizes(rate.tolist())
         gap, angle = self._gap()
         most = (p.contact_speed, p.contact_turn_speed) if is_on else (math.inf, math.inf)
-        self._linear.set_cap(of_linear.speed(gap, self._cycle, most[0], speed))
-        self._angular.set_cap(of_angular.speed(angle, self._cycle, most[1], turn))
+        self._linear.set_cap(of_linear.speed(gap, self.cycle, most[0], speed))
+        self._angular.set_cap(of_angular.speed(angle, self.cycle, most[1], turn))
 
     def _gap(self) -> tuple[float, float]:
         """Return the distance from the reference to its goal [m], [rad]."""

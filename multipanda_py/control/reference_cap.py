@@ -92,7 +92,7 @@ class ReferenceCap:
         """Note that the reference is held back in this cycle."""
         if not self.acts:
             self._fastest = 0.0
-        self._fastest = max(self._fastest, self._goal_speed(now))
+        self._fastest = max(self._fastest, self.goal_speed(now))
         self.acts = self._fastest > STREAM
 
     def speed(
@@ -106,7 +106,7 @@ class ReferenceCap:
             in_contact: Bound in contact, infinite without contact [unit/s].
             rate: Speed of the goal that the client has sent [unit/s].
         """
-        fastest = max(self._goal_speed(now), rate)
+        fastest = max(self.goal_speed(now), rate)
         bound = max(in_contact, LEAD * fastest)
         if self.acts:
             self._fastest = max(self._fastest, fastest)
@@ -116,7 +116,7 @@ class ReferenceCap:
                 bound = min(bound, LEAD * self._fastest)
         return bound
 
-    def _goal_speed(self, now: int) -> float:
+    def goal_speed(self, now: int) -> float:
         """Return the largest speed of the goal in the last second [unit/s]."""
         since = now - self._recent
         return max([speed for time, speed in self._speeds if time > since], default=0.0)

@@ -142,6 +142,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     law is not told the virtual velocity: with it, a virtual mass below the real one is unstable
     against stiff contacts whatever the damping. Sources: Hogan 1985 (impedance and admittance);
     Colgate and Hogan, Int. J. Control 1988 (stability in contact).
+
+    Attributes:
+        inner: Cartesian impedance that draws the tools to :math:`p_c, R_c`.
     """
 
     Params, Target = AdmittanceParams, CartesianTarget
@@ -159,13 +162,13 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     def __init__(self, context: Context, params: AdmittanceParams) -> None:
         self._bodies = [VirtualBody(context.period) for _ in context.arms]
-        self._inner = CartesianImpedance(context, _inner_params(params))
+        self.inner = CartesianImpedance(context, _inner_params(params))
         self._place = CartesianImpedance.Target(context.n_arms, n_joints=context.joints)
         self._loads = [np.zeros(6) for _ in context.arms]
         self._compliances = [np.zeros((6, 6)) for _ in context.arms]
         self._carries = [False] * context.n_arms
         super().__init__(context, params)
-        self.tau = self._inner.tau
+        self.tau = self.inner.tau
 
     def on_parameters(self) -> None:
         """Hand the gains to the virtual bodies and to the inner law."""
@@ -174,18 +177,18 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             body.set_gains(np.concatenate([p.mass, p.inertia]), p.damping, p.stiffness)
             body.set_bounds((p.max_displacement, p.max_rotation), (p.max_speed, p.max_turn))
             body.set_filter(p.wrench_time, (p.force_deadband, p.torque_deadband))
-        inner, old = _inner_params(p), self._inner.params
+        inner, old = _inner_params(p), self.inner.params
         if not (
             np.array_equal(inner.stiffness, old.stiffness)
             and np.array_equal(inner.error_clip, old.error_clip)
         ):
-            self._inner.params = inner
-            self._inner.on_parameters()
+            self.inner.params = inner
+            self.inner.on_parameters()
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Hold the measured pose, with the virtual body at rest on it."""
         target.seed(states)
-        self._inner.on_activate(states, self._place)
+        self.inner.on_activate(states, self._place)
         p = self.params
         for body in self._bodies:
             body.rest(p.tare_time, (p.max_tare_force, p.max_tare_torque))
@@ -201,15 +204,15 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             self._bodies[arm].withstand(-handover.contact_in_base)
             rest = handover.wrench_in_base - handover.contact_in_base
-            self._loads[arm][:] = rest - self._inner.hold(arm, state, handover.tau)
-            self._compliances[arm][:] = self._inner.compliance(arm, state)
+            self._loads[arm][:] = rest - self.inner.hold(arm, state, handover.tau)
+            self._compliances[arm][:] = self.inner.compliance(arm, state)
             self._carries[arm] = handover.matters
         words = (h.words(state.name, 1.0) for state, h in zip(states, handovers))
         return "; ".join(filter(None, words))
 
     def on_deactivate(self) -> None:
         """Let the inner law forget, too."""
-        self._inner.on_deactivate()
+        self.inner.on_deactivate()
 
     def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
         """Move the virtual bodies on, and write the torques that make the arms follow them."""
@@ -221,16 +224,16 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             _dot(body.turn, target.rotation_ee_in_base[arm], place.rotation_ee_in_base[arm])
             if self._carries[arm]:
                 error = _dot(self._compliances[arm], self._loads[arm] - body.withstood)
-                bounded_error(error, self._inner.params.error_clip)
+                bounded_error(error, self.inner.params.error_clip)
                 place.displace(arm, error)
-        self._inner.update(states, place, period)
+        self.inner.update(states, place, period)
         body = self._bodies[0]
         self.report[:4] = [
             length(part)
             for part in (body.translation, body.rotation, body.wrench[:3], body.wrench[3:])
         ]
-        self.report[4], self.softest = self._inner.kept, self._inner.softest
-        self.report[5] = self._inner.report[1]
+        self.report[4], self.softest = self.inner.kept, self.inner.softest
+        self.report[5] = self.inner.report[1]
 
 
 def _observed(state: ArmState) -> Vector:

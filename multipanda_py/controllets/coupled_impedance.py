@@ -103,6 +103,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     The object's frame starts between the hands, along the axes of the world. Sources: Caccavale,
     Chiacchio, Marino and Villani, IEEE/ASME Trans. Mechatronics 2008 (object and internal
     impedance); Wimböck, Ott and Hirzinger, IJRR 2012 (object-level control).
+
+    Attributes:
+        dampers: Damping of each gripper in the formation, then of the object.
     """
 
     Target = ObjectTarget
@@ -125,7 +128,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._error = PoseError(sharing.error)
         self._conservative, self._object_is_free = ConservativeSpring(), False
         # Of the hands, then the object.
-        self._dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
+        self.dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._turn, self._all_are_due = 0, True
         cycles = max(n + 2, ROUND)
         turns = {place * cycles // (n + 2): place for place in range(n + 2)}
@@ -134,7 +137,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
         self._blocks = [*blocks[1:], blocks[0]]  # rates are those of the object, then the hands
         self._springs = sharing.springs.reshape(n, 6)
-        self._elastic = list(zip(self._dampers, sharing.ways_off.reshape(-1, 6),
+        self._elastic = list(zip(self.dampers, sharing.ways_off.reshape(-1, 6),
                                  sharing.pulls.reshape(-1, 6), (*range(n), -1)))  # fmt: skip
         self._measure = SqueezeMeasurement(self.held)
         self._bearable = BearableSqueeze(self.held, context)
@@ -149,7 +152,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def on_parameters(self) -> None:
         """Prepare K^1/2 and the ratio of all dampers."""
         p = self.params
-        *hands, of_object = self._dampers
+        *hands, of_object = self.dampers
         for damper in hands:
             damper.set_root(np.diag(np.sqrt(p.relative_stiffness)), p.damping_ratio)
         self._stiffness[:-6] = np.tile(p.relative_stiffness, len(hands))
@@ -203,7 +206,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         )
         load = held.sharing.add_up(wrenches.reshape(-1))
         self._design_dampers()
-        damper = self._dampers[-1]
+        damper = self.dampers[-1]
         stiffness = np.diag(p.stiffness) if damper.kept == 1.0 else damper.stiffness
         held_up = p.stiffness >= SOFT
         error = np.zeros(6)
@@ -297,7 +300,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
         Places are those of the hands, that of levers and inertia, and that of the object.
         """
-        held, n = self.held, len(self._dampers) - 1
+        held, n = self.held, len(self.dampers) - 1
         for place in range(n + 2) if self._all_are_due else (self._due[self._turn],):
             if place is None or place == n:
                 continue
@@ -311,7 +314,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def _design(self, place: int, inertia_inv: Matrix) -> None:
         """Design one damper for an inertia; it brakes with all others in one product."""
-        damper = self._dampers[place]
+        damper = self.dampers[place]
         damper.design(inertia_inv)
         self._blocks[place][:] = damper.damping
 
@@ -333,7 +336,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """Tell whether springs and joints can hold a squeeze [N]."""
         self._judged, bearable, states = asked, self._bearable, self._states
         stiffness = self.params.relative_stiffness
-        weakness = buckling(asked, self._dampers[:-1], stiffness, self.held)
+        weakness = buckling(asked, self.dampers[:-1], stiffness, self.held)
         for words in (weakness, bearable.overload(asked, states)):
             if words:
                 self.context.notify(words)

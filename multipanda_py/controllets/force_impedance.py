@@ -61,6 +61,9 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     A target has no velocity: a damper with a moving reference is a motor. With the acceleration
     and Coriolis terms of eq. 1 left out, as eq. 2 and the paper's code do; the sign is that of
     :math:`\tilde x = x_d - x` in eq. 1.
+
+    Attributes:
+        arms: Impedance, force control and tanks of each arm.
     """
 
     Params, Target = ForceImpedanceParams, ForceTarget
@@ -81,7 +84,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
 
     def __init__(self, context: Context, params: ForceImpedanceParams) -> None:
         gains = params.gains()
-        self._arms = [ForceImpedanceArm(context, place, gains) for place in range(context.n_arms)]
+        self.arms = [ForceImpedanceArm(context, place, gains) for place in range(context.n_arms)]
         self._states: Sequence[ArmState] = ()
         super().__init__(context, params)
 
@@ -89,7 +92,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         """Hand the gains over: at once at rest, else spread over ``gain_time``."""
         p = self.params
         cycles = self.gain_cycles()
-        for arm in self._arms:
+        for arm in self.arms:
             arm.spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             arm.spring.set_stiffness(p.stiffness, cycles)
             arm.force.set_gains(p.gains())
@@ -100,9 +103,9 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         target.seed(states)
         self.start_gains()
         self._states = states
-        for arm, state in zip(self._arms, states):
+        for arm, state in zip(self.arms, states):
             arm.start(state, self.params.tank_start)
-        self.is_free[:] = [arm.spring.is_free for arm in self._arms]
+        self.is_free[:] = [arm.spring.is_free for arm in self.arms]
 
     def on_handover(
         self, states: Sequence[ArmState], target: ForceTarget, handovers: Sequence[Handover]
@@ -116,17 +119,17 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         """
         words = []
         for place, (state, handover) in enumerate(zip(states, handovers)):
-            held = self._arms[place].hold(state, handover.tau)
+            held = self.arms[place].hold(state, handover.tau)
             wrench, rest = target.wrench_in_base[place], handover.wrench_in_base - held
             if handover.contact_force > self.params.contact_force:
                 wrench[:3] = handover.contact_in_base[:3]
-                self._arms[place].resume(state, wrench)
+                self.arms[place].resume(state, wrench)
                 rest -= wrench
-            load = self._arms[place].load
+            load = self.arms[place].load
             load[:3] = handover.wrench_in_base[:3] - handover.contact_in_base[:3]
-            self._arms[place].carries = bool(load.any())
+            self.arms[place].carries = bool(load.any())
             rest -= load
-            error, share = self._arms[place].spring.error_for(state, rest)
+            error, share = self.arms[place].spring.error_for(state, rest)
             target.displace(place, error)
             reached = handover.wrench_in_base - (1.0 - share) * rest
             share = share_of(reached, handover.wrench_in_base)
@@ -135,17 +138,17 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
-        return self._arms[arm].spring.free_velocity(state)
+        return self.arms[arm].spring.free_velocity(state)
 
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: ForceTarget
     ) -> Vector | None:
         """Return the wrench target of an arm, (6,); None before the first target."""
-        return target.wrench_in_base[arm] if self._arms[arm].force.is_controlled else None
+        return target.wrench_in_base[arm] if self.arms[arm].force.is_controlled else None
 
     def on_target(self, channel: str, place: int, target: ForceTarget) -> None:
         """Take a wrench or a stiffness over."""
-        arm = self._arms[place]
+        arm = self.arms[place]
         if channel == "stiffness":
             arm.spring.set_stiffness(target.stiffness[place], self.gain_cycles())
         elif channel == "wrench":
@@ -154,7 +157,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     def update(self, states: Sequence[ArmState], target: ForceTarget, period: float) -> None:
         """Write the joint torques of every arm."""
         speed = self.params.approach_speed
-        for place, arm in enumerate(self._arms):
+        for place, arm in enumerate(self.arms):
             arm.update(
                 states[place], target.position_ee_in_base[place],
                 target.rotation_ee_in_base[place], speed, self.tau[place],
@@ -164,9 +167,9 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
 
     def _report(self) -> None:
         """Report on the first arm."""
-        arm, force = self._arms[0], self._arms[0].force
-        shares = [arm.spring.kept for arm in self._arms]
-        least, borne = min(shares), min([arm.borne for arm in self._arms])
+        arm, force = self.arms[0], self.arms[0].force
+        shares = [arm.spring.kept for arm in self.arms]
+        least, borne = min(shares), min([arm.borne for arm in self.arms])
         _pack(  # a fifth of what nine assignments cost
             self.report.data, 0, force.measured, force.error, force.contact, force.weight,
             force.tank.energy, arm.tank.free, arm.tank.scale, least, borne,

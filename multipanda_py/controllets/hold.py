@@ -208,22 +208,25 @@ class Hold(Controllet[HeldPosture, HoldParams]):
 
     What the arm was pressing with (:math:`\tau_0`) goes on, up to ``MAX_FORCE``: to let go of a
     held object because a law has failed would drop it.
+
+    Attributes:
+        anchors: Brake and anchor of each arm.
     """
 
     Params, Target = HoldParams, HeldPosture
 
     def __init__(self, context: Context, params: HoldParams) -> None:
-        self._anchors = [_Anchor(arm, params, context.period) for arm in context.arms]
+        self.anchors = [_Anchor(arm, params, context.period) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Hand the gains over."""
-        for anchor in self._anchors:
+        for anchor in self.anchors:
             anchor.set_gains(self.params)
 
     def on_activate(self, states: Sequence[ArmState], target: HeldPosture) -> None:
         """Begin to brake from the measured state."""
-        for anchor, q, dq, state in zip(self._anchors, target.q, target.dq, states):
+        for anchor, q, dq, state in zip(self.anchors, target.q, target.dq, states):
             q[:], dq[:] = state.q, 0.0
             anchor.start(state)
 
@@ -232,7 +235,7 @@ class Hold(Controllet[HeldPosture, HoldParams]):
     ) -> str:
         """Press on, but never hard."""
         words = []
-        for anchor, state, handover in zip(self._anchors, states, handovers):
+        for anchor, state, handover in zip(self.anchors, states, handovers):
             bounded = handover.within(MAX_FORCE)
             anchor.tau_bias[:] = bounded.tau
             share = bounded.force / max(handover.force, bounded.force, 1e-9)
@@ -241,5 +244,5 @@ class Hold(Controllet[HeldPosture, HoldParams]):
 
     def update(self, states: Sequence[ArmState], target: HeldPosture, period: float) -> None:
         """Write the joint torques of every arm."""
-        for anchor, state, tau in zip(self._anchors, states, self.tau):
+        for anchor, state, tau in zip(self.anchors, states, self.tau):
             anchor.tau(state, tau)

@@ -53,6 +53,7 @@ class EpisodeRecorder(Closing):
 
     Attributes:
         held: Frames of the episode at whose instants nobody acted.
+        env: Environment of the episodes.
 
     Raises:
         DatasetRefused: If the folder has something else, or episodes of other arms, or has lost
@@ -63,7 +64,7 @@ class EpisodeRecorder(Closing):
     """
 
     def __init__(self, env: CellEnv, folder: str | Path, *, instruction: str) -> None:
-        self._env, self._instruction = env, _checked_words(instruction)
+        self.env, self._instruction = env, _checked_words(instruction)
         features = features_of(env)
         ours = dict(env.arguments) | {
             "arms": dict(features.robot),
@@ -113,7 +114,7 @@ class EpisodeRecorder(Closing):
             film = FilmWriter(path, height, width, features.fps)
             self._films[name] = film, path, PictureStats(features.fps)
         # Last, as arms that move do not wait for encoders to start.
-        self._seen, self._info = self._env.reset(seed=self._seed)
+        self._seen, self._info = self.env.reset(seed=self._seed)
         self._rows, self._is_running, self._has_ended, self._is_kept = {}, True, False, False
         self.held = 0
         return self._seen, self._info
@@ -131,12 +132,12 @@ class EpisodeRecorder(Closing):
                 "allowed after begin"
             )
         frames: list[_Frame] = [(self._seen, self._info, None)]
-        before, hold = self._seen, self._env.hold_action()
-        result = self._env.step(action)
+        before, hold = self._seen, self.env.hold_action()
+        result = self.env.step(action)
         self._seen, reward, ends, cut, self._info = result
-        for moment in self._env.past.left_out():  # before the action came
-            seen, info = self._env.past.seen(moment)
-            for arm in self._env.controls:
+        for moment in self.env.past.left_out():  # before the action came
+            seen, info = self.env.past.seen(moment)
+            for arm in self.env.controls:
                 seen[arm]["target"] = before[arm]["target"]
             frames.append((seen, info, moment))
         for k, frame in enumerate(frames, start=1):
@@ -149,7 +150,7 @@ class EpisodeRecorder(Closing):
     def _keep(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
         """Add the numbers of a frame; its pictures are for :meth:`_film`."""
         seen, info, moment = frame
-        row = numbers_of(self._env, seen) | {
+        row = numbers_of(self.env, seen) | {
             ACTION: np.asarray(action, np.float32),
             "next.reward": reward,
             "next.done": False,
@@ -173,10 +174,10 @@ class EpisodeRecorder(Closing):
             images, moment = self._unfilmed[0]
             if moment is not None:
                 waits = waits and len(self._unfilmed) < MOST_UNFILMED
-                if waits and self._env.past.slack < 2.0 * self._drawing:
+                if waits and self.env.past.slack < 2.0 * self._drawing:
                     return
                 begun = time.monotonic()
-                images = {**images, **self._env.past.drawn(moment)}
+                images = {**images, **self.env.past.drawn(moment)}
                 self._drawing = time.monotonic() - begun
             self._unfilmed.popleft()
             for name, (film, _, stats) in self._films.items():

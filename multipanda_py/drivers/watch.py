@@ -58,6 +58,7 @@ class DriverWatch:
         is_armed: Whether a silent driver is a fault; false during the warm-up of the loop.
         warnings: What the machine refused the driver, as sentences.
         answers: To :meth:`tell`: ``applied`` or ``refused``, and why. Whoever reads clears it.
+        messages: Number of the driver's messages that were read.
 
     Thread: control, once it runs.
     """
@@ -74,7 +75,7 @@ class DriverWatch:
         self._killed: list[DriverProcess] = []
         self._told: deque[AnyDriverSettings] = deque()
         self._unread: list[dict[str, Any]] = []
-        self._heard = self._deadline = 0
+        self.messages = self._deadline = 0
         self.warnings: list[str] = []
         self.answers: list[tuple[str, str]] = []
 
@@ -109,7 +110,7 @@ class DriverWatch:
         """Start a driver, in place of the last one; its answer comes on its standard output."""
         self.drop()
         self._words[DriverWord.DRIVER_HEARTBEAT] = _monotonic_ns()
-        self._heard = self._words[DriverWord.MESSAGES]
+        self.messages = self._words[DriverWord.MESSAGES]
         self._told.clear()
         self._unread.clear()
         self._process = DriverProcess(self._module, self._n_joints, fds, self._settings.to_json())
@@ -132,8 +133,8 @@ class DriverWatch:
         if self.state is DriverState.CONNECTING:
             return self._await_answer(now, accept)
         found: list[Fault] = []
-        if self._words[DriverWord.MESSAGES] != self._heard:
-            self._heard = self._words[DriverWord.MESSAGES]
+        if self._words[DriverWord.MESSAGES] != self.messages:
+            self.messages = self._words[DriverWord.MESSAGES]
             found.extend(self._listen())
         if now - self._words[DriverWord.DRIVER_HEARTBEAT] > _LOOK:
             found.extend(self._look(now))

@@ -45,6 +45,9 @@ class Proximity:
         reach: Distance from which a pair matters [m], for an approach speed [m/s]; rising, and
             ever steeper.
 
+    Attributes:
+        scene: Collision geometry of arms and objects.
+
     Thread: control.
     """
 
@@ -52,7 +55,7 @@ class Proximity:
     """Nothing matters from farther away [m]."""
 
     def __init__(self, context: Context, reach: Callable[[float], float]) -> None:
-        self._scene = scene = CollisionGeometry(context)
+        self.scene = scene = CollisionGeometry(context)
         self._reach, self._context = reach, context
         self._n_arms = n = context.n_arms + len(context.other_arms)
         # Positions and speeds of every arm's joints, then poses of objects, which count as still.
@@ -109,7 +112,7 @@ class Proximity:
     def _select(self) -> None:
         """Keep the groups of the chosen kinds that count with what is held now."""
         kinds = self._kinds
-        counting = self._scene.groups_with(self._held)
+        counting = self.scene.groups_with(self._held)
         self.groups = [group for group in counting if group.kind in kinds]
         for group in self.groups:
             group.places = group.places or [
@@ -131,7 +134,7 @@ class Proximity:
         n, world = len(self._speed_order), len(self._speed_order) + self._bodies - 1
         if body >= self._n_arms:
             return [n + body]
-        first = self._scene.joints[body].start
+        first = self.scene.joints[body].start
         return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
@@ -174,7 +177,7 @@ class Proximity:
 
     def _let_be(self, group: Group) -> float:
         """Have pairs of a group that are near now begin where they are; return its distance."""
-        scene, distance = self._scene, self._distance
+        scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
         if nearest >= distance:  # as most: no look at each
             group.begins = [distance] * len(group.pairs)
@@ -196,13 +199,13 @@ class Proximity:
             if 0 < number <= self._n_things
         )
         self._place()
-        n, reach, room = self._n_arms, self._scene.reach, self._scene.room
+        n, reach, room = self._n_arms, self.scene.reach, self.scene.room
         self._weights[:, self._bodies + n :] = 0.0
         for arm, thing in self._held:  # as fast as the hand, and farther out
             at = 2 * room * arm + room
             self._weights[at : at + room, self._bodies + n + thing] += reach[
                 arm, room * arm : room * (arm + 1)
-            ] + self._scene.extent(arm, thing)
+            ] + self.scene.extent(arm, thing)
         self._sums[:, 1] = self._weights[:, self._bodies :].sum(1)
         self._select()
         for group in self.groups:
@@ -249,7 +252,7 @@ class Proximity:
 
     def _look(self, steps: Sequence[float]) -> list[Pair]:
         """Measure the groups whose bodies may have come so near that it matters."""
-        scene, travel, reach, least = self._scene, self._travel, self._reach, self._least
+        scene, travel, reach, least = self.scene, self._travel, self._reach, self._least
         self._remember(steps)
         self._place()
         near: list[tuple[Group, float]] = []
@@ -286,11 +289,11 @@ class Proximity:
 
     def _speeds(self) -> list[float]:
         """Return for every group what none of its pairs can near one another faster than [m/s]."""
-        size, room = _absolute(self._now), self._scene.room
+        size, room = _absolute(self._now), self.scene.room
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, room:].dot(self._ones).tolist())
         # What is held is as fast as it can be on its arm; so are links as seen from others.
-        every = _concatenate((self._scene.speeds(), bounds))
+        every = _concatenate((self.scene.speeds(), bounds))
         self._fastest = every.tolist()
         each = every.take(self._places)
         fastest = np.maximum.reduceat(each, self._starts).reshape(-1, 2).dot(_BOTH).tolist()
@@ -302,14 +305,14 @@ class Proximity:
 
     def _arms(self, values: Vector) -> Matrix:
         """Return the part of ``_now`` or its like that is about the arms, (n, 2 room)."""
-        both = 2 * self._scene.room
+        both = 2 * self.scene.room
         return values[: both * self._n_arms].reshape(-1, both)
 
     def _place(self) -> None:
         """Put all bodies where they are now."""
-        raw, room = self._scene.raw, self._scene.room
+        raw, room = self.scene.raw, self.scene.room
         joints = room * self._n_arms
         raw[:joints].reshape(-1, room)[:] = self._arms(self._now)[:, :room]
         raw[joints:] = self._now[2 * joints :]
-        self._now.take(self._speed_order, out=self._scene.v[: len(self._speed_order)])
-        self._scene.place()
+        self._now.take(self._speed_order, out=self.scene.v[: len(self._speed_order)])
+        self.scene.place()

@@ -43,6 +43,9 @@ class FciSim(Closing):
         with FciSim(["127.0.0.1", "127.0.0.2"], lockstep=True) as sim:
             ...  # a client in a process of its own connects to both addresses
             sim.admin("127.0.0.1", "stats")
+
+    Attributes:
+        process: Process of the robots, between :meth:`start` and :meth:`close`.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class FciSim(Closing):
             self._arguments.append(f"--cell={cell}")
         if tidy:
             self._arguments.append("--tidy")
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._admins: dict[str, AdminClient] = {}
 
     def start(self) -> None:
@@ -94,11 +97,11 @@ class FciSim(Closing):
             BackendError: If it could not be started.
         """
         command = module_command(__name__, *self._arguments)
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the owner
         )  # fmt: skip
-        out = self._process.stdout
+        out = self.process.stdout
         if out is None or not select.select([out], [], [], START_TIMEOUT)[0]:
             self.close()
             raise BackendError(f"simulated robots did not start within {START_TIMEOUT:g} s")
@@ -122,7 +125,7 @@ class FciSim(Closing):
         for client in self._admins.values():
             client.close()
         self._admins.clear()
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is None:
             return
         for stream in (process.stdin, process.stdout):

@@ -129,6 +129,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
 
     Attributes:
         near: Pairs of links and obstacles, with their distances.
+        pairs: Pairs that were near in the last cycle.
     """
 
     Params = CollisionAvoidanceParams
@@ -137,7 +138,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def __init__(self, context: Context, params: CollisionAvoidanceParams) -> None:
         self._barrier = ApproachBarrier()
         self.near = Proximity(context, self._barrier.reach)
-        self._pairs: list[Pair] = []
+        self.pairs: list[Pair] = []
         self._ahead = 0.0
         self._slowest: Pair | None = None
         self._states: Sequence[ArmState] = ()
@@ -165,12 +166,12 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Look at everything anew; what is near already is let be where it is."""
         self._follow(states)
         self.near.start()
-        self._pairs, self._ahead = [], 0.0
+        self.pairs, self._ahead = [], 0.0
 
     @property
     def may_slow(self) -> bool:
         """Whether anything was near in the last cycle, or where a reference is."""
-        return bool(self._pairs)
+        return bool(self.pairs)
 
     def foresee(self, ahead: float, speed: float) -> None:
         """Look as far as it takes to stop a reference that a soft arm does not keep up with."""
@@ -206,8 +207,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         Thread: control; or that of a planner, which has its own instance.
         """
         self._follow(states)
-        self._pairs = self.near.find(ahead)
-        return self._pairs
+        self.pairs = self.near.find(ahead)
+        return self.pairs
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Slow a reference down that leads into an obstacle, and let it not get there.
@@ -217,7 +218,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         of a soft arm is judged by where it is itself.
         """
         share, barrier = 1.0, self._barrier
-        for pair in self._pairs:
+        for pair in self.pairs:
             if arm not in pair.arms or pair.begin <= _CONTACT:
                 continue
             gradient, distance = pair.gradients[pair.arms.index(arm)], pair.distance
@@ -245,7 +246,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Add the torques of all pairs that are near."""
         if states is not self._states:
             self._follow(states)
-        self._pairs = pairs = self.near.find(self._ahead)
+        self.pairs = pairs = self.near.find(self._ahead)
         if self._ahead:
             self._ahead = 0.0
             pairs = [pair for pair in pairs if pair.is_near]

@@ -85,46 +85,57 @@ class FeltWrench(Feature[FeltWrenchParams]):
 
     Sources: Hannaford and Ryu, IEEE Trans. Robotics and Automation 2002; Ryu, Artigas and
     Preusche, Mechatronics 2010 (time-varying delay: what is observed at each port alone).
+
+    Attributes:
+        arms: Wrench, damping and passivity observer of each arm.
     """
 
     Params = FeltWrenchParams
     channels = ("felt_wrench",)
 
     def __init__(self, context: Context, params: FeltWrenchParams) -> None:
-        self._arms = [_Felt(context, arm) for arm in range(context.n_arms)]
+        self.arms = [_Felt(context, arm) for arm in range(context.n_arms)]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Hand them to every arm."""
-        for arm in self._arms:
+        for arm in self.arms:
             arm.set(self.params, self.context.period)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Feel nothing."""
-        for arm in self._arms:
+        for arm in self.arms:
             arm.reset()
 
     def on_target(self, channel: str, place: int, target: Target) -> None:
         """Note that an arm's stream is alive."""
         if channel == "felt_wrench":
-            self._arms[place].silence = 0.0
+            self.arms[place].silence = 0.0
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add what every arm is to feel."""
-        for arm, state, wrench, torque in zip(self._arms, states, target.data["felt_wrench"], tau):
+        for arm, state, wrench, torque in zip(self.arms, states, target.data["felt_wrench"], tau):
             arm.add(state, wrench, torque, period)
 
 
 class _Felt:
-    """What one arm feels."""
+    """What one arm feels.
+
+    Attributes:
+        account: Passivity observer and controller of the port.
+        damping: Damping of the tool while a wrench is displayed, (6,) [N s/m, Nm s/rad].
+        wrench: Wrench on the tool in the last cycle, (6,) [N, Nm].
+        fresh: Scale of the wrench by the age of its stream, 0 to 1.
+        silence: Age of the last received wrench [s].
+    """
 
     def __init__(self, context: Context, arm: int) -> None:
         self._name, self._notify = context.arms[arm].name, context.notify
-        self._account = ReflectionAccount()
-        self._filtered, self._wrench, self._braked = (np.zeros(6) for _ in range(3))
-        self._damping = np.zeros(6)
+        self.account = ReflectionAccount()
+        self._filtered, self.wrench, self._braked = (np.zeros(6) for _ in range(3))
+        self.damping = np.zeros(6)
         self._torque = np.zeros(context.joints[arm])
         self.reset()
 
@@ -132,14 +143,14 @@ class _Felt:
         """Take new parameters."""
         p = self._params = params
         self._share = -math.expm1(-period / p.time_constant) if p.time_constant > 0.0 else 1.0
-        self._damping[:3], self._damping[3:] = p.damping, p.turn_damping
-        self._account.set_stiffness(p.stiffness, p.turn_stiffness)
+        self.damping[:3], self.damping[3:] = p.damping, p.turn_damping
+        self.account.set_stiffness(p.stiffness, p.turn_stiffness)
 
     def reset(self) -> None:
         """Forget everything."""
         self._filtered[:] = 0.0
-        self._account.reset()
-        self.silence, self._fresh = math.inf, 0.0
+        self.account.reset()
+        self.silence, self.fresh = math.inf, 0.0
 
     def add(self, state: ArmState, asked: Vector, tau: Vector, period: float) -> None:
         """Add one cycle's torques."""
@@ -149,17 +160,17 @@ class _Felt:
         twist = state.twist_ee_in_base
         force, torque = length(wrench[:3]), length(wrench[3:])
         touch = max(remaining(wrench[:3], TOUCH[0]), remaining(wrench[3:], TOUCH[1]))
-        braked = _multiply(self._damping, twist, self._braked)
+        braked = _multiply(self.damping, twist, self._braked)
         _multiply(braked, touch, braked)
         taken = float(_dot(braked, twist))
-        share = self._account.pass_on(force, torque, wrench, twist, taken, period)
+        share = self.account.pass_on(force, torque, wrench, twist, taken, period)
         _multiply(wrench, share, wrench)
         _subtract(wrench, braked, wrench)
         _add(tau, _dot(wrench, state.jacobian, self._torque), tau)
 
     def _filter(self, asked: Vector, period: float) -> Vector | None:
         """Return the wrench to be felt, (6,), in an array of its own; None for none at all."""
-        p, filtered, wrench = self._params, self._filtered, self._wrench
+        p, filtered, wrench = self._params, self._filtered, self.wrench
         was_fresh = self.silence <= p.patience
         self.silence += period
         is_fresh = self.silence <= p.patience
@@ -168,8 +179,8 @@ class _Felt:
                 f"{self._name}: no wrench to be felt for {p.patience:g} s; what is felt fades out"
             )
         step = period / p.fade_time
-        self._fresh = min(1.0, self._fresh + step) if is_fresh else max(0.0, self._fresh - step)
-        if self._fresh == 0.0:
+        self.fresh = min(1.0, self.fresh + step) if is_fresh else max(0.0, self.fresh - step)
+        if self.fresh == 0.0:
             filtered[:] = 0.0
             return None
         wrench[:] = asked
@@ -177,4 +188,4 @@ class _Felt:
         limit(wrench[3:], p.max_torque)
         _subtract(wrench, filtered, wrench)
         _add(filtered, _multiply(wrench, self._share, wrench), filtered)
-        return _multiply(filtered, self._fresh, wrench)
+        return _multiply(filtered, self.fresh, wrench)

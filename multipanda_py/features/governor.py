@@ -75,12 +75,15 @@ class Governor(Feature[GovernorParams]):
     well. They fade out as the error grows from 50 % to 100 % of ``error_clip``.
 
     Source of the idea of reference governors: Garone, Di Cairano and Kolmanovsky, Automatica 2017.
+
+    Attributes:
+        governed: Shaped references by channel and arm.
     """
 
     Params = GovernorParams
 
     def __init__(self, context: Context, params: GovernorParams) -> None:
-        self._channels: dict[tuple[str, int], GovernedChannel] = {}
+        self.governed: dict[tuple[str, int], GovernedChannel] = {}
         self._all: list[GovernedChannel] = []
         self._waiting: list[GovernedChannel] = []  # for their rest, to take new parameters over
         self._contacts: list[ToolContact] = []
@@ -129,7 +132,7 @@ class Governor(Feature[GovernorParams]):
 
     def _find_channels(self, states: Sequence[ArmState], target: Any) -> None:
         """Bind the records to shape; they stay where they are."""
-        data, channels = target.data, self._channels
+        data, channels = target.data, self.governed
         motions = getattr(target, "motion", None)
         kind = GovernedCommandedPose if getattr(target, "is_commanded", False) else GovernedPose
         for place, state in enumerate(states):
@@ -155,7 +158,7 @@ class Governor(Feature[GovernorParams]):
         of_arms = [ToolContact(context.period) for _ in wrenches]
         of_all = ToolContact(context.period)
         self._contacts = [*of_arms, of_all] if of_arms else []
-        for (kind, place), channel in self._channels.items():
+        for (kind, place), channel in self.governed.items():
             is_posture = kind == "joint" and not isinstance(target, JointTarget)
             if kind == "object":
                 name, contact = "object", of_all if of_arms else None
@@ -189,13 +192,13 @@ class Governor(Feature[GovernorParams]):
         """Note a velocity of the goal, which counts for a while."""
         if self._is_idle:
             self._wake()
-        if (given := self._channels.get((channel, place))) is not None:
+        if (given := self.governed.get((channel, place))) is not None:
             given.give()
         if channel == "joint":
             rate = target.data["joint"][place][target.joints[place] :]
-            self._channels["joint", place].renew(rate.copy(), self._rate_cycles)
+            self.governed["joint", place].renew(rate.copy(), self._rate_cycles)
         elif channel == "twist":
-            self._channels["pose", place].renew(target.data["twist"][place], self._rate_cycles)
+            self.governed["pose", place].renew(target.data["twist"][place], self._rate_cycles)
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Move every reference on towards what the target holds, and write it there."""

@@ -80,6 +80,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             ``multipanda residual train``, or files by arm.
         render_mode: ``rgb_array`` or None.
 
+    Attributes:
+        steps: Number of steps in this episode.
+        sensors: Sensors that topics show; None without any.
+
     Raises:
         ConfigurationError: If an argument means nothing here.
         UnknownName: If there is no such task or control.
@@ -156,7 +160,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._clock = StepClock(self.rate, self._config.cell.rate)
         movable = [name for name, thing in self._config.objects.items() if thing.mass]
         sizes = sizes_of(cameras)
-        sensors = self._sensors = sensors_of(topics)
+        sensors = self.sensors = sensors_of(topics)
         self._observer = Observer(
             arms,
             self._controls,
@@ -167,7 +171,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         )
         self.observation_space = self._observer.space
         self._home: Any = None
-        self._steps, self._is_open = 0, False
+        self.steps, self._is_open = 0, False
 
     @property
     def cell(self) -> Cell:
@@ -235,7 +239,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             control.begin(self._cell)
         for hand in self._hands.values():
             hand.begin(self._cell)
-        self._steps = 0
+        self.steps = 0
         self._own.begin()
         self._clock.begin(self._cell)
         return self._look()
@@ -267,11 +271,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
                 self._send(numbers, name)
         self._own.told()
         self._pass_time()
-        self._steps += 1
+        self.steps += 1
         seen, info = self._look()
         info["fault"] = info["fault"] or self._taken()
         reward = 1.0 if info["is_success"] else reward_of(self.task, self.task.reward(self._scene))
-        is_over = self._steps >= self.task.seconds * self.rate
+        is_over = self.steps >= self.task.seconds * self.rate
         ends = bool(info["is_success"] or info["fault"])
         return seen, reward, ends, is_over and not ends, info
 
@@ -283,7 +287,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             ActionRejected: If no episode has begun.
         """
         self._begun("expert_action")
-        wanted = self.task.expert(self._scene, self._steps / self.rate)
+        wanted = self.task.expert(self._scene, self.steps / self.rate)
         return self._actions.toward(
             {
                 name: (self._scene.in_base(name, wanted[name][0]), wanted[name][1])
@@ -303,8 +307,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     def close(self) -> None:
         """End the cell; safe to call twice."""
-        if self._sensors is not None:
-            self._sensors.close()
+        if self.sensors is not None:
+            self.sensors.close()
         self._end()
         if self._is_remote:  # which is connected to before the first episode
             self._cell.close()
@@ -321,7 +325,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         """
         self._begun("save")
         state = saved(
-            self._cell.simulation.save(), self._steps, self._scene.goal, self.task,
+            self._cell.simulation.save(), self.steps, self._scene.goal, self.task,
             self.np_random, self._controls, self._hands,
         )  # fmt: skip
         self.restore(state)
@@ -343,7 +347,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise SimulationRefused(f"restore: got {state!r:.60}, allowed what save() returned")
         self._cell.simulation.reset(state.simulation)
         put_back(state, self.task, self.np_random, self._controls)
-        self._scene.goal, self._steps = state.goal.copy(), state.steps
+        self._scene.goal, self.steps = state.goal.copy(), state.steps
         for name, hand in self._hands.items():
             hand.again(self._cell, state.hands[name])
         return self._look()
@@ -391,7 +395,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     def _pass_time(self) -> None:
         if self._scene.is_lockstep:
-            self._clock.run(self._cell, self._steps)
+            self._clock.run(self._cell, self.steps)
         else:
             self._clock.wait(self._cell)
             self._cell.check()

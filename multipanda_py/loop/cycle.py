@@ -75,6 +75,7 @@ class ControlLoop:
         owners: Owners of the arms.
         mailbox: Records shared with the owner of the loop.
         recoveries: Requests to recover arms.
+        watchdog: Watchdog of the owner and of the streams of targets.
 
     Thread: control, except construction and :meth:`start`.
     """
@@ -103,7 +104,7 @@ class ControlLoop:
         self._all = range(len(arms))
         self._together = AllArms(arms, row["arms"][0], backends[0].period)
         self._backend_of = {arm: backend for backend in backends for arm in backend.arms}
-        self._silence = Silence(ownership, mailbox, heartbeat_timeout_ns)
+        self.watchdog = Silence(ownership, mailbox, heartbeat_timeout_ns)
         self.recoveries = Recoveries(arms, self._backend_of, ownership, mailbox)
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
         self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
@@ -271,7 +272,7 @@ class ControlLoop:
         chosen: Sequence[int] = self._all if fresh is None else fresh
         everyone = len(chosen) == len(self._all)
         self._read(chosen, wake_ns)
-        only_follow = fresh is not None and self._only_follow(fresh)
+        only_follow = fresh is not None and self.only_follow(fresh)
         if not only_follow:
             self._model(chosen)
             self._decide(fresh, wake_ns)
@@ -287,7 +288,7 @@ class ControlLoop:
             self._model(chosen)
             for arm in [self.arms[index] for index in chosen]:
                 self.owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
-        self._silence.look(wake_ns)  # what can wait has waited: the arms have their torques
+        self.watchdog.look(wake_ns)  # what can wait has waited: the arms have their torques
         self._held.look(wake_ns)
         if not self._cycle % CYCLES:
             self.owners.forces.look(self.owners.active, wake_ns)
@@ -300,7 +301,7 @@ class ControlLoop:
                     self._sensed[index][0] = wake_ns
         self._record(wake_ns, deadline_ns)
 
-    def _only_follow(self, fresh: Sequence[int]) -> bool:
+    def only_follow(self, fresh: Sequence[int]) -> bool:
         """Return whether what arms do is known already, and nothing else is to be looked at."""
         if not fresh or self._words[_MAIL] != self._mail or self._is_busy():
             return False

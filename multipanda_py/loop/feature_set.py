@@ -68,6 +68,7 @@ class FeatureSet:
             list whenever that changes.
         places: Numbers of the features of ``steps`` among all features.
         changing: Whether :meth:`look` has something to do.
+        features: All of them, in the order of the cell file.
 
     Thread: control.
     """
@@ -75,7 +76,7 @@ class FeatureSet:
     def __init__(
         self, features: Sequence[Feature[Any]], enabled: Sequence[bool], period: float
     ) -> None:
-        self._features, self.wanted = list(features), list(enabled)
+        self.features, self.wanted = list(features), list(enabled)
         self._step = period / FADE_TIME
         self._fades: dict[int, _Fade] = {}
         self._leaving: set[int] = set()
@@ -94,7 +95,7 @@ class FeatureSet:
         """Begin with those that take part; they may go on with torques of before."""
         self.deactivate()
         self._active = True
-        for feature, wanted in zip(self._features, self.wanted):
+        for feature, wanted in zip(self.features, self.wanted):
             if wanted:
                 feature.on_activate(states, target)
                 if handovers is not None:
@@ -110,7 +111,7 @@ class FeatureSet:
 
     def set_parameters(self, params: Sequence[Any]) -> None:
         """Hand every feature its parameters."""
-        for feature, own in zip(self._features, params):
+        for feature, own in zip(self.features, params):
             feature.params = own
             feature.on_parameters()
         self._gather()  # another projector, perhaps
@@ -120,7 +121,7 @@ class FeatureSet:
         changed = [i for i, (old, new) in enumerate(zip(self.wanted, wanted)) if old != new]
         self.wanted = list(wanted)
         for index in changed if self._active else ():
-            feature = self._features[index]
+            feature = self.features[index]
             if wanted[index]:
                 if index in self._leaving:
                     self._leaving.discard(index)
@@ -136,7 +137,7 @@ class FeatureSet:
 
     def look(self) -> None:
         """Find out which features have come or gone altogether."""
-        gone = [i for i in self._leaving if self._features[i].settled]
+        gone = [i for i in self._leaving if self.features[i].settled]
         done = [i for i, fade in self._fades.items() if fade.done]
         if gone or done:
             self._leaving.difference_update(gone)
@@ -148,7 +149,7 @@ class FeatureSet:
         """Make the lists of the cycle, so that what takes no part costs nothing."""
         there = [
             (index, feature)
-            for index, feature in enumerate(self._features)
+            for index, feature in enumerate(self.features)
             if self.wanted[index] or index in self._leaving or index in self._fades
         ]
         listed = [feature for _, feature in there]

@@ -49,6 +49,7 @@ class Instance:
         is_sound: Whether law and features have taken the last parameters without an error.
         tau: Torques of the last update, per arm (n,) [Nm].
         notices: What the law or a feature wants reported, until it has been.
+        features: Features of the controllet, and which of them take part in a cycle.
 
     Thread: control.
     """
@@ -76,12 +77,12 @@ class Instance:
         features = [make(context, own) for make, own in zip(spec.features.values(), values[2::2])]
         for feature in features:
             feature.law = self.law
-        self._features = FeatureSet(
+        self.features = FeatureSet(
             features,
             [switch.enabled for switch in values[1::2]],
             context.period,
         )
-        self.law.pacers = self._features.pacing
+        self.law.pacers = self.features.pacing
         self.target: Any = spec.law.Target(
             len(spec.arms), tuple(spec.channel_table.values()), spec.joints
         )
@@ -149,7 +150,7 @@ class Instance:
         words = ""
         if handovers is not None:
             words = self.law.on_handover(self.states, self.target, handovers)
-        self._features.activate(self.states, self.target, handovers)
+        self.features.activate(self.states, self.target, handovers)
         for record, goal in self._goals:
             goal[:] = record
         return words
@@ -172,7 +173,7 @@ class Instance:
     def deactivate(self) -> None:
         """Let the law forget what must not survive."""
         self.law.on_deactivate()
-        self._features.deactivate()
+        self.features.deactivate()
 
     def trace_terms(self, is_on: bool) -> None:
         """Record what law and features add, or do not any more."""
@@ -194,11 +195,11 @@ class Instance:
         values = self.spec.decode(flat)
         self.law.params = values[0]
         self.law.on_parameters()
-        self._features.set_parameters(values[2::2])
+        self.features.set_parameters(values[2::2])
         switches = [switch.enabled for switch in values[1::2]]
-        if switches != self._features.wanted:
+        if switches != self.features.wanted:
             self._restore_goals()
-            self._features.switch(switches, self.states, self.target)
+            self.features.switch(switches, self.states, self.target)
         self.is_sound = True
 
     def take_targets(self, now_ns: int) -> bool:
@@ -230,7 +231,7 @@ class Instance:
         self._idle = False
         if channel not in self.target.leaning:
             self._moved[place] = True
-        for feature in self._features.listening:
+        for feature in self.features.listening:
             feature.on_target(channel, place, self.target)
         self.law.on_target(channel, place, self.target)
         self._keep_goal(data, values)
@@ -284,7 +285,7 @@ class Instance:
             for later in self._later.due():
                 self._give(*later)
         states, target, tau, period = self.states, self.target, self.tau, self._period
-        features = self._features
+        features = self.features
         if features.preparing and not self._idle:
             self._restore_goals()
             for feature in features.preparing:

@@ -26,28 +26,29 @@ class RowReader:
         dtype: Of a row, see ``doc/rows.md``.
         seen: How many rows were before those that :meth:`take` returns next.
         dropped: How many of them were overwritten before they could be copied.
+        ring: Ring of the loop's rows, which is only read.
 
     Thread: one at a time.
     """
 
     def __init__(self, ring: RowRing) -> None:
-        self._ring = ring
+        self.ring = ring
         self.dtype = ring.rows.dtype
         self.seen, self.dropped = ring.count, 0
 
     @property
     def waiting(self) -> int:
         """How many rows there are since the last :meth:`take`; above ``ROWS`` some are lost."""
-        return self._ring.count - self.seen
+        return self.ring.count - self.seen
 
     def newest(self) -> NDArray[np.void] | None:
         """Return a copy of the newest row, shape (); None if there is none."""
-        row = self._ring.newest()
+        row = self.ring.newest()
         return None if row is None else row.view(self.dtype)[0]
 
     def take(self, most: int = ROWS) -> NDArray[np.void]:
         """Return the rows since the last call, oldest first, at most ``most``; never waits."""
-        first, rows = self._ring.read(self.seen, most)
+        first, rows = self.ring.read(self.seen, most)
         self.dropped += first - self.seen
         self.seen = first + len(rows)
         return rows

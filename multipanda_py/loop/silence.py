@@ -23,22 +23,25 @@ class Silence:
         mailbox: With the owner's heartbeat.
         timeout_ns: Silence of the owner after which all arms hold; 0 is never.
 
+    Attributes:
+        timeout_ns: Maximum age of the owner's heartbeat; 0 is any.
+
     Thread: control.
     """
 
     def __init__(self, ownership: Ownership, mailbox: Mailbox, timeout_ns: int) -> None:
-        self._owners, self._words, self._timeout_ns = ownership, mailbox.words, timeout_ns
+        self._owners, self._words, self.timeout_ns = ownership, mailbox.words, timeout_ns
         self._is_silent, self._first_ns = False, 0
         self._start_ns = max(timeout_ns, round(START_PATIENCE * 1e9))
 
     def look(self, now_ns: int) -> None:
         """Look at both; a silence is reported once."""
         owners = self._owners
-        if self._timeout_ns:
+        if self.timeout_ns:
             self._first_ns = self._first_ns or now_ns
             beat = self._words[_HEARTBEAT]
             silence = now_ns - max(beat, self._first_ns)  # not before the loop ran itself
-            is_silent = silence > (self._timeout_ns if beat else self._start_ns)
+            is_silent = silence > (self.timeout_ns if beat else self._start_ns)
             if is_silent and not self._is_silent:
                 text = f"the owning process has been silent for {silence / 1e9:.2f} s"
                 owners.hold_all(Event.CLIENT_SILENT, f"{text}; all arms hold", now_ns)

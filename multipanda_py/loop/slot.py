@@ -24,12 +24,16 @@ class Slot:
 
     A request that has not been taken yet can be withdrawn: the writer says up to which number
     records are void, the reader says which one it took, before it looks at what is void.
+
+    Attributes:
+        counter: Sequence counter, one word, odd during a write.
+        seen: Number of the record that was taken last.
     """
 
-    __slots__ = ("_counter", "_data", "_scratch", "_taken", "_void", "seen")
+    __slots__ = ("_data", "_scratch", "_taken", "_void", "counter", "seen")
 
     def __init__(self, words: memoryview, floats: Vector, start: int, width: int) -> None:
-        self._counter = words[start : start + 1]
+        self.counter = words[start : start + 1]
         self._taken = words[start + 1 : start + 2]
         self._void = words[start + 2 : start + 3]
         self._data = floats[start + HEAD : start + HEAD + width]
@@ -38,7 +42,7 @@ class Slot:
 
     def write(self, values: Vector) -> int:
         """Publish ``values`` and return the record's number. Thread: the one writer."""
-        counter = self._counter
+        counter = self.counter
         counter[0] += 1
         self._data[:] = values
         counter[0] += 1
@@ -46,11 +50,11 @@ class Slot:
 
     def take(self) -> Vector | None:
         """Return the newest record not taken yet, else None. Never waits. Thread: reader."""
-        number = self._counter[0]
+        number = self.counter[0]
         if number == self.seen or number & 1:
             return None
         self._scratch[:] = self._data
-        if self._counter[0] != number:
+        if self.counter[0] != number:
             return None
         self.seen = number
         self._taken[0] = number  # before the look at what is void: see withdraw()
@@ -59,7 +63,7 @@ class Slot:
     @property
     def written(self) -> int:
         """Number of the newest record; one more while it is being replaced."""
-        return int(self._counter[0])
+        return int(self.counter[0])
 
     @property
     def taken(self) -> int:
@@ -84,13 +88,13 @@ class Slot:
         Thread: reader that may try again; leaves the record to :meth:`take`.
         """
         for _ in range(_TRIES):
-            number = self._counter[0]
+            number = self.counter[0]
             values = self._data.copy()
-            if number and not number & 1 and self._counter[0] == number:
+            if number and not number & 1 and self.counter[0] == number:
                 return values
         return None
 
     def skip(self) -> None:
         """Count what is there as taken: it was meant for an earlier activation."""
-        number = self._counter[0]
+        number = self.counter[0]
         self.seen = number + (number & 1)

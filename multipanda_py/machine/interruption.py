@@ -22,9 +22,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, a supervisor, and a terminal that is closed."""
 BEYOND_SIGNALS = 128
 """What shells add to the number of a signal to make an exit code of it: 130, 143, 129."""
-_ending = ""
-_within = 0.0
-_deadline = 0.0
+program_name = ""
+"""Name of the program whose signals end it; empty in a process of others."""
+time_allowed = 0.0
+"""Time that an orderly end may take, 0 for any [s]."""
+deadline = 0.0
+"""Time at which the end has to be over, CLOCK_MONOTONIC; 0 before a signal [s]."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -59,9 +62,9 @@ def end_at_once(program: str) -> None:
 
     From here on it has its three standard streams, too: see :func:`.open_closed_streams`.
     """
-    global _ending
+    global program_name
     open_closed_streams()
-    _ending = program
+    program_name = program
     take_signals(_end)
 
 
@@ -75,19 +78,19 @@ def end_in_order(within: float = 0.0) -> None:
         within: Which time that may take, see :func:`time_left`; the program says so as soon as a
             signal comes. 0: it says nothing, and everything takes its time [s].
     """
-    global _within
-    if _ending:
-        _within = within
+    global time_allowed
+    if program_name:
+        time_allowed = within
         take_signals(_raise)
 
 
 def time_left(usual: float) -> float:
     """Return how long to wait for the end of something [s]: less than usual after a signal."""
-    return min(usual, max(0.0, _deadline - time.monotonic())) if _deadline else usual
+    return min(usual, max(0.0, deadline - time.monotonic())) if deadline else usual
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    text = f"{_ending}: {signal.Signals(number).name} before anything was started\n"
+    text = f"{program_name}: {signal.Signals(number).name} before anything was started\n"
     with contextlib.suppress(OSError):  # nobody reads it
         os.write(2, text.encode())
     with contextlib.suppress(OSError):  # what an import has started: glfw asks for its version
@@ -101,10 +104,12 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _raise(number: int, frame: FrameType | None) -> None:
     for other in SIGNALS:  # what ends now is not to be cut in two
         signal.signal(other, signal.SIG_IGN)
-    global _deadline
-    if _within:
-        _deadline = time.monotonic() + _within
-        text = f"{_ending}: {signal.Signals(number).name}: ending, at most {_within:g} s\n"
+    global deadline
+    if time_allowed:
+        deadline = time.monotonic() + time_allowed
+        text = (
+            f"{program_name}: {signal.Signals(number).name}: ending, at most {time_allowed:g} s\n"
+        )
         with contextlib.suppress(OSError):
             os.write(2, text.encode())
     raise Interrupted(number)

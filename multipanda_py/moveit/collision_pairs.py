@@ -43,7 +43,7 @@ def pairs_of_arm(arm: ArmDescription) -> list[DisabledPair]:
     collision avoidance of the laws. Of all others it is tried in random postures, with a margin,
     whether they touch: ``Never``, ``Always``, or sometimes, and then they are checked.
     """
-    model = _Geometry(arm)
+    model = Geometry(arm)
     undecided, found = [], []
     for first, second in combinations(model.links, 2):
         apart = abs(model.joint_of[first] - model.joint_of[second])
@@ -63,7 +63,7 @@ def pairs_between(one: ArmDescription, other: ArmDescription) -> Iterator[Disabl
 
     Samples would not do here: what meets in one posture of ten thousand has to be seen.
     """
-    here, there = _Geometry(one), _Geometry(other)
+    here, there = Geometry(one), Geometry(other)
     gap = float(np.linalg.norm(one.position_base_in_world - other.position_base_in_world))
     for first, second in product(here.links, there.links):
         is_fixed = not here.joint_of[first] and not there.joint_of[second]
@@ -71,7 +71,7 @@ def pairs_between(one: ArmDescription, other: ArmDescription) -> Iterator[Disabl
             yield DisabledPair(first, second, "Never")
 
 
-class _Geometry:
+class Geometry:
     """The collision geometry of an arm as in its URDF.
 
     Attributes:

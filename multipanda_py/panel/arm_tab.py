@@ -33,6 +33,8 @@ class ArmTab:
     Attributes:
         gizmo: Its target in the scene.
         gains: Of its law.
+        law: Choice of the arm's controllet.
+        state: Text about faults and holds.
 
     Thread: the panel's.
     """
@@ -44,13 +46,13 @@ class ArmTab:
         gui = desk.server.gui
         with tabs.add_tab(arm):
             names = (HOLD, *(spec.name for spec in self._laws if not spec.is_hold))
-            self._law = gui.add_dropdown("law", names)
-            self._state = gui.add_markdown("")
+            self.law = gui.add_dropdown("law", names)
+            self.state = gui.add_markdown("")
             self._recover = gui.add_button("Recover", color="yellow", visible=False)
             if desk.cell.descriptions[arm].gripper is not None:
                 self._add_hand(gui)
             self.gains = Gains(desk, gui.add_folder("Gains"))
-        desk.on_use(self._law, self._choose)
+        desk.on_use(self.law, self._choose)
         desk.on_use(self._recover, self._ask_recovery)
 
     def owner(self) -> InstanceSpec:
@@ -64,16 +66,16 @@ class ArmTab:
         """Show the controllet and its gains, and the reasons of a fault and of hold."""
         law, fault = self.owner(), self._desk.cell.state(self._arm).fault
         name = HOLD if law.is_hold else law.name
-        if self._law.value != name:
-            self._law.value = name
+        if self.law.value != name:
+            self.law.value = name
         self._recover.visible = bool(fault)
         text = f"**fault: {fault}**: {reason}" if fault else "no fault"
         if law.is_hold and hold_reason and not fault:
             text += f"; holds: {hold_reason}"
         if not fault and not Gizmo.takes_poses(law):
             text += "; this law takes no pose: choose another one to drag"
-        if self._state.content != text:
-            self._state.content = text
+        if self.state.content != text:
+            self.state.content = text
         self.gains.show(law)
 
     def _add_hand(self, gui: Any) -> None:

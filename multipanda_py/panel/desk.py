@@ -66,11 +66,14 @@ class Desk:
 
     def ask(self, kind: Hashable, viewer: int, act: Act) -> bool:
         """Take a wish of a viewer, or note that it is not in command; return whether taken."""
-        if refusal := self.command.refusal(viewer) or self._past():
+        if refusal := self._refusal(viewer):
             self.note(refusal)
             return False
         self.inbox.post(kind, viewer, act)
         return True
+
+    def _refusal(self, viewer: int) -> str:
+        return self.command.refusal(viewer) or self.stale_reason()
 
     def on_use(self, handle: Any, use: Callable[[int, Any], None]) -> None:
         """Have something done when a button is pressed, or an input changed.
@@ -112,7 +115,7 @@ class Desk:
             self.note(f"the panel stood still for {now - self._worked:.1f} s")
         self._worked = now
         for viewer, act in self.inbox.take():
-            if viewer is None or not (refusal := self.command.refusal(viewer) or self._past()):
+            if viewer is None or not (refusal := self._refusal(viewer)):
                 stops = self._stops
                 self.try_to(act)
                 if self._stops != stops:  # what was done may have come after it
@@ -163,8 +166,8 @@ class Desk:
         elif isinstance(result, SwitchResult) and result.activated:
             self.note(f"active: {', '.join(result.activated)}")
 
-    def _past(self) -> str:
-        """Say why nothing that pages ask for now is done, or nothing."""
+    def stale_reason(self) -> str:
+        """Return the reason why requests of pages are stale, or an empty string."""
         if self.now() < self._deaf_until or self.now() > self._worked + STOOD_STILL:
             return "the panel stood still: ask again"
         return ""

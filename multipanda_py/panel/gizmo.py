@@ -35,6 +35,7 @@ class Gizmo:
     Attributes:
         drag: Who drags it.
         arm: Name of the arm.
+        handle: Its element of the page.
 
     Thread: the panel's.
     """
@@ -44,7 +45,7 @@ class Gizmo:
         self.drag = Drag()
         self._law: tuple[str, int] | None = None
         self._is_given = False
-        self._handle = self._make(Pose.identity(), visible=False)
+        self.handle = self._make(Pose.identity(), visible=False)
 
     @property
     def name(self) -> str:
@@ -66,9 +67,9 @@ class Gizmo:
             self._put_back(self.takes_poses(law))
         if self.drag.falls_silent(now):
             self._hold(f"nothing heard of the drag for {TARGET_TIMEOUT:g} s")
-        if self._handle.visible and not self._is_given and self.drag.viewer is None:
+        if self.handle.visible and not self._is_given and self.drag.viewer is None:
             pose = self._measured()
-            self._handle.position, self._handle.wxyz = pose.position, _wxyz(pose)
+            self.handle.position, self.handle.wxyz = pose.position, _wxyz(pose)
 
     def forget(self, viewer: int) -> None:
         """Have the arm hold if a viewer that is gone was dragging."""
@@ -95,7 +96,7 @@ class Gizmo:
         self, handle: Any, viewer: int, phase: str, position: Any, wxyz: Any, now: float
     ) -> None:
         """Give the arm a target; a gizmo whose target is refused goes back to the tool."""
-        if handle is not self._handle:  # put back since
+        if handle is not self.handle:  # put back since
             return
         if self._law is None or self._desk.cell.beginnings(self.arm) != self._law[1]:
             self._put_back()
@@ -123,9 +124,9 @@ class Gizmo:
         """
         self.drag.end()
         self._is_given = False
-        visible = self._handle.visible if visible is None else visible
-        self._handle.remove()
-        self._handle = self._make(self._measured(), visible)
+        visible = self.handle.visible if visible is None else visible
+        self.handle.remove()
+        self.handle = self._make(self._measured(), visible)
 
     def _make(self, pose: Pose, visible: bool) -> Any:
         handle = self._desk.server.scene.add_transform_controls(
@@ -134,7 +135,7 @@ class Gizmo:
         )  # fmt: skip
 
         async def moved(event: Any) -> None:
-            if event.target is not self._handle:  # the last words on one that was put back
+            if event.target is not self.handle:  # the last words on one that was put back
                 return
             act = partial(
                 self._asked, handle, event.client_id, event.phase,

@@ -28,24 +28,27 @@ class Inbox:
     A page that floods the panel fills no queue, and one that stalls and then sends all at once
     moves nothing along a way that is long past.
 
+    Attributes:
+        requests: Newest request of each kind, in the order of their arrival.
+
     Thread: any; :meth:`wait` and :meth:`take` are for one.
     """
 
     def __init__(self) -> None:
-        self._requests: dict[Hashable, Wish] = {}
+        self.requests: dict[Hashable, Wish] = {}
         self._condition = threading.Condition()
 
     def post(self, kind: Hashable, viewer: int | None, act: Act) -> None:
         """Put a request in the place of the last one of its kind."""
         with self._condition:
-            self._requests.pop(kind, None)  # it comes after what was asked since
-            self._requests[kind] = Wish(viewer, act)
+            self.requests.pop(kind, None)  # it comes after what was asked since
+            self.requests[kind] = Wish(viewer, act)
             self._condition.notify()
 
     def take(self) -> list[Wish]:
         """Return all requests in the order in which they came, and keep none."""
         with self._condition:
-            requests, self._requests = list(self._requests.values()), {}
+            requests, self.requests = list(self.requests.values()), {}
         return requests
 
     def clear(self) -> None:
@@ -55,11 +58,11 @@ class Inbox:
     def forget_wishes(self) -> None:
         """Forget what viewers have asked for; what the panel itself has to do stays."""
         with self._condition:
-            own = {kind: wish for kind, wish in self._requests.items() if wish.viewer is None}
-            self._requests = own
+            own = {kind: wish for kind, wish in self.requests.items() if wish.viewer is None}
+            self.requests = own
 
     def wait(self, timeout: float) -> None:
         """Return when there is a request, or after ``timeout`` [s]."""
         with self._condition:
-            if not self._requests:
+            if not self.requests:
                 self._condition.wait(timeout)

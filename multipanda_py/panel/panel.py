@@ -55,6 +55,7 @@ class CellPanel(Closing):
     Attributes:
         desk: Where wishes come in.
         tabs: What there is of every arm.
+        scene: Bodies in the page.
 
     Thread: the one that made it.
     """
@@ -83,7 +84,7 @@ class CellPanel(Closing):
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
         self._server.initial_camera.position = CAMERA
         self._server.initial_camera.look_at = LOOKED_AT
-        self._scene = SceneNodes(self._server, SceneView(cell.config))
+        self.scene = SceneNodes(self._server, SceneView(cell.config))
         self._stop = gui.add_button("STOP", color="red", hint="every arm brakes and holds")
         self._take = gui.add_button("Take command")
         self._who = gui.add_markdown("")
@@ -150,7 +151,7 @@ class CellPanel(Closing):
             self._server.stop()
 
     def _move(self) -> None:
-        self._scene.show(self._cell.row())
+        self.scene.show(self._cell.row())
         now = self._clock()
         for tab in self.tabs.values():
             tab.gizmo.tick(tab.owner(), now)

@@ -28,6 +28,9 @@ class SceneNodes:
         server: A ``viser.ViserServer``.
         view: The scene, which rows pose.
 
+    Attributes:
+        frames: Elements of the page by number of the body.
+
     Thread: one.
     """
 
@@ -35,7 +38,7 @@ class SceneNodes:
         self._view = view
         model = view.model
         self._parents = model.body_parentid
-        self._frames: dict[int, Any] = {}
+        self.frames: dict[int, Any] = {}
         self._sent: dict[int, tuple[Vector, Vector]] = {}
         paths = {0: "/cell"}
         for body in range(model.nbody):
@@ -43,7 +46,7 @@ class SceneNodes:
                 name = model.body(body).name or f"body_{body}"
                 paths[body] = f"{paths[int(self._parents[body])]}/{name}"
                 place = self._place(body)
-                self._frames[body] = server.scene.add_frame(
+                self.frames[body] = server.scene.add_frame(
                     paths[body], show_axes=False, position=place[0], wxyz=place[1]
                 )
                 self._sent[body] = place
@@ -64,7 +67,7 @@ class SceneNodes:
         """Pose the scene as in a row of the cell; return how many bodies have moved."""
         self._view.show(row)
         moved = 0
-        for body, frame in self._frames.items():
+        for body, frame in self.frames.items():
             position, turn = self._place(body)
             before, turn_before = self._sent[body]
             far = np.abs(position - before).max() > MOVED

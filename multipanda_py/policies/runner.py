@@ -41,6 +41,7 @@ class PolicyRunner:
     Attributes:
         fault: Why the policy has failed, or None.
         log: Of this episode.
+        observation: Observation after the last step.
 
     Raises:
         ConfigurationError: If the rate is another one than the environment's and actions are
@@ -86,7 +87,7 @@ class PolicyRunner:
 
     def reset(self, seed: int | None = None) -> None:
         """Begin an episode, without anything of the last one."""
-        self._seen, self._info = self.env.reset(seed=seed)
+        self.observation, self._info = self.env.reset(seed=seed)
         self.inference.forget()
         self._player.clear()
         self._asked, self._last_asked, self.fault, self._past = None, -math.inf, None, 0
@@ -115,9 +116,9 @@ class PolicyRunner:
         chunk = self._player.chunk
         age = now - chunk.begin if chunk is not None and action is not None else math.nan
         sent = hold if action is None else action
-        self._seen, reward, ends, cut, self._info = self.env.step(sent)
-        self.log.add(time=now, action=sent, age=age, held=action is None, seen=self._seen)
-        return self._seen, reward, ends, cut, self._info
+        self.observation, reward, ends, cut, self._info = self.env.step(sent)
+        self.log.add(time=now, action=sent, age=age, held=action is None, seen=self.observation)
+        return self.observation, reward, ends, cut, self._info
 
     def run(self, seed: int | None = None) -> dict[str, Any]:
         """Run an episode to its end, or until the policy has failed and the arms hold.
@@ -162,5 +163,5 @@ class PolicyRunner:
 
     def _ask(self, now: float) -> None:
         if self._asked is None and now - self._last_asked >= self.replan - 1e-6:
-            self.inference.ask(self._seen, now)
+            self.inference.ask(self.observation, now)
             self._asked = self._last_asked = now

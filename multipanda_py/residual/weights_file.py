@@ -133,7 +133,7 @@ class TrainedResidual:
         parts |= {"scale_low": self.normalisation.low, "scale_high": self.normalisation.high}
         text = json.dumps(about, sort_keys=True)
         with replacing(path) as partial, partial.open("wb") as file:
-            np.savez(file, about=text, digest=_digest(text, parts), **parts)  # type: ignore[arg-type]
+            np.savez(file, about=text, digest=digest_of(text, parts), **parts)  # type: ignore[arg-type]
 
 
 def load_residual(path: Path) -> TrainedResidual:
@@ -153,7 +153,7 @@ def load_residual(path: Path) -> TrainedResidual:
     for name, part in found.items():
         if part.dtype != np.float64:
             raise ConfigurationError(f"{path}: {name}: got {part.dtype}, allowed float64")
-    if _digest(text, found) != digest:
+    if digest_of(text, found) != digest:
         raise ConfigurationError(
             f"{path}: was cut or changed: its digest is not that of its parts"
         )
@@ -179,7 +179,8 @@ def load_residual(path: Path) -> TrainedResidual:
         raise ConfigurationError(f"{path}: not a trained residual: {error} is missing") from None
 
 
-def _digest(text: str, parts: dict[str, Any]) -> str:
+def digest_of(text: str, parts: dict[str, Any]) -> str:
+    """Return the SHA-256 of a file's description and arrays, as hexadecimal digits."""
     found = hashlib.sha256(text.encode())
     for name in sorted(parts):
         part = np.ascontiguousarray(parts[name], float)

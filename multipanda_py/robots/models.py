@@ -58,18 +58,21 @@ class _Library(Mapping[str, Robot]):
 
     The entry-point group ``multipanda_py.robots`` has a name and the path of a YAML, or a
     :class:`.Robot`. What is data is read when it is asked for.
+
+    Attributes:
+        loaded: Robots that were read so far.
     """
 
     def __init__(self) -> None:
-        self._found = {name: _franka(name) for name in ("fr3", "fer")}
+        self.loaded = {name: _franka(name) for name in ("fr3", "fer")}
         self._paths = {path.stem: path for path in sorted(DATA.glob("*.yaml"))}
-        self._own = (*self._found, *self._paths)
+        self._own = (*self.loaded, *self._paths)
 
     def __getitem__(self, name: str) -> Robot:
-        if name not in self._found:
+        if name not in self.loaded:
             path = self._paths.get(name)
-            self._found[name] = _of_others(name) if path is None else read_robot(path)
-        return self._found[name]
+            self.loaded[name] = _of_others(name) if path is None else read_robot(path)
+        return self.loaded[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._own or name in plug_ins("robots")

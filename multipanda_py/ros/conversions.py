@@ -18,7 +18,7 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 
 _ENCAPSULATION = 4
-_ORDERS = {b"\0\0": ">", b"\0\1": "<"}
+ORDERS = {b"\0\0": ">", b"\0\1": "<"}
 """Byte orders of plain CDR, by its first bytes."""
 _HEADS = {order: struct.Struct(f"{order}iII") for order in "<>"}
 _DOUBLES = {
@@ -90,7 +90,7 @@ def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbe
     Raises:
         TargetRejected: If it is no such message.
     """
-    order = _ORDERS.get(bytes(raw[:2]))
+    order = ORDERS.get(bytes(raw[:2]))
     if order is None:
         return _numbers_of(read_message(kind, raw), parts)
     try:

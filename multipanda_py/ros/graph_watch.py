@@ -48,9 +48,10 @@ class GraphWatch:
         self._said = SaidOnce()
         self._unsaid: list[tuple[Mismatch, int]] = []
         self._unheard: dict[str, tuple[Mismatch, bool]] = {}
-        every(node, PERIOD, self._tick)
+        every(node, PERIOD, self.check)
 
-    def _tick(self) -> None:
+    def check(self) -> None:
+        """Check quality of service, publishers and names once."""
         self._look_at_mismatches()
         for topic in self._targets.topics:
             self._look_at_publishers(topic)

@@ -89,7 +89,7 @@ class LifeCycle:
         self._events = self.node.create_publisher(
             TransitionEvent, f"{whose}/transition_event", NUMBERS
         )
-        self.node.serve(ChangeState, f"{whose}/change_state", self._change)
+        self.node.serve(ChangeState, f"{whose}/change_state", self.change)
         for kind, name, answer in (
             (GetState, "get_state", self._get_state),
             (GetAvailableStates, "get_available_states", self._get_states),
@@ -124,7 +124,8 @@ class LifeCycle:
         self.node.answers.close("the node ends")
         self.node.destroy_node()
 
-    def _change(self, request: Any, response: Any) -> Work:
+    def change(self, request: Any, response: Any) -> Work:
+        """Execute a transition and answer, as a generator that waits for cell and loop."""
         asked = request.transition.label or request.transition.id
         start = self.state
         way = next((way for way in WAYS if asked in way[:2] and way.start == start), None)

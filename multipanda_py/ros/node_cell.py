@@ -82,6 +82,8 @@ class NodeCell(Closing):
 
     Attributes:
         config: The cell.
+        link: Node that subscribes and calls services.
+        states: States that are received from the node.
 
     Thread: one; :meth:`ask_hold` any.
     """
@@ -89,18 +91,18 @@ class NodeCell(Closing):
     def __init__(self, namespace: str = "", config: CellConfig | None = None) -> None:
         self._root = f"/{namespace.strip('/')}".rstrip("/")
         name = f"multipanda_panel_{os.getpid()}"
-        self._link, self._stop = NodeLink(name), NodeLink(f"{name}_stop")
+        self.link, self._stop = NodeLink(name), NodeLink(f"{name}_stop")
         try:
             self._stop.offer(Trigger, f"{self._root}/stop")
             self._stop.start()
             self._begin(config)
         except BaseException:
-            self._link.close()
+            self.link.close()
             self._stop.close()
             raise
 
     def _begin(self, config: CellConfig | None) -> None:
-        root, link = self._root, self._link
+        root, link = self._root, self.link
         if not (from_file := config is not None):
             config = ask_for_cell(link, root, PATIENCE)
         self.config = config
@@ -110,7 +112,7 @@ class NodeCell(Closing):
         self.specs = instance_specs(config)
         self._by_name = {spec.name: spec for spec in self.specs}
         self.frames = Frames(config)
-        self._heard = HeardCell(link, root, config)
+        self.states = HeardCell(link, root, config)
         self._manager = f"{root}/controller_manager"
         link.offer(SwitchController, f"{self._manager}/switch_controller")
         link.offer(ListControllers, f"{self._manager}/list_controllers")
@@ -125,13 +127,13 @@ class NodeCell(Closing):
             if described.gripper is not None
         }
         self._sent = SentTargets(
-            link, root, config, self.frames, lambda: self._heard.status.has_system_time
+            link, root, config, self.frames, lambda: self.states.status.has_system_time
         )
         self._switches: list[Call[SwitchResult]] = []
         self._beginnings = dict.fromkeys(self.arms, -1)
         link.start()
         self._find(from_file)
-        link.need(self._heard.silent, PATIENCE, "nothing heard", where_to_look())
+        link.need(self.states.silent, PATIENCE, "nothing heard", where_to_look())
         asked = {spec.name: self._ask_parameters(spec) for spec in self._laws()}
         self._values = {name: link.answer(call) for name, call in asked.items()}
         self._asked_at = dict.fromkeys(self._values, time.monotonic())
@@ -145,9 +147,9 @@ class NodeCell(Closing):
         """
 
         def missing() -> list[str]:
-            return [*self._stop.not_found(), *self._link.not_found()]
+            return [*self._stop.not_found(), *self.link.not_found()]
 
-        if self._link.until(lambda: not missing(), PATIENCE):
+        if self.link.until(lambda: not missing(), PATIENCE):
             return
         names = missing()
         text = ", ".join(names[:SHOWN])
@@ -167,15 +169,15 @@ class NodeCell(Closing):
     @property
     def active(self) -> tuple[str, ...]:
         """Names of the instances that are active, as far as is known."""
-        return self._heard.status.active
+        return self.states.status.active
 
     def beginnings(self, arm: str) -> int:
         """Return how often a law has begun on an arm, as far as is known."""
-        return self._heard.status.arms[arm].beginnings
+        return self.states.status.arms[arm].beginnings
 
     def silence_reason(self) -> str:
         """Say that nothing is heard of the node; empty if something is, diagnostics at least."""
-        since = max(self._heard.status.heard, *(self._heard.heard(arm) for arm in self.arms))
+        since = max(self.states.status.heard, *(self.states.heard(arm) for arm in self.arms))
         silence = time.monotonic() - since
         if silence < max(QUIET, 5.0 / self.config.cell.joint_state_rate):
             return ""
@@ -190,18 +192,18 @@ class NodeCell(Closing):
         self._sent.say_life()
         for arm in self.arms:
             self._take_back(arm)
-        if time.monotonic() - self._heard.status.heard > max(
+        if time.monotonic() - self.states.status.heard > max(
             GONE, 3.0 / self.config.cell.diagnostics_rate
         ):
             raise LoopError(f"nothing was heard of the node for {GONE:g} s: it has ended")
 
     def row(self) -> NDArray[np.void]:
         """Return where everything is."""
-        return self._heard.row()
+        return self.states.row()
 
     def state(self, arm: str) -> ArmSnapshot:
         """Return what an arm does; torques are those that were measured."""
-        return self._heard.state(arm)
+        return self.states.state(arm)
 
     def pose(self, arm: str) -> Pose:
         """Return where its tool is, in its base."""
@@ -210,11 +212,11 @@ class NodeCell(Closing):
 
     def statistics(self, cycles: int = 1000) -> LoopStatistics:
         """Return what diagnostics say of the loop's time, of as many cycles as they like."""
-        return self._heard.status.statistics()
+        return self.states.status.statistics()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return how much was reported, and what came after the first ``count``."""
-        return self._heard.status.events_since(count)
+        return self.states.status.events_since(count)
 
     def parameters(self, name: str) -> dict[str, Any]:
         """Return the parameters of an instance as they were a moment ago."""
@@ -240,7 +242,7 @@ class NodeCell(Closing):
         vectors = [key for key, one in accepted.items() if isinstance(one, np.ndarray)]
         if not vectors:
             return self._set(name, accepted)
-        newest = parameters_of(self._link, f"{self._root}/{name}", vectors, PATIENCE)
+        newest = parameters_of(self.link, f"{self._root}/{name}", vectors, PATIENCE)
 
         def go_on(said: Mapping[str, Any]) -> Awaited:
             changed = {key: accepted[key] != np.array(known[key]) for key in vectors}
@@ -261,7 +263,7 @@ class NodeCell(Closing):
             for key, value in accepted.items()
         ]
         request = SetParameters.Request(parameters=parameters)
-        return self._link.call(f"{self._root}/{name}/set_parameters", request, read)
+        return self.link.call(f"{self._root}/{name}/set_parameters", request, read)
 
     def set_target(self, arm: str, pose: Pose | None = None, *, frame: str = "") -> None:
         """Give an arm's law a pose for its tool.
@@ -270,7 +272,7 @@ class NodeCell(Closing):
             TargetRejected: If it is too far from there, or the node is silent: another one may
                 have taken its place when it speaks again. What it refuses is reported later.
         """
-        silence = self._heard.silence(arm)
+        silence = self.states.silence(arm)
         if silence > max(SILENT, 5.0 / self.config.cell.joint_state_rate):
             raise TargetRejected(
                 f"{arm}: target: nothing was heard of the node for {silence:.1f} s: ask again"
@@ -301,7 +303,7 @@ class NodeCell(Closing):
             timeout=Duration(sec=int(timeout), nanosec=int(timeout % 1.0 * 1e9)),
         )  # fmt: skip
         service = f"{self._manager}/switch_controller"
-        call = self._link.call(service, request, read, timeout + 10.0)
+        call = self.link.call(service, request, read, timeout + 10.0)
         self._switches = [one for one in self._switches if not one.is_done] + [call]
         return call
 
@@ -317,7 +319,7 @@ class NodeCell(Closing):
         """Clear the fault of one arm."""
         (arm,) = arms or self.arms
         service = f"{self._root}/{arm}/error_recovery"
-        return self._link.call(service, Trigger.Request(), _done, ANSWERED)
+        return self.link.call(service, Trigger.Request(), _done, ANSWERED)
 
     def gripper(self, arm: str) -> NodeHand:
         """Return the hand of an arm that has one."""
@@ -326,12 +328,12 @@ class NodeCell(Closing):
     def close(self) -> None:
         """Have arms hold that are on their way by this panel's targets, and let go of the node."""
         self._sent.close(self.state)
-        self._link.close()
+        self.link.close()
         self._stop.close()
 
     def _take_back(self, arm: str) -> None:
         """Have an arm hold if its new law may have had a target that was meant for another one."""
-        status = self._heard.status.arms[arm]
+        status = self.states.status.arms[arm]
         before, self._beginnings[arm] = self._beginnings[arm], status.beginnings
         law = self._by_name.get(status.owner)
         if before == status.beginnings or law is None or "pose" not in law.channel_table:
@@ -345,7 +347,7 @@ class NodeCell(Closing):
 
     def _ask_parameters(self, spec: InstanceSpec) -> Call[dict[str, Any]]:
         names = [one.name for one in spec.parameter_specs]
-        return parameters_of(self._link, f"{self._root}/{spec.name}", names, PATIENCE)
+        return parameters_of(self.link, f"{self._root}/{spec.name}", names, PATIENCE)
 
     def _stop_now(self) -> Call[object]:
         def read(said: Any) -> object:
@@ -363,12 +365,10 @@ class NodeCell(Closing):
             taken = {arm for law in laws for arm in law.config.arms}
             holds = [spec for spec in self.specs if spec.is_hold]
             free = [one.name for one in holds if not taken.intersection(one.config.arms)]
-            self._heard.status.active = (*(law.name for law in laws), *free)
+            self.states.status.active = (*(law.name for law in laws), *free)
             return said
 
-        call = self._link.call(
-            f"{self._manager}/list_controllers", ListControllers.Request(), read
-        )
+        call = self.link.call(f"{self._manager}/list_controllers", ListControllers.Request(), read)
         call.when_done(call.look)
 
 

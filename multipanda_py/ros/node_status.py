@@ -80,7 +80,7 @@ class NodeStatus:
         self._count = 0
         self._notices: dict[str, int] = {}
         self._loop: Mapping[str, str] = {}
-        node.create_subscription(DiagnosticArray, "/diagnostics", self._take, LINES)
+        node.create_subscription(DiagnosticArray, "/diagnostics", self.receive, LINES)
 
     @property
     def is_known(self) -> bool:
@@ -119,8 +119,8 @@ class NodeStatus:
             int(missed or 0), number("real-time factor"),
         )  # fmt: skip
 
-    def _take(self, message: Any) -> None:
-        """Read a message, which may be of another node."""
+    def receive(self, message: Any) -> None:
+        """Receive diagnostics, which may be of another node."""
         for status in message.status:
             values = {item.key: item.value for item in status.values}
             cell, _, arm = status.hardware_id.partition("/")

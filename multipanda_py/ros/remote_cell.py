@@ -43,6 +43,8 @@ class RosCell:
 
     Attributes:
         config: The cell as it runs there.
+        states: States that are received from the node.
+        targets: Targets that are sent to the node.
 
     Raises:
         TopicLost: If there is no such node, or a topic of it is silent; says which.
@@ -74,16 +76,16 @@ class RosCell:
     def _begin(self, link: NodeLink, patience: float) -> None:
         self.config = config = ask_for_cell(link, self._root, patience)
         self._names = CellNames(config)
-        self._states = states = RemoteStates(link, self._root, config, self.descriptions)
+        self.states = states = RemoteStates(link, self._root, config, self.descriptions)
         self._world = RemoteWorld(link, self._root, config, states.things, patience)
         self._grippers = {
             name: RemoteGripper(link, self._root, states.arms[name], arm.gripper)
             for name, arm in self.descriptions.items()
             if arm.gripper is not None
         }
-        self._targets = RemoteTargets(link, self._root, self._names, states.arms)
+        self.targets = RemoteTargets(link, self._root, self._names, states.arms)
         self._laws = RemoteLaws(
-            link, self._root, config, states.arms, self._targets, self._patience
+            link, self._root, config, states.arms, self.targets, self._patience
         )
         states.begin(patience)
 
@@ -100,7 +102,7 @@ class RosCell:
     @property
     def time(self) -> float:
         """When the newest states of all arms were measured, from the first one on [s]."""
-        return self._states.time
+        return self.states.time
 
     def at(self, time: float) -> RosCell:
         """Return what was heard last: of instants before nothing is kept."""
@@ -120,7 +122,7 @@ class RosCell:
             UnknownName: If the cell has no such arm.
         """
         found = self._laws.choose(arms, law, period)
-        self._targets.offer(found)
+        self.targets.offer(found)
         self._motion = RemoteMotion(
             self._link, self._root, {arm: f"{arm}/{FOLLOWER}" for arm in arms}
         )
@@ -133,8 +135,8 @@ class RosCell:
             TopicLost: If it does not, or they are not.
         """
         self._link.start()
-        self._targets.wait(self._patience)
-        self._states.begin_anew(self._patience)
+        self.targets.wait(self._patience)
+        self.states.begin_anew(self._patience)
 
     def close(self) -> None:
         """Let arms hold, and leave; safe to call twice."""
@@ -147,11 +149,11 @@ class RosCell:
         Raises:
             TopicLost: If there is none, or it is too old.
         """
-        return self._states.arms[arm].state(self.time)
+        return self.states.arms[arm].state(self.time)
 
     def pose(self, arm: str) -> Pose:
         """Return the measured pose of a tool in the base of its arm; raises as :meth:`state`."""
-        return self._states.arms[arm].pose()
+        return self.states.arms[arm].pose()
 
     def objects(self) -> dict[str, Pose]:
         """Return where movable things are in the world, whoever says so.
@@ -159,7 +161,7 @@ class RosCell:
         Raises:
             TopicLost: If nobody does of one that the cell has from the start.
         """
-        return self._states.objects()
+        return self.states.objects()
 
     def gripper(self, arm: str) -> RemoteGripper:
         """Return the hand of an arm.
@@ -188,7 +190,7 @@ class RosCell:
         Raises:
             TargetRejected: If a number is not finite; nothing is sent.
         """
-        self._targets.send(arm, pose, q, wrench)
+        self.targets.send(arm, pose, q, wrench)
 
     def hold(self) -> None:
         """Have every arm of the cell hold.
@@ -215,7 +217,7 @@ class RosCell:
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return how much diagnostics have told so far, and what came after ``count``."""
-        return self._states.events_since(count)
+        return self.states.events_since(count)
 
     def switch(
         self,
@@ -248,7 +250,7 @@ class RosCell:
             return plan
         joints = {arm: self.descriptions[arm].joint_names for arm in points}
         try:
-            now = self._states.arms[next(iter(points))].now
+            now = self.states.arms[next(iter(points))].now
             self._motion.follow(points, joints, now, self._patience)
         except (MotionFailed, TopicLost):
             self.hold()

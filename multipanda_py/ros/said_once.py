@@ -19,21 +19,24 @@ class SaidOnce:
 
     Args:
         now: The machine's time [s].
+
+    Attributes:
+        known: Time and number of repetitions by complaint, without its numbers.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._heard: dict[str, tuple[float, int]] = {}
+        self.known: dict[str, tuple[float, int]] = {}
 
     def news(self, text: str) -> str:
         """Return a text that is to be said, with how often it was not before; else nothing."""
         key, now = _NUMBER.sub("#", text), self._now()
-        if len(self._heard) > MOST:
-            self._heard.clear()
-        last, unsaid = self._heard.get(key, (-SILENCE, 0))
+        if len(self.known) > MOST:
+            self.known.clear()
+        last, unsaid = self.known.get(key, (-SILENCE, 0))
         if now - last < SILENCE:
-            self._heard[key] = now, unsaid + 1
+            self.known[key] = now, unsaid + 1
             return ""
-        self._heard[key] = now, 0
+        self.known[key] = now, 0
         more = f" (and {unsaid} more like it the last time)" if unsaid else ""
         return f"{text}{more}"

@@ -23,16 +23,19 @@ class SceneCameras:
         node: Of the cell.
         cell: The started cell.
 
+    Attributes:
+        process: Process that draws; None if there is none.
+
     Thread: the main one, which keeps the processes that it starts alive.
     """
 
     def __init__(self, node: Node, cell: Cell) -> None:
         self._logger = node.get_logger()
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         if not cell.config.cameras:
             return
         fd = cell.mailbox_fd
-        process = self._process = subprocess.Popen(
+        process = self.process = subprocess.Popen(
             module_command("multipanda_py.ros.camera_node", str(fd), node.get_namespace()),
             stdin=subprocess.PIPE, pass_fds=(fd,), preexec_fn=end_with_parent,
             start_new_session=True,  # Ctrl-C is for the owner
@@ -48,18 +51,18 @@ class SceneCameras:
 
     def look(self) -> None:
         """Say once if the process was killed; the cell goes on."""
-        if self._process is None or self._process.poll() is None:
+        if self.process is None or self.process.poll() is None:
             return
-        if self._process.returncode:
+        if self.process.returncode:
             self._logger.warning(
                 f"no pictures of the scene any more: their process ended by "
-                f"{self._process.returncode}"
+                f"{self.process.returncode}"
             )
-        self._process = None
+        self.process = None
 
     def close(self) -> None:
         """End the process; safe to call twice."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is None:
             return
         with contextlib.suppress(BrokenPipeError):

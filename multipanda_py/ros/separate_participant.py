@@ -34,6 +34,7 @@ class SeparateParticipant:
 
     Attributes:
         node: The node.
+        thread: Thread that serves the node.
 
     Thread: served by its own; :meth:`close` belongs to main.
     """
@@ -67,15 +68,15 @@ class SeparateParticipant:
             self._executor = make_executor(self._context)
             self._executor.add_node(self.node)
             name = suffix.strip("_")
-            self._thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
-            self._thread.start()
+            self.thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
+            self.thread.start()
         make_ordinary(SENDS_AGAIN)
 
     def close(self) -> None:
         """Answer all pending requests, then destroy the node and its participant."""
         self._ends = True
         self._executor.wake()
-        self._thread.join()
+        self.thread.join()
         self.node.answers.close("the node ends")
         release(self._executor, [self.node])
         self._context.try_shutdown()

@@ -33,6 +33,9 @@ class Stop:
         cell: The cell.
         args: Command line, for the middleware's security.
 
+    Attributes:
+        participant: Node of the service, with its participant and thread.
+
     Thread: served by its own; :meth:`close` belongs to main.
     """
 
@@ -40,19 +43,20 @@ class Stop:
         self._cell, self._logger = cell, main.get_logger()
         name = main.resolve_service_name("stop")
         self._by = f"service {name}"
-        self._participant = SeparateParticipant(
+        self.participant = SeparateParticipant(
             main,
             STOP_SUFFIX,
             cell.config.realtime,
             args,
-            lambda node: node.serve(Trigger, name, self._stop),
+            lambda node: node.serve(Trigger, name, self.handle),
         )
 
     def close(self) -> None:
         """Answer all pending requests, then destroy the node and its participant."""
-        self._participant.close()
+        self.participant.close()
 
-    def _stop(self, request: Any, response: Any) -> Work:
+    def handle(self, request: Any, response: Any) -> Work:
+        """Request a hold of all arms and answer, as a generator that waits for the loop."""
         try:
             pending, asked = self._cell.ask_hold(by=self._by), time.monotonic()
             while (result := pending.look()) is None:

@@ -63,13 +63,14 @@ class TaskServices:
 
     Attributes:
         node: Carries parameter, services and topic.
+        runner: Runner of the newest task; None before the first.
 
     Thread: executor.
     """
 
     def __init__(self, main: GuardedNode, cell: Cell, targets: Targets) -> None:
         self._cell, self._targets, self._logger = cell, targets, main.get_logger()
-        self._runner: TaskRunner | None = None
+        self.runner: TaskRunner | None = None
         self._is_starting, self._called_off = False, ""
         self._action: TaskAction | None = None
         self._held_off: list[tuple[str, str]] = []
@@ -89,14 +90,14 @@ class TaskServices:
             self._action = TaskAction(self.node, self.begin, self.end)
             self._told.append(self._action.hear)
         for name, work in (
-            ("start", self._start),
-            ("stop", self._stop),
+            ("start", self.start),
+            ("stop", self.stop),
             ("pause", self._pause),
             ("resume", self._resume),
         ):
             self.node.serve(Trigger, self.node.resolve_service_name(f"~/{name}"), work)
         clock = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = self.node.create_timer(TICK, self._step, clock=clock)
+        self._timer = self.node.create_timer(TICK, self.step, clock=clock)
         self._timer.cancel()  # until a task runs
 
     def close(self, why: str = "the node ends") -> None:
@@ -107,9 +108,9 @@ class TaskServices:
                 self._called_off = why
                 if self._action is not None:
                     self._action.close()
-            elif self._runner is not None:
-                self._runner.abort(why)
-                self._runner.close()
+            elif self.runner is not None:
+                self.runner.abort(why)
+                self.runner.close()
 
     @property
     def is_answering(self) -> bool:
@@ -129,7 +130,7 @@ class TaskServices:
         """
         if self._is_starting:
             raise TaskFailed("a task is starting; stop it first")
-        if (runner := self._runner) is not None and runner.is_going:
+        if (runner := self.runner) is not None and runner.is_going:
             raise TaskFailed(f"{runner.task.name} is {runner.state}; stop it first")
 
     def begin(self, name: str) -> Beginning:
@@ -159,7 +160,7 @@ class TaskServices:
                 )  # fmt: skip
                 while not self._called_off and pending.look() is None:
                     yield
-            self._runner = runner
+            self.runner = runner
             if self._called_off:  # the law may be there, and arms are to hold
                 runner.call_off(self._called_off)
                 raise TaskFailed(runner.reason)
@@ -220,7 +221,8 @@ class TaskServices:
         self._after()
         return f"{runner.reason}; every arm holds"
 
-    def _start(self, request: Any, response: Any) -> Work:
+    def start(self, request: Any, response: Any) -> Work:
+        """Start the task of ``file`` and answer, as a generator that waits for the loop."""
         try:
             name = str(self.node.get_parameter("file").value)
             if not name:
@@ -231,7 +233,8 @@ class TaskServices:
         except MultipandaError as error:
             self._refuse(response, "start", error)
 
-    def _stop(self, request: Any, response: Any) -> Work:
+    def stop(self, request: Any, response: Any) -> Work:
+        """End the task and answer, as a generator that waits for the loop."""
         try:
             response.message = yield from self.end()
             response.success = True
@@ -260,21 +263,22 @@ class TaskServices:
         Raises:
             TaskFailed: If none is.
         """
-        if self._runner is None or not self._runner.is_going:
+        if self.runner is None or not self.runner.is_going:
             raise TaskFailed("no task runs; nothing has changed")
-        return self._runner
+        return self.runner
 
     def _refuse(self, response: Any, what: str, error: MultipandaError) -> None:
         response.success, response.message = False, str(error)
         self._logger.warning(f"{TASKS}: {what} refused: {error}")
 
-    def _step(self) -> None:
-        if self._runner is not None:
-            self._go_on(self._runner)
-        if self._runner is None or not self._runner.is_going:
+    def step(self) -> None:
+        """Go on with the task, or stop the timer after its end."""
+        if self.runner is not None:
+            self._go_on(self.runner)
+        if self.runner is None or not self.runner.is_going:
             self._after()
         elif time.monotonic() - self._said_at >= STATE_PERIOD:
-            self._say(self._runner)
+            self._say(self.runner)
 
     def _go_on(self, runner: TaskRunner) -> None:
         try:
@@ -288,7 +292,7 @@ class TaskServices:
             raise
 
     def _hear(self, event: TaskEvent) -> None:
-        runner = self._runner
+        runner = self.runner
         if runner is None:
             return
         text = f"{runner.task.name}: {event}"

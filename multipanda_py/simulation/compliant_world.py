@@ -51,6 +51,7 @@ class CompliantWorld:
     Attributes:
         joints: Springs and motors of all arms.
         dofs: Places of these joints among all velocities, (n,).
+        drive: Torque control of these joints through their springs.
 
     Thread: control.
     """
@@ -63,7 +64,7 @@ class CompliantWorld:
         drive: LinkTorque,
     ) -> None:
         self._model, self._data, self._arms = model, data, tuple(arms)
-        self._drive, self.joints = drive, drive.joints
+        self.drive, self.joints = drive, drive.joints
         self.dofs: NDArray[np.int64] = np.concatenate([arm.dofs for arm in arms])
         self._positions = np.concatenate([arm.positions for arm in arms])
         self._motors = np.concatenate([arm.motors for arm in arms])
@@ -100,7 +101,7 @@ class CompliantWorld:
             BackendError: If springs cannot, or motors not within their stops.
         """
         q, wanted = self._qpos[self._positions], self._wanted()
-        exerted = self._drive.reachable(q, wanted)
+        exerted = self.drive.reachable(q, wanted)
         names = [(arm.name, name) for arm in self._arms for name in arm.joint_names]
         for joint in np.flatnonzero(np.abs(exerted - wanted) > 1e-6 * (1.0 + np.abs(wanted))):
             arm, name = names[joint]
@@ -109,13 +110,13 @@ class CompliantWorld:
                 f"at q_start, allowed what its springs and motors can exert, "
                 f"{abs(exerted[joint]):.4g} Nm"
             )
-        for at, (theta, low, high) in self._drive.beyond_stops(q, wanted).items():
+        for at, (theta, low, high) in self.drive.beyond_stops(q, wanted).items():
             arm, name = names[at]
             raise BackendError(
                 f"arms.{arm}.actuators: {name}: got a motor that has to stand at {theta:.4g} to "
                 f"carry it at q_start, allowed within its stops, {low:.4g} to {high:.4g}"
             )
-        self._drive.start(q, wanted)
+        self.drive.start(q, wanted)
         self._ctrl[self._motors] = wanted
         self.joints.look()
         self.show()
@@ -123,7 +124,7 @@ class CompliantWorld:
     def stiffest(self) -> Vector:
         """Return the stiffness that springs have at the joints' largest torques, (n,) [Nm/rad]."""
         most = np.concatenate([arm.most for arm in self._arms])
-        return self._drive.stiffness(self._qpos[self._positions], most)
+        return self.drive.stiffness(self._qpos[self._positions], most)
 
     def compliance(self) -> Matrix:
         """Return what of the inverse mass matrix is these joints', (n, n) [1/(kg m^2)]."""
@@ -138,7 +139,7 @@ class CompliantWorld:
         carried = np.concatenate([arm.actuators.carried[arm.elastic] for arm in self._arms])
         np.subtract(carried, self._most, out=self._bounds[0])
         np.add(carried, self._most, out=self._bounds[1])
-        self._drive.command(q, dq, self._wanted(), asked[:3], self._bounds)
+        self.drive.command(q, dq, self._wanted(), asked[:3], self._bounds)
         push = asked[3]
         if push.tobytes() != self._push.tobytes():  # others push, too
             self._data.qfrc_applied[self.dofs] += push - self._push
@@ -146,7 +147,7 @@ class CompliantWorld:
 
     def refusals(self) -> list[tuple[str, str]]:
         """Return arms whose joints could not do what was asked since the last call, and why."""
-        refused = self._drive.asked.refused
+        refused = self.drive.asked.refused
         found = [(self._arms[self._owner[joint]].name, why) for joint, why in refused.items()]
         refused.clear()
         return found
@@ -157,13 +158,13 @@ class CompliantWorld:
         That is what steps cannot hold exactly, each kind of it once, whatever modes come and go;
         and commands beyond a stop.
         """
-        joints, stopped, found = self.joints, self._drive.asked.stopped, list[str]()
+        joints, stopped, found = self.joints, self.drive.asked.stopped, list[str]()
         kind = _NUMBER.sub("", joints.complaint)
         if kind and kind not in self._said:
             self._said.add(kind)
             found.append(f"arms on springs ({', '.join(self.arms)}): {joints.complaint}")
         names = [name for arm in self._arms for name in arm.joint_names]
-        for joint in [] if self._drive.kept is None else self._drive.kept.news():
+        for joint in [] if self.drive.kept is None else self.drive.kept.news():
             found.append(
                 f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motors are "
                 f"kept back: got commands that take more than allowed, {self._most[joint]:g} Nm, "
@@ -214,7 +215,7 @@ class CompliantWorld:
             q = self._qpos[self._positions]
             push = self.joints.advance(q, dq, rest, compliance, duration, self._damping)
             self._ctrl[self._motors] = push.torque
-            if self._drive.asked.leads:
+            if self.drive.asked.leads:
                 self._look_for_overload(push.torque)
             mujoco.mj_step2(model, data)
             self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
@@ -222,7 +223,7 @@ class CompliantWorld:
     def _look_for_overload(self, torque: Vector) -> None:
         """Refuse to go on where springs do what they are told and links do not bear it."""
         low, high = self._bounds
-        asked = self._drive.asked
+        asked = self.drive.asked
         beyond = asked.led & ~((low <= torque) & (torque <= high))
         for joint in np.flatnonzero(beyond).tolist():
             asked.refused.setdefault(joint, (
@@ -233,12 +234,12 @@ class CompliantWorld:
     def save(self) -> SavedSprings:
         """Return copies of all that changes."""
         kicks = None if self._kicks is None else self._kicks.copy()
-        return SavedSprings(self.joints.save(), self._drive.save(), kicks, self._push.copy())
+        return SavedSprings(self.joints.save(), self.drive.save(), kicks, self._push.copy())
 
     def load(self, saved: SavedSprings) -> None:
         """Go back to what :meth:`save` has returned."""
         self.joints.restore(saved.joints)
-        self._drive.restore(saved.drive)
+        self.drive.restore(saved.drive)
         self._push = saved.push.copy()
         self._kicks = None if saved.kicks is None else saved.kicks.copy()
 

@@ -18,20 +18,23 @@ class Delay(Stage):
     Args:
         cycles: How many.
 
+    Attributes:
+        past: Measured states that are not yet due, oldest first.
+
     Thread: control.
     """
 
-    CHANGING = ("_past",)
+    CHANGING = ("past",)
 
     def __init__(self, cycles: int) -> None:
         self._cycles = cycles
-        self._past: deque[tuple[Vector, ...]] = deque()
+        self.past: deque[tuple[Vector, ...]] = deque()
 
     def measure(self, state: Measured) -> None:
         """Replace a measured state by the one that is due."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
-        self._past.append(tuple(part.copy() for part in now))
-        seen = self._past.popleft() if len(self._past) > self._cycles else self._past[0]
+        self.past.append(tuple(part.copy() for part in now))
+        seen = self.past.popleft() if len(self.past) > self._cycles else self.past[0]
         for part, value in zip(now, seen):
             part[:] = value
 
@@ -46,22 +49,26 @@ class CommandDelay(Stage):
         joints: n.
         robot: Of the arm.
 
+    Attributes:
+        past: Torques that are under way, (cycles, n) [Nm].
+        at: Row of ``past`` that is due next.
+
     Thread: control.
     """
 
-    CHANGING = ("_past", "_at")
+    CHANGING = ("past", "at")
 
     def __init__(self, cycles: int, joints: int, robot: SimRobot) -> None:
-        self._past: Vector = np.zeros((cycles, joints))
+        self.past: Vector = np.zeros((cycles, joints))
         self._due: Vector = np.zeros(joints)
-        self._at, self._robot = 0, robot
+        self.at, self._robot = 0, robot
 
     def execute(self, tau: Vector) -> None:
         """Replace commanded torques (n,) [Nm] by those that are due, in place."""
         if self._robot.stopped:
-            self._past[:] = tau
-        due, place = self._due, self._past[self._at]
+            self.past[:] = tau
+        due, place = self._due, self.past[self.at]
         due[:] = place
         place[:] = tau
         tau[:] = due
-        self._at = (self._at + 1) % len(self._past)
+        self.at = (self.at + 1) % len(self.past)

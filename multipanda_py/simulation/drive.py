@@ -68,6 +68,7 @@ class Drive:
         stages: As given.
         measuring: Functions of the stages that change measured states, the last stage first.
         is_random: Whether a seed changes anything about it.
+        executing: Functions of the stages that change torques, the first stage first.
 
     Thread: control.
     """
@@ -75,7 +76,7 @@ class Drive:
     def __init__(self, stages: Sequence[Stage]) -> None:
         self.stages = tuple(stages)
         self.is_random = any(type(stage).reseed is not Stage.reseed for stage in stages)
-        self._executing: list[Callable[[Vector], None]] = [
+        self.executing: list[Callable[[Vector], None]] = [
             stage.execute for stage in stages if type(stage).execute is not Stage.execute
         ]
         self.measuring: list[Callable[[Measured], None]] = [
@@ -84,7 +85,7 @@ class Drive:
 
     def execute(self, tau: Vector) -> None:
         """Turn commanded torques (n,) [Nm] into those of the motors, in place."""
-        for step in self._executing:
+        for step in self.executing:
             step(tau)
 
     def measure(self, state: Measured) -> None:

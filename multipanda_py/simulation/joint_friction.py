@@ -35,6 +35,9 @@ class JointFriction(Stage):
         data: MuJoCo's data.
         dof: The first of the arm's velocities.
 
+    Attributes:
+        known: Dry friction that the robot knows, (n,) [Nm].
+
     Thread: control.
     """
 
@@ -60,10 +63,10 @@ class JointFriction(Stage):
         self._offset = np.array(settings.friction_offset)
         self._coulomb = np.array(settings.coulomb)
         self._own: Vector = self._coulomb + self._stribeck  # of what is in the bounds
-        self._known = self._bounds - self._own
+        self.known = self._bounds - self._own
         self._varies = bool(self._stribeck.any())
         self._rubs = bool(self._own.any())
-        self._shares_bounds = bool(self._known.any())
+        self._shares_bounds = bool(self.known.any())
         self._dry, self._felt = np.zeros(model.nv), np.zeros(n)
         self._falling, self._bound = np.zeros((2, n))
 
@@ -73,7 +76,7 @@ class JointFriction(Stage):
             falling = _divide(self._speeds, self._speed, self._falling)
             _exp(_negative(_multiply(falling, falling, falling), falling), falling)
             _add(self._coulomb, _multiply(self._stribeck, falling, falling), self._own)
-            _add(self._known, self._own, self._bounds)
+            _add(self.known, self._own, self._bounds)
         tau -= self._offset
 
     def measure(self, state: Measured) -> None:
@@ -94,7 +97,7 @@ class JointFriction(Stage):
         own: Vector = dry[self._dofs]
         if not self._shares_bounds:
             return own
-        bounds = _add(self._known, self._own, self._bound)
+        bounds = _add(self.known, self._own, self._bound)
         share = np.divide(self._own, bounds, out=np.zeros_like(bounds), where=bounds > 0.0)
         found: Vector = share * own
         return found

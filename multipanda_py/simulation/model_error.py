@@ -44,10 +44,13 @@ class ModelError(Stage):
         dof: The first of its velocities.
         period: Cycle time [s].
 
+    Attributes:
+        error: Filtered error of the estimated external torque, (n,) [Nm].
+
     Thread: control.
     """
 
-    CHANGING = ("_error",)
+    CHANGING = ("error",)
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class ModelError(Stage):
         )
         self._carried = bool(real.compensates_gravity)
         self._follow = -math.expm1(-period / FILTER_TIME)
-        self._error: Vector = np.zeros(described.n_joints)
+        self.error: Vector = np.zeros(described.n_joints)
         self._change: Vector = np.zeros(described.n_joints)
 
     def execute(self, tau: Vector) -> None:
@@ -83,7 +86,7 @@ class ModelError(Stage):
     def measure(self, state: Measured) -> None:
         """Add what the estimate of external torques gets wrong."""
         q, dq, ddq = state.q, state.dq, self._accelerations
-        change, error = self._change, self._error
+        change, error = self._change, self.error
         believed = _inverse_dynamics(self._believed, self._believed_data, q, dq, ddq)
         true = _inverse_dynamics(self._true, self._true_data, q, dq, ddq)
         _subtract(_subtract(believed, true, change), error, change)

@@ -70,10 +70,13 @@ class Perturbation(Stage):
         dof: The first of its velocities.
         period: Cycle time [s].
 
+    Attributes:
+        motor: Lagged torque of the motors, (n,) [Nm]; None before the first command.
+
     Thread: control.
     """
 
-    CHANGING = ("_motor",)
+    CHANGING = ("motor",)
 
     def __init__(
         self,
@@ -88,7 +91,7 @@ class Perturbation(Stage):
         self._dofs = slice(dof, dof + arm.n_joints)
         lag = settings.torque_lag
         self._follow = 1.0 - float(np.exp(-period / lag)) if lag > 0.0 else 1.0
-        self._motor: Vector | None = None
+        self.motor: Vector | None = None
         self._bias = np.array(settings.torque_bias)
         self._change = np.zeros(arm.n_joints)
         self._payload = settings.payload
@@ -104,11 +107,11 @@ class Perturbation(Stage):
 
     def execute(self, tau: Vector) -> None:
         """Turn commanded torques (n,) [Nm] into executed ones, in place."""
-        if self._motor is None:
-            self._motor = tau.copy()
-        change = _subtract(tau, self._motor, self._change)
-        _add(self._motor, _multiply(self._follow, change, change), self._motor)
-        _add(self._motor, self._bias, tau)
+        if self.motor is None:
+            self.motor = tau.copy()
+        change = _subtract(tau, self.motor, self._change)
+        _add(self.motor, _multiply(self._follow, change, change), self.motor)
+        _add(self.motor, self._bias, tau)
         if self._payload and not self._weighs:
             tau += self._weigh()
 

@@ -29,38 +29,43 @@ class SensorNoise(Stage):
         seed: Of the noise; equal seeds give equal runs.
         period: Cycle time T [s].
 
+    Attributes:
+        offset: Bias and random walk of the torque sensors now, (n,) [Nm].
+        noise_rng: Generator of the white noise.
+        walk_rng: Generator of the random walk.
+
     Thread: control.
     """
 
-    CHANGING = ("_random", "_walking", "_offset")
+    CHANGING = ("noise_rng", "walk_rng", "offset")
 
     def __init__(self, config: NoiseConfig, seed: int, period: float) -> None:
         self._number = seed
-        self._random = np.random.default_rng(seed)
-        self._walking = np.random.default_rng((seed, 1))  # leaves the other draws as they are
-        self._offset = np.array(config.tau_bias)
+        self.noise_rng = np.random.default_rng(seed)
+        self.walk_rng = np.random.default_rng((seed, 1))  # leaves the other draws as they are
+        self.offset = np.array(config.tau_bias)
         self._step = np.array(config.tau_drift) * math.sqrt(period)
         self._drifts = bool(self._step.any())
-        self._n = n = len(self._offset)
+        self._n = n = len(self.offset)
         self._sizes = np.repeat([config.q, config.dq, config.tau], n)
         self._noise = np.zeros(3 * n)
         self._parts = self._noise[:n], self._noise[n : 2 * n], self._noise[2 * n :]
 
     def reseed(self, seed: int) -> None:
         """Draw noise and walk anew; what the walk has come to stays."""
-        self._random = np.random.default_rng((seed, self._number))
-        self._walking = np.random.default_rng((seed, self._number, 1))
+        self.noise_rng = np.random.default_rng((seed, self._number))
+        self.walk_rng = np.random.default_rng((seed, self._number, 1))
 
     def measure(self, state: Measured) -> None:
         """Disturb positions, velocities and torques of a state."""
         noise, (position, velocity, torque) = self._noise, self._parts
-        self._random.standard_normal(out=noise)
+        self.noise_rng.standard_normal(out=noise)
         np.multiply(self._sizes, noise, noise)
         state.q += position
         state.dq += velocity
         if self._drifts:
-            self._offset += self._step * self._walking.standard_normal(self._n)
-        torque += self._offset
+            self.offset += self._step * self.walk_rng.standard_normal(self._n)
+        torque += self.offset
         state.tau_J -= torque
         state.tau_ext += torque
 

@@ -59,11 +59,12 @@ class SimRobot(Stage):
     Attributes:
         stopped: Whether it holds by itself and executes no torques.
         fault: Why it has stopped; whoever reads clears it.
+        tau_ext: Measured external torques, without delay and tare, (n,) [Nm].
 
     Thread: control.
     """
 
-    CHANGING = ("stopped", "fault", "_q", "_stiffness", "_damping", "_felt")
+    CHANGING = ("stopped", "fault", "_q", "_stiffness", "_damping", "tau_ext")
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class SimRobot(Stage):
         self._weight = np.zeros(arm.n_joints)
         self._limit = arm.limits.torque
         self._compensates_gravity = arm.compensates_gravity
-        self._q, self._stiffness, self._damping, self._felt = np.zeros((4, arm.n_joints))
+        self._q, self._stiffness, self._damping, self.tau_ext = np.zeros((4, arm.n_joints))
         self.stopped = False
         self.fault = ""
         self.configure(options)
@@ -118,7 +119,7 @@ class SimRobot(Stage):
         """Complete a state that was measured after the last :meth:`execute`."""
         if self._load.mass > 0.0:
             state.tau_ext += self._weight
-        self._felt[:] = state.tau_ext
+        self.tau_ext[:] = state.tau_ext
 
     def execute(self, tau: Vector) -> None:
         """Turn commanded torques (n,) [Nm] into those of the motors, without the arm's gravity."""
@@ -147,12 +148,12 @@ class SimRobot(Stage):
         """Stop if a threshold is passed."""
         errors, places = [], []
         if self._torques is not None:
-            tau = self._felt
+            tau = self.tau_ext
             for i in np.flatnonzero(np.abs(tau) > self._torques):
                 errors.append("joint_reflex")
                 places.append(f"joint {i + 1}: {tau[i]:.3g} Nm, allowed {self._torques[i]:g} Nm")
         if self._wrench is not None:
-            wrench = self._wrench_in_stiffness_frame()
+            wrench = self.wrench_in_stiffness_frame()
             for i in np.flatnonzero(np.abs(wrench) > self._wrench):
                 errors.append("cartesian_reflex")
                 unit = "N" if i < 3 else "Nm"
@@ -165,20 +166,21 @@ class SimRobot(Stage):
             self.fault = (
                 f"reflex: arm {self._state.name}: {text}: {'; '.join(places)}; recover it to go on"
             )
-            self._stop()
+            self.stop()
 
-    def _wrench_in_stiffness_frame(self) -> Vector:
+    def wrench_in_stiffness_frame(self) -> Vector:
+        """Return the measured external wrench in the stiffness frame, (6,) [N, Nm]."""
         state = self._state
         wrench = state.wrench_ext_in_base
-        if not np.array_equal(self._felt, state.tau_ext):  # the laws' estimate is tared, or late
-            beyond = self._felt - state.tau_ext
+        if not np.array_equal(self.tau_ext, state.tau_ext):  # the laws' estimate is tared, or late
+            beyond = self.tau_ext - state.tau_ext
             wrench = wrench + np.linalg.lstsq(state.jacobian.T, beyond, rcond=None)[0]
         force, torque = wrench[:3], wrench[3:]
         lever = state.rotation_ee_in_base @ self._frame.position
         turn = state.rotation_ee_in_base @ self._frame.rotation
         return np.concatenate([force @ turn, (torque - np.cross(lever, force)) @ turn])
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """Hold where the arm is, with gains for its inertia there."""
         self._q = self._motors()[0].copy()
         self._stiffness, self._damping = self.servo_gains()

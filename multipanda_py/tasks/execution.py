@@ -53,6 +53,7 @@ class Execution:
         plan: The plan that it goes by, None until there is one.
         replans: How often it was made anew.
         moved_at: When the motion began [s].
+        law: Commands to the controllet.
 
     Thread: the one that steps it.
     """
@@ -67,7 +68,7 @@ class Execution:
         tell: Callable[[What, str], None],
     ) -> None:
         self.subtask, self.mode = manner.subtask, manner.mode
-        self._law = LawHandle(cell, task.law)
+        self.law = LawHandle(cell, task.law)
         self._cell, self._planner, self._tell = cell, planner, tell
         self._presses, self._planned = manner.presses, manner.planned
         points = task.points(self.subtask, cell.config)
@@ -102,17 +103,17 @@ class Execution:
             PlanRejected: If there is no plan.
             TargetRejected: If the cell does not take what was planned.
         """
-        time, seen = self._cell.time, self._law.look()
+        time, seen = self._cell.time, self.law.look()
         if time - self._began > self.subtask.timeout:
             raise TaskFailed(
                 f"not done after {self.subtask.timeout:g} s, in phase {self.phase}"
                 + self._missed(seen)
-                + self._law.words()
+                + self.law.words()
             )
         for name in (*self._watched, *self._carried):
             seen.pose(name)  # or it is not there
         if self._presses and self.phase != "begin":
-            self._law.press(self._points, self.subtask.force, seen)
+            self.law.press(self._points, self.subtask.force, seen)
         getattr(self, f"_{self.phase}")(seen, time)
         return self.phase == "done"
 
@@ -123,7 +124,7 @@ class Execution:
 
     def halt(self) -> None:
         """Stop the motion and go on pressing; :meth:`step` plans anew."""
-        self._law.stop(self.mode)
+        self.law.stop(self.mode)
         self._asked, self._is_prepared = None, False
         self._go("begin" if self.phase == "begin" else "touch")
 
@@ -136,20 +137,20 @@ class Execution:
 
     def _begin(self, seen: Seen, time: float) -> None:
         """Change the mode, and let go of what is not to be pressed any more."""
-        self._law.set_mode(self.mode)
-        self._law.release({point.arm for point in self._points if self._presses})
+        self.law.set_mode(self.mode)
+        self.law.release({point.arm for point in self._points if self._presses})
         self._go("touch")
 
     def _touch(self, seen: Seen, time: float) -> None:
         """Wait until all hands press with their forces, or at once where none does."""
         if self._presses:
-            if self._law.is_pressing(self.subtask.force_band * self.subtask.force):
+            if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
                 if time - self._since < self.subtask.settle:
                     return
-                self._tell("touching", self._law.forces())
+                self._tell("touching", self.law.forces())
             else:
                 self._since = time
-                if said := self._law.lost():
+                if said := self.law.lost():
                     raise TaskFailed(said)
                 return
         self._go("plan")
@@ -157,7 +158,7 @@ class Execution:
     def _plan(self, seen: Seen, time: float) -> None:
         """Take the plan that was made ahead, if it begins here, or ask for one."""
         waits = self.mode != "force" and time - self._since < RECOIL
-        if waits and not self._law.can_begin(self._presses):
+        if waits and not self.law.can_begin(self._presses):
             return
         if self._asked is None:
             self._asked = self._planner.ask(self.subtask, self._planned, seen)
@@ -176,8 +177,8 @@ class Execution:
                 return
         self.plan = asked.result()
         self._tell("planned", self.plan.words)
-        self._motions = self._law.motions
-        self._law.go(self.plan)
+        self._motions = self.law.motions
+        self.law.go(self.plan)
         self.moved_at = self._looked_at = time
         self._off = np.inf
         self._go("move")
@@ -192,21 +193,21 @@ class Execution:
         if plan is None:
             raise TaskFailed("got no plan to move by")
         if self._presses:
-            if said := self._law.lost():
+            if said := self.law.lost():
                 raise TaskFailed(said)
-            if self._law.is_pressing(self.subtask.force_band * self.subtask.force):
+            if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
                 self._since = time
             elif time - self._since > OUT_OF_BAND:
-                self._again(f"force out of its band: {self._law.forces()}")
+                self._again(f"force out of its band: {self.law.forces()}")
                 self.halt()
                 return
         if why := self._elsewhere(plan, seen, time - self.moved_at):
             self._again(why)
-            self._law.stop(self.mode)
+            self.law.stop(self.mode)
             self._go("plan")
             return
-        self._law.lead(plan, time - self.moved_at)
-        if plan.postures and not self._law.has_ended(self._motions):
+        self.law.lead(plan, time - self.moved_at)
+        if plan.postures and not self.law.has_ended(self._motions):
             self._ended_at = time
             return
         if self._is_there(plan, seen) and self._has_arrived(plan, seen, time):

@@ -51,6 +51,8 @@ class TaskRunner:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.
         reason: Why it failed or was aborted; empty otherwise.
         events: All events until now.
+        listener: Receiver of every event; see ``tell``.
+        execution: Execution of the present subtask; None between two.
 
     Raises:
         ConfigurationError: If the cell does not have what the task is about, with every fault.
@@ -75,12 +77,12 @@ class TaskRunner:
         self.state: TaskState = "ready"
         self.reason = ""
         self.events: list[TaskEvent] = []
-        self._listener, self._without = tell, without
+        self.listener, self._without = tell, without
         self._planner = Planner(cell, task)
         self._number, self._tries = 0, 0
         self._modes = [proposed_mode(subtask) or "optimization" for subtask in task.subtasks]
         self._arms = cell.spec(task.law).config.arms
-        self._execution: Execution | None = None
+        self.execution: Execution | None = None
         self._ahead: Future[SubtaskPlan] | None = None
         self._paused_at = 0.0
         self._lost: LawLost | None = None
@@ -103,25 +105,25 @@ class TaskRunner:
     @property
     def presses(self) -> bool:
         """Whether hands are to press now."""
-        return self._execution is not None and self._execution.is_asked
+        return self.execution is not None and self.execution.is_asked
 
     @property
     def plan(self) -> SubtaskPlan | None:
         """The plan that things move by now, None while they do not."""
-        execution = self._execution
+        execution = self.execution
         return execution.plan if execution is not None and execution.phase == "move" else None
 
     @property
     def moved_at(self) -> float:
         """When the motion began [s]."""
-        return self._execution.moved_at if self._execution is not None else 0.0
+        return self.execution.moved_at if self.execution is not None else 0.0
 
     @property
     def progress(self) -> float:
         """How much of the task is over, 0 to 1; every subtask counts alike."""
         if self.state == "done":
             return 1.0
-        share = self._execution.share if self._execution is not None else 0.0
+        share = self.execution.share if self.execution is not None else 0.0
         return (self._number + share) / len(self.task.subtasks)
 
     def check(self) -> None:
@@ -157,14 +159,14 @@ class TaskRunner:
         Raises:
             LoopError: If the loop has ended; its arms hold by themselves then.
         """
-        if not self.is_going or self._execution is None:
+        if not self.is_going or self.execution is None:
             return
         if why := self._fault() or self._taken():
             self._end("failed", why)
             return
         if self.state == "paused":
             return
-        execution = self._execution
+        execution = self.execution
         try:
             is_done = execution.step()
         except LoopError:
@@ -199,17 +201,17 @@ class TaskRunner:
 
     def pause(self) -> None:
         """Let the arms stop where they are; hands that press go on pressing."""
-        if self.state != "running" or self._execution is None:
+        if self.state != "running" or self.execution is None:
             raise TaskFailed(f"{self.task.name}: is {self.state}; only what runs can be paused")
-        self._execution.halt()
+        self.execution.halt()
         self.state, self._paused_at = "paused", self.cell.time
         self._say(self.subtask, "paused")
 
     def resume(self) -> None:
         """Go on with the subtask, planned anew from where everything is now."""
-        if self.state != "paused" or self._execution is None:
+        if self.state != "paused" or self.execution is None:
             raise TaskFailed(f"{self.task.name}: is {self.state}; only what is paused can go on")
-        self._execution.wait(self.cell.time - self._paused_at)
+        self.execution.wait(self.cell.time - self._paused_at)
         self.state = "running"
         self._say(self.subtask, "resumed")
 
@@ -238,12 +240,12 @@ class TaskRunner:
         """Begin a subtask, for the first time or again."""
         if number != self._number:
             self._tries = 0
-        self._number, self._execution = number, None  # whose share is of another try
+        self._number, self.execution = number, None  # whose share is of another try
         subtask = self.task.subtasks[number]
         prepared, self._ahead = self._ahead, None
         how = manner(subtask, mode or self._modes[number], self._without)
         self._say(subtask.name, "started", f"mode {how.mode}")
-        self._execution = Execution(
+        self.execution = Execution(
             self.cell, self.task, how, self._planner, prepared,
             lambda what, text: self._say(subtask.name, what, text),
         )  # fmt: skip
@@ -268,7 +270,7 @@ class TaskRunner:
     def _fail(self, why: str) -> None:
         """Try again, or without a plan, or end."""
         subtask = self.task.subtasks[self._number]
-        mode = self._execution.mode if self._execution is not None else None
+        mode = self.execution.mode if self.execution is not None else None
         self._ahead = None
         if self._tries < subtask.on_failure.retry:
             self._tries += 1
@@ -302,5 +304,5 @@ class TaskRunner:
     def _say(self, subtask: str, what: What, text: str = "") -> None:
         event = TaskEvent(self.cell.time, subtask, what, text)
         self.events.append(event)
-        if self._listener is not None:
-            self._listener(event)
+        if self.listener is not None:
+            self.listener(event)

@@ -31,18 +31,22 @@ class GuidedArm:
         clutch: Its clutch, which nobody else has.
         say: Takes a sentence for the user.
 
+    Attributes:
+        clutch: Clutch of the arm.
+        sent: Last target of the arm; None before the first and after a refusal.
+
     Thread: one.
     """
 
     def __init__(self, cell: Cell, arm: str, clutch: Clutch, say: Callable[[str], None]) -> None:
-        self._cell, self._arm, self._clutch, self._say = cell, arm, clutch, say
-        self._sent: Pose | None = None
+        self._cell, self._arm, self.clutch, self._say = cell, arm, clutch, say
+        self.sent: Pose | None = None
         self._is_refused = False
         cell.frames.base_of(arm)
 
     def touch(self, seconds: float) -> Touch:
         """Return what the arm feels now, since a time [s], along the device's axes."""
-        clutch, wrench = self._clutch, self._cell.state(self._arm).wrench_ext_in_base
+        clutch, wrench = self.clutch, self._cell.state(self._arm).wrench_ext_in_base
         along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
         return Touch(along, clutch.is_closed, clutch.scale, seconds)
 
@@ -57,7 +61,7 @@ class GuidedArm:
         if command.problem:
             self.hold(command.problem)
         elif not command.is_engaged:
-            self._clutch.open()
+            self.clutch.open()
             self._is_refused = False
         elif not self._is_refused:
             try:
@@ -70,13 +74,13 @@ class GuidedArm:
 
     def hold(self, why: str) -> None:
         """Leave the target where it is until the clutch is closed anew; says why, once."""
-        self._clutch.open()
+        self.clutch.open()
         if not self._is_refused:
             self._is_refused = True
             self._say(f"{self._arm} holds: {why}; open the clutch and close it to go on")
 
     def _move(self, command: HandCommand, seconds: float, passed: float) -> None:
-        clutch, tool = self._clutch, self._cell.pose(self._arm)
+        clutch, tool = self.clutch, self._cell.pose(self._arm)
         if not clutch.is_closed:
             clutch.close(self._start(tool))
         axes = self._axes(command.frame)
@@ -89,29 +93,29 @@ class GuidedArm:
         target = target.clipped(tool.position, tool.rotation, *MOST_LEAD)
         if command.pose is None:
             clutch.keep(target)
-        self._sent = target
+        self.sent = target
 
     def _start(self, tool: Pose) -> Pose:
-        if self._sent is not None:
-            step, turn = self._sent.distance(tool)
+        if self.sent is not None:
+            step, turn = self.sent.distance(tool)
             if step <= SAME[0] and turn <= SAME[1]:
-                return self._sent
+                return self.sent
         return tool
 
     def _axes(self, frame: str) -> Matrix:
         """Return the axes of a frame in the arm's base, (3, 3)."""
         if frame == TOOL:
-            return (self._clutch.target or self._cell.pose(self._arm)).rotation
+            return (self.clutch.target or self._cell.pose(self._arm)).rotation
         return self._cell.frames.base_from(frame, self._arm).rotation
 
     def _send(self) -> None:
         """Give the arm its target again and again: a stream that pauses counts as lost."""
-        if self._sent is None:
+        if self.sent is None:
             return
         try:
-            self._cell.set_target(self._arm, self._sent)
+            self._cell.set_target(self._arm, self.sent)
         except TargetRejected as error:
-            self._sent = None
+            self.sent = None
             self.hold(str(error))
 
     def _move_hand(self, wish: str) -> None:

@@ -75,7 +75,7 @@ class Leader(RosStreams):
             )
         until = time.monotonic() + SILENCE
         said = {"arm": arm, "wrench": wrench.tolist(), "until": until}
-        self._node.tell_now(json.dumps(said))  # if it has ended, read says so
+        self.listener.tell_now(json.dumps(said))  # if it has ended, read says so
 
     def _topic(self, arm: str, kind: str) -> str:
         return f"{self._places[arm]}/{_HEARD.get(kind, kind)}"

@@ -44,6 +44,10 @@ class RosStreams:
         frame: Along whose axes: as in :class:`.HandCommand`; frames in headers are not read,
             as those of trackers mean nothing to a cell.
 
+    Attributes:
+        inputs: Newest input for each arm.
+        listener: Process that subscribes.
+
     Raises:
         MissingExtra: If there is no ROS 2.
 
@@ -60,8 +64,8 @@ class RosStreams:
         """Begin to listen by a node in a process of its own."""
         require("rclpy", "geometry_msgs", "std_msgs")
         self.arms, self._frame = tuple(arms), frame
-        self._heard = {arm: _Heard() for arm in self.arms}
-        self._node = LineProcess(module, *arguments)
+        self.inputs = {arm: _Heard() for arm in self.arms}
+        self.listener = LineProcess(module, *arguments)
 
     def read(self) -> Mapping[str, HandCommand]:
         """Return what was heard last of every arm.
@@ -69,22 +73,22 @@ class RosStreams:
         Raises:
             SourceLost: If the node that listens has ended.
         """
-        for line in self._node.lines():
+        for line in self.listener.lines():
             self._take(json.loads(line))
-        if not self._node.is_alive:
+        if not self.listener.is_alive:
             raise SourceLost("the node that listens has ended")
-        return {arm: self._command(arm, heard) for arm, heard in self._heard.items()}
+        return {arm: self._command(arm, heard) for arm, heard in self.inputs.items()}
 
     def close(self) -> None:
         """End the node."""
-        self._node.close()
+        self.listener.close()
 
     def _topic(self, arm: str, kind: str) -> str:
         """Return where something is heard of an arm."""
         return f"{self._root}/{arm}/{kind}"
 
     def _take(self, said: dict[str, Any]) -> None:
-        heard = self._heard[said["arm"]]
+        heard = self.inputs[said["arm"]]
         if said["kind"] == "clutch":
             heard.is_engaged = said["value"]
         elif said["kind"] == "gripper":

@@ -36,6 +36,9 @@ class Teleoperator:
             a fault, after they were lost: the loop has arms hold when this program stood still.
             For who has the cell alone; none where somebody else may have stopped it.
 
+    Attributes:
+        arms: Arms by name, with their clutches.
+
     Raises:
         ConfigurationError: If the rate or a scale is not allowed, no source has an arm, or two
             have the same.
@@ -73,7 +76,7 @@ class Teleoperator:
         self._cell, self._sources, self._say, self._clock = cell, tuple(sources), say, clock
         self._period, self._given = 1.0 / rate, dict[str, float]()
         self._laws, self._why_lost = tuple(laws), ""
-        self._arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
+        self.arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
 
     def tick(self) -> None:
         """Ask every source once, and give their arms targets."""
@@ -128,7 +131,7 @@ class Teleoperator:
 
     def _give(self, source: Source, commands: Mapping[str, HandCommand], now: float) -> None:
         for arm in source.arms:
-            guided = self._arms[arm]
+            guided = self.arms[arm]
             passed = max(self._period, now - self._given.get(arm, now))
             self._given[arm] = now
             guided.take(commands.get(arm, _AT_REST), self._period, passed)

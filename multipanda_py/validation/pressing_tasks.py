@@ -50,7 +50,11 @@ LIFT_OFF = 0.03
 
 
 class PressingTask(Task):
-    """Press on a table that stands under the tool of the first arm."""
+    """Press on a table that stands under the tool of the first arm.
+
+    Attributes:
+        plain: PI controller of the force, after :meth:`settle`.
+    """
 
     laws = (UFIC, PLAIN)
     settling = 2000
@@ -102,7 +106,7 @@ class PressingTask(Task):
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
         """Touch the table and press a little."""
-        self._plain, self._pressed = PlainForce(), cell.time
+        self.plain, self._pressed = PlainForce(), cell.time
         pace(STEP)
         self._start = cell.pose(self._name)
         self._to_base = self._described.rotation_base_in_world.T
@@ -146,7 +150,7 @@ class PressingTask(Task):
             before, self._pressed = self._pressed, state.time
             up_in_base = self._described.rotation_base_in_world[2]
             measured = float(up_in_base @ state.wrench_ext_in_base[:3])
-            force = self._plain.force(force, measured, self._pressed - before)
+            force = self.plain.force(force, measured, self._pressed - before)
             force = min(max(force, 0.0), MOST_FORCE)
         wrench = np.zeros(6)
         wrench[:3] = self._to_base @ (force * DOWN)

@@ -77,6 +77,7 @@ class TaskCell:
     Attributes:
         is_random: Whether runs may differ from one another: not those of an inline cell of which
             nothing depends on a seed, to the last bit; known after the first run.
+        cell: The cell that does the task, once it was started; else None.
 
     Raises:
         ValidationRefused: If the task cannot be done with this cell.
@@ -86,14 +87,14 @@ class TaskCell:
         self.task, self.config = task, task.scene(config)
         self._recover = recover
         self._inline = self.config.cell.placement == "inline"
-        self._cell: Cell | None = None
+        self.cell: Cell | None = None
         self.is_random = True
 
     def close(self) -> None:
         """End the cell."""
-        if self._cell is not None:
-            self._cell.close()
-            self._cell = None
+        if self.cell is not None:
+            self.cell.close()
+            self.cell = None
 
     def run(self, seed: int) -> Run:
         """Do the task once, from the start; a fault of the arms is a part of what is returned.
@@ -102,7 +103,7 @@ class TaskCell:
             seed: Of the noise of simulated arms.
         """
         try:
-            cell = self._begin(seed)
+            cell = self.begin(seed)
             with _paced(cell, self._inline) as pace, without_collections():
                 settling = self._settle(cell, pace)
                 run = self._record(cell, pace, settling)
@@ -115,7 +116,7 @@ class TaskCell:
     def _reason(self) -> str:
         """Return what is wrong with an arm, which is why its law takes nothing any more."""
         with suppress(MultipandaError):
-            return fault_of(self._cell) if self._cell is not None else ""
+            return fault_of(self.cell) if self.cell is not None else ""
         return ""
 
     def _left(self, cell: Cell, pace: PassTime, run: Run) -> Run:
@@ -127,13 +128,14 @@ class TaskCell:
             return replace(run, fault=f"afterwards: {' '.join(str(error).split())}")
         return run
 
-    def _begin(self, seed: int) -> Cell:
-        if self._cell is not None and self._inline:
-            self._cell.simulation.reset(seed=seed)
-            self._cell.events()
-            return self._cell
+    def begin(self, seed: int) -> Cell:
+        """Return the cell in its start configuration, without a record; see :meth:`run`."""
+        if self.cell is not None and self._inline:
+            self.cell.simulation.reset(seed=seed)
+            self.cell.events()
+            return self.cell
         self.close()
-        self._cell = cell = Cell(self.config)
+        self.cell = cell = Cell(self.config)
         cell.start()
         if self._inline:
             self.is_random = cell.simulation.is_random

@@ -53,12 +53,12 @@ def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monke
 
 
 def test_arms_went_on_for_seconds_while_a_viewer_s_window_was_closing(make_cell, monkeypatch):
-    cell, seen = make_cell(), []
-    cell._viewer = object()
+    window, seen = object(), []
+    monkeypatch.setattr(viewer, "start_viewer", lambda cell: window)
     monkeypatch.setattr(
-        viewer, "stop_viewer", lambda window: seen.append((window, cell.debug.is_open))
+        viewer, "stop_viewer", lambda closed: seen.append((closed, cell.debug.is_open))
     )
-    window = cell._viewer
+    cell = make_cell(viewer=True)
     cell.close()
     assert seen == [(window, False)]
     cell.close()

@@ -77,7 +77,7 @@ def test_an_arm_that_goes_on_moving_is_not_waited_for_longer_than_asked(cell):
     pending = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=0.5)
     assert pending.look() is None
     cell.step(1)
-    while time.monotonic() < pending._deadline:  # the loop stands still: the arm moves on
+    while time.monotonic() < pending.deadline:  # the loop stands still: the arm moves on
         pass
     place = r"^left/torques: .*0\.\d+ rad/s .joint \d.*\b0\.01 rad/s .* 0\.5 s .*\bleft/rate\b"
     with pytest.raises(SwitchRejected, match=place):

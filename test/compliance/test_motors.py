@@ -163,7 +163,7 @@ def test_a_damper_between_motor_and_link_acts_on_both():
     robot = two_inertias(damping, stiffness)
     joints, start = robot.joints, 0.1
     joints.sense(np.zeros(1), np.zeros(1))
-    joints._flow.x[1, 0] = start
+    joints.flow.x[1, 0] = start
     together = INERTIA * J / (INERTIA + J)
     decay = 0.5 * damping / together
     omega = math.sqrt(stiffness / together - decay * decay)

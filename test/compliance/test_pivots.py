@@ -48,9 +48,9 @@ def loaded():
 
 def plan_of(robot, duration=1e-3):
     joints, inverse = robot.joints, np.array([[1.0 / INERTIA]])
-    flow = joints._flow
+    flow = joints.flow
     return choose_substeps(
-        joints.springs, joints._equations, flow.x, inverse, *np.zeros((2, 1)), duration, 10_000
+        joints.springs, joints.equations, flow.x, inverse, *np.zeros((2, 1)), duration, 10_000
     )
 
 
@@ -58,7 +58,7 @@ def plan_of(robot, duration=1e-3):
 def test_the_local_frequency_is_within_the_bound(s):
     """By eigenvalues of the slopes of torques, written anew; without the pivot it was half."""
     robot = loaded()
-    flow = robot.joints._flow
+    flow = robot.joints.flow
     flow.x[:, 0] = 0.0, 0.29, s
 
     def rates(x):

@@ -318,7 +318,7 @@ def test_nobody_heard_that_joints_bear_less_than_the_force_that_draws_the_tool()
         way = rng.normal(size=3)
         target.position_ee_in_base[0][:] += way
         law.update([state], target, PERIOD)
-        pull = law._inner.springs[0].stiffness[:, :3] @ np.clip(way, -0.12, 0.12)
+        pull = law.inner.springs[0].stiffness[:, :3] @ np.clip(way, -0.12, 0.12)
         asked, allowed = state.jacobian.T @ pull, 0.9 * state.limits.torque
         share = min(1.0, 1.0 / np.abs(asked / allowed).max())
         assert law.tau[0] == pytest.approx(share * asked, abs=1e-6)

@@ -41,7 +41,8 @@ def test_rates_move_the_tool_as_asked_and_leave_it_alone_in_the_nullspace(model)
     """Against differences of the pose that the dynamics model computes."""
     rng, maker = np.random.default_rng(4), StateMaker(1, model)
     ik = PositionIK(maker.context.arms[0])
-    zero, free = np.zeros(6), (np.full(7, -99.0)[: ik._model.nv], np.full(7, 99.0)[: ik._model.nv])
+    n = maker.states[0].n_joints
+    zero, free = np.zeros(6), (np.full(n, -99.0), np.full(n, 99.0))
     for _ in range(20):
         (state,) = maker.random(rng, margin=0.3)
         q, here = state.q.copy(), state.position_ee_in_base.copy()

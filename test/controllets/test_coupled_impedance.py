@@ -139,7 +139,7 @@ def test_every_damper_has_its_turn_and_no_cycle_has_two(n):
     states, target, done = maker.at([maker.context.arms[0].robot.ready] * n), ObjectTarget(n), []
     law.on_activate(states, target)
     law.update(states, target, PERIOD)  # all at once
-    for place, damper in enumerate(law._dampers):
+    for place, damper in enumerate(law.dampers):
         damper.design = partial(lambda place, inverse: done.append(place), place)
     refresh = law.held.sharing.refresh
     law.held.sharing.refresh = lambda *given: (done.append("levers"), refresh(*given))

@@ -341,7 +341,7 @@ def book(seed, cycles=500):
         work += float(tau @ (dq + after)) * 0.5 * PERIOD
         dq, q = after, q + PERIOD * after
         maker.at([q], [dq])
-        (arm,) = law._arms
+        (arm,) = law.arms
         worst = max(worst, work - arm.tank.granted - arm.force.tank.granted)
     return worst
 

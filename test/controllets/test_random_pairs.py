@@ -40,7 +40,7 @@ class Pair:
         self.cell = make_cell(arms, laws, [], objects=things)
         backend = self.cell.loop.backends[0]
         self.states, self.data = backend.states, backend.data
-        self.dofs = [np.arange(dofs.start, dofs.stop) for dofs in backend._dofs]
+        self.dofs = [np.arange(dofs.start, dofs.stop) for dofs in backend.dofs]
         self.laws = COUPLED[:1]
 
     def arm(self, kind, side):

@@ -40,7 +40,7 @@ def record(recorder, seed, steps=12):
 
 
 def recorder_action(recorder):
-    return recorder._env.expert_action()
+    return recorder.env.expert_action()
 
 
 def recorded(env, folder, count=2):

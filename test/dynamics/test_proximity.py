@@ -66,7 +66,7 @@ def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
     maker, rng = StateMaker(2), np.random.default_rng(4)
     reach = ApproachBarrier().reach
     found, everything = (Proximity(maker.context, reach) for _ in range(2))
-    everything._scene.speeds = lambda: np.full(14, 100.0)  # so that no group is far or slow enough
+    everything.scene.speeds = lambda: np.full(14, 100.0)  # so that no group is far or slow enough
     for proximity in (found, everything):
         proximity.follow(maker.states)
         proximity.choose(KINDS, 0.03)

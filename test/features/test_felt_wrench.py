@@ -112,8 +112,8 @@ def contact(felt, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seco
     line, back = (Line(np.random.default_rng(k), delay, loss) for k in (1, 2))
     felt, feed = Felt(**felt), WrenchFeedback(feedback)
     if not keeps_account:
-        felt.feature._arms[0]._account.pass_on = lambda *_: 1.0
-        felt.feature._arms[0]._damping[:] = 0.0
+        felt.feature.arms[0].account.pass_on = lambda *_: 1.0
+        felt.feature.arms[0].damping[:] = 0.0
     x = y = v = u = goal = asked = 0.0
     rows = []
     for cycle in range(round(seconds / PERIOD)):

@@ -81,7 +81,7 @@ def test_the_other_hand_ran_into_what_a_hand_holds(make_cell):
 def looked_at(cell, name):
     """Return what collision avoidance of an active controllet works with."""
     (owner,) = [owner for owner in cell.loop.owners.active if owner.spec.name == name]
-    return owner._features._features[list(owner.spec.features).index("collision_avoidance")]
+    return owner.features.features[list(owner.spec.features).index("collision_avoidance")]
 
 
 def test_hands_may_both_touch_what_they_both_hold(make_cell):
@@ -133,7 +133,7 @@ def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell
         assert cell.state("left").fault == "", cell.events()
         found = {
             frozenset((group.first, group.second)): group.measure(
-                near._scene.model, near._scene.data
+                near.scene.model, near.scene.data
             )
             for group in near.groups
             if {group.first, group.second} <= set(numbers.values())
@@ -163,7 +163,7 @@ def test_distance_and_rate_of_a_held_rod_are_those_of_its_lower_end(make_cell):
         rod = cell.pose("arm") @ pose_in_tool
         heights.append(rod.position[2] - 0.09 * abs(rod.rotation[2, 2]) - 0.01)
         cell.step()
-        turned = [p for p in avoidance._pairs if p.gradients[0][6]]  # by the last joint
+        turned = [p for p in avoidance.pairs if p.gradients[0][6]]  # by the last joint
         found.append(min(((p.distance, p.rate) for p in turned), default=(1.0, 0.0)))
     distances, rates = np.array(found[-200:]).T
     assert np.allclose(distances, heights[-200:], atol=1e-6)

@@ -256,9 +256,9 @@ def test_a_slow_stream_between_whose_targets_the_governor_rests_is_known_as_a_st
         cell.set_target("arm", Pose(position, start.rotation))
         cell.step(200)
     (instance,) = (one for one in cell.loop.owners.active if one.spec.name == "arm/law")
-    (governor,) = (one for one in instance._features.preparing if type(one).__name__ == "Governor")
-    channel = governor._channels["pose", 0]
-    assert channel._caps[0]._goal_speed(channel._cycle) == pytest.approx(0.02, rel=0.1)
+    (governor,) = (one for one in instance.features.preparing if type(one).__name__ == "Governor")
+    channel = governor.governed["pose", 0]
+    assert channel.caps[0].goal_speed(channel.cycle) == pytest.approx(0.02, rel=0.1)
 
 
 FORWARD = [0.0, -0.3, 0.0, -2.2, 0.0, 3.3, 0.785]

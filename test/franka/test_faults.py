@@ -153,7 +153,7 @@ def test_a_new_driver_tells_at_once_what_the_robot_has(lockstep, make):
     sim.admin(addresses[0], "reflex", error="cartesian_reflex")
     cell.faults.clear()
     cell.backend.recover(0)
-    both = link.watch._heard + 2  # lines, which are to be there at once
+    both = link.watch.messages + 2  # lines, which are to be there at once
     wait_until(lambda: link.words[DriverWord.MESSAGES] >= both)
     kind, text = cell.fault(0)
     assert (kind, "cartesian_reflex" in text) == ("reflex", True)

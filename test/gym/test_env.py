@@ -125,7 +125,7 @@ def test_what_is_far_away_is_gone_to_within_the_gate(make, control):
     assert not info["fault"]
     assert not env.cell.rejected
     gate, state = env.cell.config.gate, env.cell.state("arm")
-    target = env._controls["arm"].target
+    target = env.controls["arm"].target
     if control == "joint":
         assert np.abs(target - state.q).max() < gate.joint
     else:
@@ -140,10 +140,10 @@ def test_what_is_far_away_is_gone_to_within_the_gate(make, control):
 def test_what_is_no_action_is_refused_and_moves_nothing(make, action, words):
     env = make(Float())
     env.reset(seed=0)
-    before = env.cell.time, env._controls["arm"].target.tolist()
+    before = env.cell.time, env.controls["arm"].target.tolist()
     with pytest.raises(ActionRejected, match=words):
         env.step(action)
-    assert (env.cell.time, env._controls["arm"].target.tolist()) == before
+    assert (env.cell.time, env.controls["arm"].target.tolist()) == before
 
 
 def test_an_action_before_an_episode_is_refused_and_a_closed_environment_opens_again(make):

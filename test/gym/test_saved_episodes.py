@@ -63,11 +63,11 @@ def test_what_follows_is_the_same_to_the_last_bit(env):
     ahead(env, moves[:3])
     state, time = env.save(), env.cell.time
     first = ahead(env, moves[3:])
-    steps, drawn = env._steps, env.np_random.uniform()
+    steps, drawn = env.steps, env.np_random.uniform()
     ahead(env, -moves[:4])  # elsewhere
     assert env.restore(state)[1]["time"] == time
     assert np.array_equal(ahead(env, moves[3:]), first)
-    assert (env._steps, env.np_random.uniform()) == (steps, drawn)
+    assert (env.steps, env.np_random.uniform()) == (steps, drawn)
     assert first[-1, 0] != first[0, 0], "something moves"
     env.reset(seed=6)
     env.restore(state)

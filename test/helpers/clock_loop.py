@@ -45,19 +45,19 @@ class ClockLoop:
 
     def __init__(self):
         self.missed = self.cycles = self.worst = 0
-        self._process = None
+        self.process = None
 
     def __enter__(self):
         path = program()
-        self._process = path and subprocess.Popen(
+        self.process = path and subprocess.Popen(
             [str(path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
-        if self._process:
-            self._process.stdout.readline()
+        if self.process:
+            self.process.stdout.readline()
         return self
 
     def __exit__(self, *_):
@@ -65,7 +65,7 @@ class ClockLoop:
 
     def stop(self):
         """End the loop and read what it counted; safe to call twice."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process:
             said, _ = process.communicate()
             if said:  # else somebody has ended it, and it says nothing

@@ -95,11 +95,11 @@ class Rig:
         self.begin = 0.0
         self.given = self.given_at_most = 0.0  # by the law, beyond what it was given [J]
         lead = next(i for i in self.cell.loop.owners.active if i.spec.name == "lead")
-        features = lead._features._features
-        self.felt = next(f for f in features if isinstance(f, FeltWrench))._arms[0]
+        features = lead.features.features
+        self.felt = next(f for f in features if isinstance(f, FeltWrench)).arms[0]
         if not keeps_account:
-            self.felt._account.pass_on = lambda *_: 1.0
-            self.felt._damping[:] = 0.0
+            self.felt.account.pass_on = lambda *_: 1.0
+            self.felt.damping[:] = 0.0
 
     def now(self):
         return self.cell.state("leader").time
@@ -162,7 +162,7 @@ class Rig:
             force = max(0.0, WALL * depth - 35.0 * float(other[2] @ data.qvel)) * (depth > 0.0)
             data.qfrc_applied[:] += force * other[2]
             self.cell.step(1)
-            given = self.felt._wrench if self.felt._fresh else np.zeros(6)
+            given = self.felt.wrench if self.felt.fresh else np.zeros(6)
             self.given += float(given[:3] @ speed) * 1e-3
             self.given_at_most = max(self.given_at_most, self.given)
             row[:] = (

@@ -36,7 +36,7 @@ class Approach:
     def nearest(self, q):
         """Return the least distance that avoidance sees at joint positions, (7 n,); 1 if none."""
         self._avoidance.add(self.maker.at(list(q.reshape(-1, 7))), None, self._tau, PERIOD)
-        return min((pair.distance for pair in self._avoidance._pairs), default=1.0)
+        return min((pair.distance for pair in self._avoidance.pairs), default=1.0)
 
     def posture(self, rng, distance):
         """Return joint positions (7 n,) with the nearest pair at a distance [m]."""

@@ -65,8 +65,8 @@ def sensor(joint: int, bias: float) -> Break:
     def shift(cell: Cell) -> None:
         (drive,) = cell.loop.backends[0].drives
         (noise,) = [stage for stage in drive.stages if isinstance(stage, SensorNoise)]
-        noise._offset = np.full(7, 0.1)
-        noise._offset[joint - 1] += bias
+        noise.offset = np.full(7, 0.1)
+        noise.offset[joint - 1] += bias
 
     return shift
 

@@ -86,11 +86,11 @@ class StopRig:
         mujoco.mj_forward(self.model, self.data)
         for stage in self.backend.drives[0].stages:
             if isinstance(stage, Perturbation):
-                stage._motor = throw.tau.copy()
+                stage.motor = throw.tau.copy()
             elif isinstance(stage, CommandDelay):  # what is under way is what was commanded last
-                stage._past[:] = throw.tau
+                stage.past[:] = throw.tau
             elif isinstance(stage, Delay):
-                stage._past.clear()
+                stage.past.clear()
         self.arm.state.tau[:] = throw.tau
         self.backend.read([0])
         self.arm.model.update(self.arm.state)

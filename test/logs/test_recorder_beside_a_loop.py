@@ -89,7 +89,7 @@ def test_the_seconds_around_a_live_fault_are_kept(tmp_path, monkeypatch, capfd):
 def test_a_recording_on_a_full_disk_is_said_and_what_was_written_is_read(small_disk):
     with Cell(config_in(small_disk)) as cell:
         cell.recorder.start(small_disk / "run.mcap")
-        recording = cell.recorder._recording
+        recording = cell.recorder.recording
         cell.wait(lambda: not recording.is_alive, 60.0, "the end of the recorder")
         before = cell.row()["cycle"]
         with pytest.raises(LogError, match=rf"run\.mcap: {os.strerror(errno.ENOSPC)}"):
@@ -140,7 +140,7 @@ def test_a_file_that_may_not_grow_is_said(tmp_path):
     """A limit of the recorder's process, as quotas are: no disk is full."""
     with Cell(config_in(tmp_path)) as cell:
         cell.recorder.start(tmp_path / "run.mcap")
-        recording = cell.recorder._recording
+        recording = cell.recorder.recording
         resource.prlimit(recording.pid, resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
         cell.wait(lambda: not recording.is_alive, 60.0, "the end of the recorder")
         with pytest.raises(LogError, match=rf"run\.mcap: {os.strerror(errno.EFBIG)}"):
@@ -155,7 +155,7 @@ def test_a_recorder_that_stands_still_counts_what_it_lost(tmp_path):
     """As on a machine without time for it: rows are overwritten, the loop does not wait."""
     with Cell(config_in(tmp_path)) as cell:
         cell.recorder.start(tmp_path / "run.mcap")
-        pid = cell.recorder._recording.pid
+        pid = cell.recorder.recording.pid
         path = tmp_path / "run.mcap"
         cell.wait(lambda: path.stat().st_size > 300_000, 60.0, "some rows in it")
         os.kill(pid, signal.SIGSTOP)

@@ -35,7 +35,7 @@ def test_a_killed_recorder_leaves_a_file_and_the_cell_alone(config, tmp_path):
     with Cell(config) as cell:
         cell.recorder.start(tmp_path / "run.mcap")
         wait_for_size(cell, tmp_path / "run.mcap", 300_000)
-        os.kill(cell.recorder._recording.pid, signal.SIGKILL)
+        os.kill(cell.recorder.recording.pid, signal.SIGKILL)
         missed = cell.statistics().missed
         with pytest.raises(LogError, match="not whole"):
             cell.recorder.stop()

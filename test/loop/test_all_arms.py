@@ -108,7 +108,7 @@ def test_only_the_arm_with_a_bad_state_is_faulted(make_cell):
     cell.step(20)
     loop = cell.loop
     backend = loop.backends[0]
-    backend.data.qvel[backend._dofs[1].start + 4] = 9.0  # 1.5 times the limit
+    backend.data.qvel[backend.dofs[1].start + 4] = 9.0  # 1.5 times the limit
     cell.step(1)
     assert [bool(cell.state(f"arm{i}").fault) for i in range(3)] == [False, True, False]
     assert cell.state("arm1").fault == "velocity_limit"

@@ -62,7 +62,7 @@ def test_an_arm_that_was_away_holds_where_it_is_now(make_cell, fault):
     cell.loop.arms[0].fault = fault
     slow = Slow(cell)
     ask(cell, load_mass=0.5)
-    slow.backend._q[0][:] += 0.05  # what happened meanwhile
+    slow.backend.q[0][:] += 0.05  # what happened meanwhile
     slow.answer()
     cell.step(1)
     here = cell.state("left").q

@@ -349,7 +349,7 @@ def test_arms_that_wait_for_an_answer_get_it_before_the_physics(make_cell, monke
 def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
     """Nor is one that takes its time until it serves anybody, though not any time."""
     cell = make_cell()
-    cell.loop._silence._timeout_ns = 1_000_000_000
+    cell.loop.watchdog.timeout_ns = 1_000_000_000
 
     def cycles(count, begin):
         for now in range(begin, begin + count * 1_000_000, 1_000_000):

@@ -16,7 +16,7 @@ LAW = "left/cartesian_impedance_controller"
 def features_of(cell, name=LAW):
     """Return what takes part in an instance's cycle."""
     active = cell.loop.owners.active
-    return next(i._features for i in active if i.spec.name == name)
+    return next(i.features for i in active if i.spec.name == name)
 
 
 def test_the_torque_of_a_feature_fades_out_and_in(make_cell):

@@ -61,7 +61,7 @@ def test_torques_are_those_of_models_that_come_first(make_cell, monkeypatch, mov
     found = []
     for answers_first in (True, False):
         if not answers_first:
-            monkeypatch.setattr(ControlLoop, "_only_follow", lambda loop, fresh: False)
+            monkeypatch.setattr(ControlLoop, "only_follow", lambda loop, fresh: False)
         cell = make_cell(ARMS, LAWS, ["pair"])
         cell.step(20)
         start = cell.rows()[1]["arms"]["target_object"][-1, LEFT, :3]
@@ -82,7 +82,7 @@ def test_torques_are_those_of_models_that_come_first(make_cell, monkeypatch, mov
 def test_a_following_arm_that_is_too_fast_is_found_out_before_it_is_answered(pair):
     answer(pair, 5)
     (backend,) = [backend for backend in pair.loop.backends if isinstance(backend, Mock)]
-    backend._dq[0][3] = 50.0
+    backend.dq[0][3] = 50.0
     answer(pair, 2)
     assert [(e.event, e.arm) for e in pair.events()] == [
         (Event.VELOCITY_LIMIT, "right"),

@@ -166,7 +166,7 @@ def test_a_free_arm_with_biased_and_noisy_sensors_does_not_drift(make_cell):
     bias = [2.0, -2.0, 1.5, 2.0, 0.5, -0.5, 0.3]
     arm = {"noise": {"q": 1e-5, "dq": 2e-3, "tau": 0.1}}
     cell = make_cell({"arm": arm}, LAWS, ["arm/cartesian"])
-    external = cell.loop.backends[0]._external
+    external = cell.loop.backends[0].external
     estimate = external.estimate
 
     def biased():

@@ -64,9 +64,9 @@ def test_a_long_reason_still_names_the_client():
 def test_a_record_being_written_is_left_alone():
     writer, reader = two_ends()
     writer.recover.write(np.ones(2))
-    writer.recover._counter[0] += 1
+    writer.recover.counter[0] += 1
     assert reader.recover.take() is None
-    writer.recover._counter[0] += 1
+    writer.recover.counter[0] += 1
     assert reader.recover.take() is not None
 
 

@@ -88,7 +88,7 @@ def test_a_signal_in_an_inline_start_was_blamed_on_a_law(make_cell, monkeypatch,
     for each in interruption.SIGNALS:
         before = signal.getsignal(each)
         request.addfinalizer(lambda each=each, before=before: signal.signal(each, before))
-    monkeypatch.setattr(interruption, "_ending", "a program")
+    monkeypatch.setattr(interruption, "program_name", "a program")
     interruption.end_in_order()
     monkeypatch.setattr(Coriolis, "on_activate", lambda *_: signal.raise_signal(number))
     with pytest.raises(interruption.Interrupted) as raised:

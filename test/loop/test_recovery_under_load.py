@@ -127,7 +127,7 @@ def stop(cell, cycles=500):
     """Have the robot stop by itself, as with a reflex, and stay so for a while."""
     robot = cell.loop.backends[0].robots[0]
     robot.fault = "stopped by hand"
-    robot._stop()
+    robot.stop()
     cell.step(cycles)
     assert cell.state("arm").fault == "arm_stopped"
 
@@ -173,5 +173,5 @@ def test_no_more_is_carried_on_than_was_before_and_is_still(make_cell, push, car
     cell.recover()
     cell.step(1)
     arm = cell.loop.arms[0]
-    bias = arm.owner.law._anchors[0].tau_bias
+    bias = arm.owner.law.anchors[0].tau_bias
     assert tool_wrench(arm.state, bias)[:3] == pytest.approx([0.0, 0.0, carried], abs=0.5)

@@ -111,7 +111,7 @@ def test_a_follower_can_only_read_and_only_its_own_cell():
     with simple_cell() as cell, simple_cell({"arm": {}}) as other:
         follower = cell.follow_rows()
         with pytest.raises(ValueError, match="read-only"):
-            follower._ring.flat[0, 0] = 1.0
+            follower.ring.flat[0, 0] = 1.0
         with pytest.raises(LoopError, match=r"\b\d{5,} .*'test'.* \d{5,}"):
             RowFollower(cell.config, other.rows_path)
         with pytest.raises(LoopError, match=r"\bCell\.rows_path"):

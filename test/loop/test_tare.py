@@ -239,7 +239,7 @@ def test_a_robot_watches_its_thresholds_as_if_there_were_no_tare(make_cell):
     cell.tare("left")
     cell.step(5)
     robot, state = cell.loop.backends[0].robots[0], cell.loop.arms[0].state
-    raw = np.linalg.lstsq(state.jacobian.T, robot._felt, rcond=None)[0]
+    raw = np.linalg.lstsq(state.jacobian.T, robot.tau_ext, rcond=None)[0]
     turn = state.rotation_ee_in_base
-    np.testing.assert_allclose(robot._wrench_in_stiffness_frame()[:3], turn.T @ raw[:3], atol=1e-3)
+    np.testing.assert_allclose(robot.wrench_in_stiffness_frame()[:3], turn.T @ raw[:3], atol=1e-3)
     assert np.abs(state.wrench_ext_in_base).max() < 1e-6

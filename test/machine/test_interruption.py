@@ -16,7 +16,7 @@ pytestmark = pytest.mark.inline
 def program(monkeypatch):
     """A program whose signals are its own; everything is as before afterwards."""
     before = {number: signal.getsignal(number) for number in interruption.SIGNALS}
-    for name, value in (("_ending", "program"), ("_within", 0.0), ("_deadline", 0.0)):
+    for name, value in (("program_name", "program"), ("time_allowed", 0.0), ("deadline", 0.0)):
         monkeypatch.setattr(interruption, name, value)
     yield
     for number, handler in before.items():
@@ -41,8 +41,10 @@ def test_others_say_nothing_and_take_their_time(program, capfd):
     assert interruption.time_left(10.0) == 10.0
 
 
-def test_nothing_is_left_when_the_time_is_over(program, monkeypatch):
-    monkeypatch.setattr(interruption, "_deadline", 1e-9)
+def test_nothing_is_left_when_the_time_is_over(program):
+    interruption.end_in_order(1e-9)
+    with pytest.raises(interruption.Interrupted):
+        signal.raise_signal(signal.SIGINT)
     assert interruption.time_left(10.0) == 0.0
 
 

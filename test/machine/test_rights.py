@@ -22,7 +22,7 @@ def granted(monkeypatch, tmp_path):
 
     def grant(mask):
         (tmp_path / "status").write_text(f"Name:\tx\nCapEff:\t{mask}\n")
-        monkeypatch.setattr(rights, "_STATUS", tmp_path / "status")
+        monkeypatch.setattr(rights, "STATUS", tmp_path / "status")
         monkeypatch.setattr(os, "geteuid", lambda: 0)
         monkeypatch.setattr(resource, "getrlimit", lambda which: (0, 0))
         return {finding.what: finding for finding in examine_machine()}

@@ -68,7 +68,7 @@ def test_who_is_not_in_command_moves_nothing_and_its_gizmo_goes_back(rig):
     for _ in range(MANY):
         rig.round()
     assert rig.z() == pytest.approx(before, abs=1e-3)
-    shown = rig.panel.tabs["left"].gizmo._handle.position
+    shown = rig.panel.tabs["left"].gizmo.handle.position
     assert shown == pytest.approx(rig.target()[0], abs=1e-3)
 
 
@@ -80,7 +80,7 @@ def test_another_viewer_takes_the_command_and_the_first_has_it_no_more(rig):
     first.use("law", "hold")
     rig.until(rig.noted("viewer 0 is not in command"), "the first is refused")
     assert f"left/{CARTESIAN}" in rig.cell.active
-    rig.until(lambda: rig.panel.tabs["left"]._law.value != "hold", "pages show it again")
+    rig.until(lambda: rig.panel.tabs["left"].law.value != "hold", "pages show it again")
     second.use("law", "hold")
     rig.until(lambda: f"left/{CARTESIAN}" not in rig.cell.active, "the law is another one")
 
@@ -102,7 +102,7 @@ def test_an_arm_that_held_unasked_had_no_fault_and_no_reason_on_the_page(rig):
     rig = rig()
     page = rig.page()
     rig.cell.loop.hold_all(Event.CLIENT_SILENT, "the owner stood still", 0)
-    shown = rig.panel.tabs["left"]._state
+    shown = rig.panel.tabs["left"].state
     rig.until(lambda: "holds: client_silent: the owner stood still" in shown.content, "the reason")
     rig.until(lambda: page.find("law")["value"] == "hold", "the page shows hold")
     for number in range(20):  # other lines push it out of the list, and not away from the arm
@@ -119,7 +119,7 @@ def test_a_switch_of_a_page_is_reported_with_its_viewer(rig):
     page = rig.page(in_command=True)
     page.use("law", "hold")
     rig.until(lambda: rig.cell.state("left").owner == "left/hold", "it holds")
-    shown = rig.panel.tabs["left"]._state
+    shown = rig.panel.tabs["left"].state
     rig.until(lambda: "requested by viewer 0 of the panel" in shown.content, "who has asked")
 
 
@@ -127,7 +127,7 @@ def test_a_page_asked_for_what_the_panel_had_just_shown_in_place_of_its_choice(r
     """Between a page's choice and its callback the panel's thread may show what is active."""
     rig = rig()
     page = rig.page(in_command=True)
-    element = rig.panel.tabs["left"]._law
+    element = rig.panel.tabs["left"].law
     show = element._impl.sync_cb
 
     def show_hold(viewer, updates):  # as the panel's thread does at that moment under load
@@ -146,7 +146,7 @@ def test_every_viewer_may_stop_and_nothing_asked_before_is_done(rig):
     before = rig.z()
     place, turn = rig.target(up=0.1)
     page.drag("left", place, turn)
-    until(lambda: rig.panel.desk.inbox._requests, "the wish is there")  # and nobody works on it
+    until(lambda: rig.panel.desk.inbox.requests, "the wish is there")  # and nobody works on it
     other.use("STOP")
     until(rig.noted("viewer 1 has pressed STOP; no answer yet"), "it is heard")
     rig.until(rig.noted("stopped by viewer 1"), "it is stopped")
@@ -187,9 +187,7 @@ def test_what_is_no_target_is_refused_and_moves_nothing(rig):
     for _ in range(MANY):
         rig.round()
     assert rig.z() == pytest.approx(before, abs=1e-3)
-    assert rig.panel.tabs["left"].gizmo._handle.position == pytest.approx(
-        rig.target()[0], abs=1e-3
-    )
+    assert rig.panel.tabs["left"].gizmo.handle.position == pytest.approx(rig.target()[0], abs=1e-3)
     page.drag("left", *rig.target(up=0.05))
     rig.until(lambda: rig.z() > before + 0.03, "the tool goes up")
 
@@ -275,9 +273,7 @@ def test_a_drag_went_on_under_a_law_that_had_gone_and_come_back(rig, is_seen):
         rig.round()
     assert rig.noted("left: a law has begun on it meanwhile: grasp the gizmo anew")()
     assert rig.z() == pytest.approx(stopped, abs=5e-3)
-    assert rig.panel.tabs["left"].gizmo._handle.position == pytest.approx(
-        rig.target()[0], abs=1e-3
-    )
+    assert rig.panel.tabs["left"].gizmo.handle.position == pytest.approx(rig.target()[0], abs=1e-3)
     page.let_go("left")
     page.grasp_gizmo("left")
     page.drag("left", far, turn)
@@ -328,10 +324,10 @@ def test_gains_are_those_of_the_law_that_the_arm_has_now(rig):
 def test_the_gizmo_is_there_for_laws_that_take_poses_only(rig):
     rig = rig()
     page = rig.page(in_command=True)
-    assert rig.panel.tabs["left"].gizmo._handle.visible
+    assert rig.panel.tabs["left"].gizmo.handle.visible
     page.use("law", f"left/{JOINT}")
-    rig.until(lambda: not rig.panel.tabs["left"].gizmo._handle.visible, "it is hidden")
-    rig.until(lambda: "takes no pose" in rig.panel.tabs["left"]._state.content, "it is said why")
+    rig.until(lambda: not rig.panel.tabs["left"].gizmo.handle.visible, "it is hidden")
+    rig.until(lambda: "takes no pose" in rig.panel.tabs["left"].state.content, "it is said why")
 
 
 def test_the_hand_closes_on_a_button(rig):
@@ -352,7 +348,7 @@ def test_a_fault_is_shown_with_its_reason_and_recovered(rig):
     rig.until(lambda: "left/odd" in rig.cell.active, "the law is another one")
     rig.cell.set_parameters("left/odd", {"fault": "nan"})
     rig.until(lambda: rig.cell.state("left").fault, "the arm is faulted")
-    state = rig.panel.tabs["left"]._state
+    state = rig.panel.tabs["left"].state
     rig.until(lambda: "non_finite_torque" in state.content, "the page says it")
     assert "left/odd" in state.content, "and why"
     rig.until(lambda: page.find("Recover")["visible"], "the button is there")
@@ -369,8 +365,8 @@ def test_bodies_are_where_the_cell_has_them(rig):
     rig.until(lambda: rig.z() > 0.4, "it moves")
     for _ in range(MANY):
         rig.round()
-    rig.panel._scene.show(rig.cell.row())
-    nodes = {frame.name: frame for frame in rig.panel._scene._frames.values()}
+    rig.panel.scene.show(rig.cell.row())
+    nodes = {frame.name: frame for frame in rig.panel.scene.frames.values()}
     path = next(name for name in nodes if name.endswith("left_fr3_hand")).split("/")
     place = np.eye(4)
     for depth in range(3, len(path) + 1):

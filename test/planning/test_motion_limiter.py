@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from long_form import LONG
 
-from multipanda_py.fci_sim.motion import _BOUNDS
-from multipanda_py.fci_sim.trend import Trend
+from multipanda_py.fci_sim.client_urdf import ACCELERATION, JERK
+from multipanda_py.fci_sim.trend import Bounds, Trend
 from multipanda_py.franka.speed_near_limits import SpeedNearLimits
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.planning.motion_limiter import MotionLimiter
@@ -16,6 +16,7 @@ from multipanda_py.robots.fci_limits import LOWER, UPPER, velocity_towards
 
 T = 1e-3
 FR3 = MODELS["fr3"]
+BOUNDS = Bounds(ACCELERATION, JERK)
 EPISODES = 200 if LONG else 6
 pytestmark = pytest.mark.inline
 
@@ -121,7 +122,7 @@ def test_a_stream_is_caught_up_with():
 def test_the_robot_takes_what_the_limiter_lets_through():
     """The simulated FCI's own judgement, with steps of 32-bit positions in what it says."""
     rng = np.random.default_rng(3)
-    limiter, trend = MotionLimiter(FR3.limits, T), Trend(_BOUNDS)
+    limiter, trend = MotionLimiter(FR3.limits, T), Trend(BOUNDS)
     limiter.start(FR3.ready)
     before = limiter.q.copy()
     for k in range(2000):
@@ -154,7 +155,7 @@ def test_the_shortest_stop_from_full_speed():
 def test_the_robot_takes_what_goes_to_its_position_limits(side):
     """It lets joints move the slower the nearer they are; who does not know it is refused."""
     limits = FR3.limits
-    limiter, trend = MotionLimiter(limits, T, fastest=SpeedNearLimits(limits)), Trend(_BOUNDS)
+    limiter, trend = MotionLimiter(limits, T, fastest=SpeedNearLimits(limits)), Trend(BOUNDS)
     middle = 0.5 * (limits.lower + limits.upper)
     limiter.start(middle)
     goal = np.where(side > 0.0, limits.upper, limits.lower)

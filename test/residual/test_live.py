@@ -16,7 +16,7 @@ from multipanda_py.residual.body_difference import BodyDifference
 from multipanda_py.residual.live import FADE, WARM_UP, LiveResidual
 from multipanda_py.residual.network import PRECISE, REAL_TIME
 from multipanda_py.residual.normalisation import Normalisation
-from multipanda_py.residual.weights_file import TrainedResidual, _digest, load_residual
+from multipanda_py.residual.weights_file import TrainedResidual, digest_of, load_residual
 
 pytestmark = pytest.mark.inline
 
@@ -190,7 +190,7 @@ def test_files_of_the_format_before_are_read_and_later_ones_refused(tmp_path):
         with np.load(path) as data:
             parts = {key: data[key] for key in data.files if key not in ("digest", "distances")}
         about = json.dumps({**json.loads(str(parts.pop("about"))), "format": form}, sort_keys=True)
-        np.savez(path, about=about, digest=_digest(about, parts), **parts)
+        np.savez(path, about=about, digest=digest_of(about, parts), **parts)
         if said:
             with pytest.raises(ConfigurationError, match=said):
                 load_residual(path)
@@ -290,6 +290,6 @@ def test_a_whole_file_without_one_of_its_parts_ended_with_a_key_error(tmp_path, 
     about = json.loads(str(parts.pop("about")))
     about.pop(name, None)
     text = json.dumps(about, sort_keys=True)
-    np.savez(path, about=text, digest=_digest(text, parts), **parts)
+    np.savez(path, about=text, digest=digest_of(text, parts), **parts)
     with pytest.raises(ConfigurationError, match=rf"residual\.npz: .*'{name}'"):
         load_residual(path)

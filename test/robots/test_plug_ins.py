@@ -44,13 +44,13 @@ def distribution(tmp_path, monkeypatch):
     shutil.copy(DATA / "ur5e.urdf", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     registry.plug_ins.cache_clear()
-    before = dict(MODELS._found)
+    before = dict(MODELS.loaded)
     yield tmp_path
     sys.modules.pop("their_robots", None)
     monkeypatch.undo()
     registry.plug_ins.cache_clear()
-    MODELS._found.clear()
-    MODELS._found.update(before)
+    MODELS.loaded.clear()
+    MODELS.loaded.update(before)
 
 
 def test_an_arm_may_be_one_that_another_distribution_brings(distribution):

@@ -108,18 +108,18 @@ class Client:
         self._context = Context()
         rclpy.init(context=self._context)
         self.node = rclpy.create_node(self._name, context=self._context)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self.node)
+        self.executor = SingleThreadedExecutor(context=self._context)
+        self.executor.add_node(self.node)
         self._clients, self._publishers = {}, {}
         for topic, heard in self._heard.items():
-            self._subscribe(topic, *heard)
+            self.subscribe(topic, *heard)
 
     def close(self):
-        self._executor.shutdown()
+        self.executor.shutdown()
         self.node.destroy_node()
         rclpy.try_shutdown(context=self._context)
 
-    def _subscribe(self, topic, kind, keep, qos):
+    def subscribe(self, topic, kind, keep, qos):
         self._heard[topic] = kind, keep, qos
         self.node.create_subscription(kind, topic, keep, qos)
 
@@ -138,7 +138,7 @@ class Client:
     def until(self, condition, timeout=10.0, what="condition"):
         """Serve callbacks until ``condition()`` holds."""
         wait_until(
-            condition, timeout, lambda: what, lambda: self._executor.spin_once(timeout_sec=0.02)
+            condition, timeout, lambda: what, lambda: self.executor.spin_once(timeout_sec=0.02)
         )
 
     def call(self, kind, name, /, **fields):
@@ -193,7 +193,7 @@ class Client:
             def keep(message):
                 box[:] = [message]
 
-            self._subscribe(topic, kind, keep, qos or QoSProfile(depth=1))
+            self.subscribe(topic, kind, keep, qos or QoSProfile(depth=1))
         return lambda: self._latest[topic][0] if self._latest[topic] else None
 
     def newest(self, kind, topic, timeout=10.0, qos=None):
@@ -211,10 +211,15 @@ class Client:
             def keep(message):
                 self._statuses.update({item.hardware_id: item for item in message.status})
 
-            self._subscribe("/diagnostics", DiagnosticArray, keep, 10)
+            self.subscribe("/diagnostics", DiagnosticArray, keep, 10)
         self.until(lambda: hardware in self._statuses, 10.0, f"diagnostics of {hardware}")
         status = self._statuses[hardware]
         return status, {item.key: item.value for item in status.values}
+
+    def forget_statuses(self):
+        """Have the next diagnosis wait for diagnostics that are published from now on."""
+        if self._statuses:
+            self._statuses.clear()
 
     def switch(self, activate=(), deactivate=(), strictness=2, namespace=""):
         return self.call(

@@ -189,6 +189,6 @@ def test_what_is_left_to_rclpy_is_read_in_the_same_order(monkeypatch):
     asked = (PoseStamped, ("position", "orientation")), (WrenchStamped, ("force", "torque"))
     raws = [serialize_message(message) for message in (pose, wrench)]
     before = [read_numbers(*kind, raw) for kind, raw in zip(asked, raws)]
-    monkeypatch.setattr(conversions, "_ORDERS", {})
+    monkeypatch.setattr(conversions, "ORDERS", {})
     assert [read_numbers(*kind, raw) for kind, raw in zip(asked, raws)] == before
     assert before[1].numbers == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]

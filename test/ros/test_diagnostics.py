@@ -54,7 +54,7 @@ def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_n
         cell.step(1)
         diagnostics.log_events()
         before, _ = panel.events_since(0)
-        panel._take(diagnostics.message())
+        panel.receive(diagnostics.message())
         return [(e.event, e.arm, e.text) for e in panel.events_since(before)[1]]
 
     cell.switch([law])
@@ -144,7 +144,7 @@ def test_a_target_that_is_not_followed_is_a_warning_until_it_is_and_a_panel_besi
 
     def shown():
         message = diagnostics.message()
-        panel._take(message)
+        panel.receive(message)
         (status,) = (one for one in message.status if one.name.endswith(law))
         return status.level, status.message
 

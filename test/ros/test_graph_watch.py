@@ -33,7 +33,7 @@ def here(ros):
     def until(condition):
         def look():
             executor.spin_once(timeout_sec=0.02)
-            watch._tick()
+            watch.check()
             return condition()
 
         wait_until(look, 10.0)

@@ -116,7 +116,7 @@ def test_rejected_goals_were_not_in_diagnostics(opened, cell, client):
         return int(client.diagnosis(f"{cell.name}/left")[1]["refused gripper goals"])
 
     client.diagnosis(f"{cell.name}/left")
-    client._statuses.clear()  # what other tests were told
+    client.forget_statuses()  # what other tests were told
     before = counted()
     for position in (-1.0, float("nan")):
         assert not opened.send(position, 0.0).accepted

@@ -19,7 +19,7 @@ put = partial(parameters_of.put, node="/left/franka")
 def counted(cell, client):
     """A function that returns what diagnostics have counted: parameters, and by service."""
     client.diagnosis(cell.name)
-    client._statuses.clear()  # what other tests were told
+    client.forget_statuses()  # what other tests were told
 
     def look():
         values = client.diagnosis(cell.name)[1]

@@ -89,7 +89,7 @@ def stay(env):
 def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
     topics = {"side": (f"{LAB}/side/image_raw", LONG), "felt": f"{LAB}/arm/external_wrench"}
     env = CellEnv(Down(), cell=cell, rate=10.0, control="pose", topics=topics)
-    request.addfinalizer(env._sensors.close)
+    request.addfinalizer(env.sensors.close)
 
     def policy(seen):
         poses = np.repeat(seen["arm"]["target"][None, :], 20, axis=0)
@@ -100,11 +100,12 @@ def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
     info = runner.run(seed=0)
     assert info["is_success"], info
     assert not info["policy"]
-    assert env.observation_space.contains(runner._seen)
-    assert runner._seen["images"]["side"].shape == (120, 160, 3)
-    assert runner._seen["things"]["box"][:2] == pytest.approx([0.5, -0.3], abs=0.01)
-    assert runner._seen["sensors"]["felt"] == pytest.approx(runner._seen["arm"]["wrench"], abs=2.0)
-    assert runner._seen["arm"]["gripper"] == pytest.approx([1.0], abs=0.05)
+    obs = runner.observation
+    assert env.observation_space.contains(obs)
+    assert obs["images"]["side"].shape == (120, 160, 3)
+    assert obs["things"]["box"][:2] == pytest.approx([0.5, -0.3], abs=0.01)
+    assert obs["sensors"]["felt"] == pytest.approx(obs["arm"]["wrench"], abs=2.0)
+    assert obs["arm"]["gripper"] == pytest.approx([1.0], abs=0.05)
     assert (np.diff(runner.log["time"]) > 0.0).all()
 
 
@@ -112,7 +113,7 @@ def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
 def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
     topics = {"side": (f"{LAB}/side/image_raw", LONG), "felt": f"{LAB}/arm/external_wrench"}
     env = CellEnv(Down(), cell=cell, rate=10.0, topics=topics)
-    request.addfinalizer(env._sensors.close)
+    request.addfinalizer(env.sensors.close)
     seen = []
     with EpisodeRecorder(env, tmp_path / "set", instruction="stay") as recorder:
         seen.append(recorder.begin(0)[0]["sensors"]["felt"])
@@ -130,7 +131,7 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
 def test_a_cell_that_was_not_served_for_a_while_had_only_old_states(lab):
     cell = RosCell(LAB, patience=LONG)
     try:
-        heard = cell._states.arms["arm"].topics[0]
+        heard = cell.states.arms["arm"].topics[0]
         wait_until(lambda: not heard.is_new, LONG)  # nobody serves before start()
         cell.start()
         assert np.isfinite(cell.state("arm").q).all()
@@ -155,10 +156,10 @@ def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):
 
 def test_what_is_no_number_is_refused_before_anything_is_sent(lab, env, cell):
     env.reset(seed=2)
-    sent = cell._targets.sent["arm"]
+    sent = cell.targets.sent["arm"]
     with pytest.raises(ActionRejected, match=r"\b1\b.*\bnan\b"):
         env.step([0.0, np.nan, 0.0, 0.0, 0.0, 0.0, 0.5])
-    assert cell._targets.sent["arm"] == sent
+    assert cell.targets.sent["arm"] == sent
 
 
 def test_hands_close_and_arms_hold_when_nobody_acts_any_more(lab, env, cell):
@@ -182,11 +183,11 @@ def test_an_action_of_zeros_moved_an_arm_to_a_target_of_long_ago(lab, env, cell)
     """Somebody else may have moved it meanwhile, and given the law back."""
     env.reset(seed=6)
     env.step([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5])
-    cell.wait(lambda: cell._targets.silence("arm") > 1.05, LONG, "a target that is old")
-    sent = cell._targets.sent["arm"]
+    cell.wait(lambda: cell.targets.silence("arm") > 1.05, LONG, "a target that is old")
+    sent = cell.targets.sent["arm"]
     with pytest.raises(LoopError, match=r"^arm: .*\d s.* 1 s\b"):
         env.step(env.hold_action())
-    assert cell._targets.sent["arm"] == sent
+    assert cell.targets.sent["arm"] == sent
 
 
 @pytest.mark.slow
@@ -266,7 +267,7 @@ def test_an_arm_went_on_to_its_start_when_its_client_was_interrupted(lab, env, c
 @pytest.mark.slow
 def test_silence_of_the_node_is_an_error(lab, env, client, cell):
     env.reset(seed=5)
-    sent = cell._targets.sent["arm"]
+    sent = cell.targets.sent["arm"]
 
     def set_state(state):
         request = SetSimulationState.Request()
@@ -277,10 +278,10 @@ def test_silence_of_the_node_is_an_error(lab, env, client, cell):
     try:
         with pytest.raises(TopicLost, match=r"joint_states: "):
             stay(env)
-        sent = cell._targets.sent["arm"]
+        sent = cell.targets.sent["arm"]
         with pytest.raises(TopicLost):
             env.step(env.hold_action())
-        assert cell._targets.sent["arm"] == sent
+        assert cell.targets.sent["arm"] == sent
     finally:
         set_state(1)
 

@@ -67,4 +67,4 @@ def test_a_sender_of_ever_new_names_fills_no_memory(time):
     said = SaidOnce(time)
     for number in range(3 * MOST):
         said.news("frame " + "x" * number)
-    assert len(said._heard) <= MOST + 1
+    assert len(said.known) <= MOST + 1

@@ -37,7 +37,7 @@ class Pair:
         self.teleoperator = Teleoperator(self.cell, [self.leader], 30.0, say=self.said.append)
         self.pose = client.listen(PoseStamped, "/north/arm/current_pose")
         self.sent, self.goal = [], None
-        client._subscribe(
+        client.subscribe(
             "/north/arm/target_felt_wrench", WrenchStamped,
             lambda message: self.sent.append(message.wrench.force.z), TARGETS,
         )  # fmt: skip
@@ -53,7 +53,7 @@ class Pair:
                 if ticks:
                     self.teleoperator.tick()
                     self.cell.step(33)
-            self.client._executor.spin_once(timeout_sec=0.01)
+            self.client.executor.spin_once(timeout_sec=0.01)
 
     def steadily(self, condition, what):
         """Wait until something has held for a second, in which a leader that is free arrives."""
@@ -68,7 +68,7 @@ class Pair:
 
     def clutch(self, is_closed):
         self.client.publish("/north/arm/clutch", Bool(data=is_closed))
-        heard = self.leader._heard["left"]
+        heard = self.leader.inputs["left"]
         self.until(lambda: heard.is_engaged == is_closed, "the clutch")
 
     def lead(self, height):
@@ -99,7 +99,7 @@ def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair
     pair.until(lambda: pair.pose() is not None, "a pose of the leader")
     pair.goal = PoseStamped(pose=pair.pose().pose)
     begin, other = pair.goal.pose.position.z, pair.cell.pose("left").position[2]
-    pair.until(lambda: time.monotonic() - pair.leader._heard["left"].time < 0.2, "the stream")
+    pair.until(lambda: time.monotonic() - pair.leader.inputs["left"].time < 0.2, "the stream")
     pair.clutch(True)
     pair.lead(begin - 0.02)
     pair.until(lambda: pair.cell.pose("left").position[2] < other - 0.012, "the follower")
@@ -113,14 +113,14 @@ def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair
 
     # Who sends is stopped: the leader's loop lets the wrench fade, and says so once.
     words = "arm: no wrench to be felt for 0.25 s; what is felt fades out"
-    pair.leader._process.send_signal(signal.SIGSTOP)
+    os.kill(pair.leader.listener.pid, signal.SIGSTOP)
     pair.until(lambda: words in pair.node.log, "words of the leader", ticks=False)
     pair.until(
         lambda: pair.pose().pose.position.z < begin - 0.097, "a leader that is let go", ticks=False
     )
     pair.until(lambda: pair.said, "words of the follower, who hears nothing")
     assert "/north/arm/current_pose for 0.25 s" in pair.said[0]
-    pair.leader._process.send_signal(signal.SIGCONT)
+    os.kill(pair.leader.listener.pid, signal.SIGCONT)
     count = len(pair.sent)
     pair.until(lambda: len(pair.sent) > count, "a link that goes on")
 

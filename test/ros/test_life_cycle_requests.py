@@ -23,7 +23,7 @@ class Asked:
     def __init__(self, life, label):
         request = ChangeState.Request(transition=Transition(label=label))
         self.response = ChangeState.Response()
-        self._work = life._change(request, self.response)
+        self._work = life.change(request, self.response)
 
     def look(self):
         """Go on with it; return whether it is answered."""

@@ -120,7 +120,7 @@ def test_states_of_a_silent_robot_were_stamped_as_new(start, client, tmp_path):
         alone = client.listen(JointState, "/silent/left/joint_states")
         merged = client.listen(JointState, "/silent/joint_states")
         client.until(lambda: alone() and merged(), 20.0, "states")
-        os.kill(sim._process.pid, signal.SIGSTOP)
+        os.kill(sim.process.pid, signal.SIGSTOP)
         stopped = client.node.get_clock().now()
         try:
             for _ in range(3):  # libfranka gives up meanwhile, and the driver says so
@@ -135,7 +135,7 @@ def test_states_of_a_silent_robot_were_stamped_as_new(start, client, tmp_path):
                 later = Time.from_msg(message.header.stamp) - stopped
                 assert later.nanoseconds < 0.1e9, "a state of the past was stamped as new"
         finally:
-            os.kill(sim._process.pid, signal.SIGCONT)
+            os.kill(sim.process.pid, signal.SIGCONT)
         last, recovery = alone(), "/silent/left/error_recovery"
         client.until(lambda: client.call(Trigger, recovery).success, 20.0, "recovery")
         client.until(lambda: alone() is not last, 10.0, "states again")

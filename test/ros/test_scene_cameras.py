@@ -77,7 +77,8 @@ def test_nothing_is_drawn_that_nobody_listens_to(node, client):
                           SceneView(config({"front": FRONT})))  # fmt: skip
     assert not topics.is_due(100.0)
     client.listen(CompressedImage, "front/image_raw/compressed")
-    wait_until(lambda: topics._packed.get_subscription_count() > 0, 20.0)
+    (packed,) = (one for one in node.publishers if one.topic_name.endswith("/compressed"))
+    wait_until(lambda: packed.get_subscription_count() > 0, 20.0)
     assert not topics.is_due(100.05), "a tenth of a second has not passed"
     assert topics.is_due(100.1)
 
@@ -97,7 +98,7 @@ def test_where_nothing_can_be_drawn_one_line_says_so_and_the_cell_goes_on(
             return "rendering is switched off" in said
 
         wait_until(is_said, 60.0, lambda: said)
-        process = cameras._process
+        process = cameras.process
         wait_until(lambda: process.poll() is not None, 60.0)
         cameras.look()
         assert process.returncode == 0

@@ -61,7 +61,7 @@ def test_every_arm_was_said_to_hold_while_the_robot_of_one_was_stopped(stopping)
     cell, stop = stopping
     wait_until(lambda: cell.state("left").fault, 10.0, lambda: "a fault of left")
     answer = Trigger.Response()
-    for _ in stop._stop(Trigger.Request(), answer):
+    for _ in stop.handle(Trigger.Request(), answer):
         pass
     assert answer.message == (
         "every other arm holds; left has a fault: arm_stopped; deactivated: nothing was active"
@@ -76,7 +76,7 @@ def test_the_answer_to_a_stop_waited_for_the_next_turn_of_a_timer(stopping):
     for _ in range(20):  # a busy machine may keep the loop from some of them
         cell.switch([law])
         answer = Trigger.Response()
-        turns.append(len(list(stop._stop(Trigger.Request(), answer))))
+        turns.append(len(list(stop.handle(Trigger.Request(), answer))))
         assert answer.message == f"every arm holds; deactivated: {law}"
     assert 0 in turns
 
@@ -90,7 +90,7 @@ def test_a_stop_waited_for_whatever_kept_the_cores_busy(stopping):
         pytest.skip(f"no real-time priorities here: {error.strerror}")
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     before_others = [task for task in tasks() if os.sched_getscheduler(task) == os.SCHED_RR]
-    assert stop._participant._thread.native_id in before_others
+    assert stop.participant.thread.native_id in before_others
     assert len(before_others) > 1  # of the middleware
     assert {os.sched_getparam(task).sched_priority for task in before_others} == {1}
     assert os.getpid() not in before_others

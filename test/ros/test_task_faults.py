@@ -46,12 +46,12 @@ class Served:
 
     def start(self):
         response = Trigger.Response()
-        for _ in self.tasks._start(None, response):
+        for _ in self.tasks.start(None, response):
             self.cell.step(1)
         return response
 
     def go_on(self, cycles=10):
-        self.node.guard.call("step", self.tasks._step)
+        self.node.guard.call("step", self.tasks.step)
         self.cell.step(cycles)
 
     def last(self):
@@ -109,7 +109,7 @@ def test_a_step_that_raised_was_taken_again_and_again(served):
     """What is no error of this package ended no task in a node, whose callbacks may raise."""
     assert served.start().success
     served.go_on()
-    served.tasks._runner._execution._law = None
+    served.tasks.runner.execution.law = None
     served.go_on()
     state, reason = served.last()
     assert state == "aborted"
@@ -124,11 +124,11 @@ def test_a_stop_while_the_arms_change_hands_calls_the_start_off(served):
     cell = served.cell
     cell.hold()
     response, stopped = Trigger.Response(), Trigger.Response()
-    start = served.tasks._start(None, response)
+    start = served.tasks.start(None, response)
     next(start)  # the loop has not answered
     second = served.start()
     assert (second.success, second.message) == (False, "a task is starting; stop it first")
-    for _ in served.tasks._stop(None, stopped):
+    for _ in served.tasks.stop(None, stopped):
         cell.step(1)
     for _ in start:
         cell.step(1)
@@ -144,7 +144,7 @@ def test_a_cancellation_while_the_arms_changed_hands_was_told_as_somebody_s_swit
     """The law had the arms already when the goal was cancelled: the task ran for a moment."""
     cell, response = served.cell, Trigger.Response()
     cell.hold()
-    start = served.tasks._start(None, response)
+    start = served.tasks.start(None, response)
     while "augmented" not in cell.active:  # checked first
         next(start)
         cell.step(1)

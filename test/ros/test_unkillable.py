@@ -190,7 +190,7 @@ def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
         service = "/stuck_robot/left/franka/set_parameters"
         caller = client.node.create_client(SetParameters, service)
         client.until(caller.service_is_ready, 10.0, service)
-        robot = sim._process.pid
+        robot = sim.process.pid
         os.kill(robot, signal.SIGSTOP)
         try:
             asked = [Parameter("load_mass", value=0.5).to_parameter_msg()]

@@ -30,7 +30,7 @@ def commanded(make_cell, mode, **params):
 
 
 def drive_of(cell):
-    return cell.loop.backends[0].compliant._drive
+    return cell.loop.backends[0].compliant.drive
 
 
 def ask(cell, mode, share):

@@ -22,7 +22,7 @@ from multipanda_py.simulation.delay import CommandDelay
 from multipanda_py.simulation.joint_friction import JointFriction
 from multipanda_py.simulation.model_error import FILTER_TIME, ModelError
 from multipanda_py.simulation.perturbation import Perturbation
-from multipanda_py.simulation.perturbed_arm import perturbed
+from multipanda_py.simulation.perturbed_arm import perturbed, with_all_friction
 from multipanda_py.simulation.ripple import Ripple
 from multipanda_py.simulation.sensor_noise import MeasuredStep, SensorNoise, TorqueStep
 from multipanda_py.validation import make_task
@@ -54,7 +54,7 @@ class Plain:
     """The same formulas, on copies."""
 
     def __init__(self, backend):
-        arm, settings = backend.descriptions[0], backend._arms["arm"]
+        arm, settings = backend.descriptions[0], with_all_friction(backend.config.arms["arm"])
         self.model, self.data = backend.model, backend.data
         self.spoiled, self.noise, self.joints = (
             settings.perturbation, settings.noise, settings.joints
@@ -64,12 +64,12 @@ class Plain:
         self.datas = [model.createData() for model in self.models]
         stages = {type(stage): stage for stage in backend.drives[0].stages}
         late, noisy = stages[CommandDelay], stages[SensorNoise]
-        self.past = deque(np.roll(late._past, -late._at, axis=0).copy())
-        self.motor, self.error = stages[Perturbation]._motor, stages[ModelError]._error.copy()
+        self.past = deque(np.roll(late.past, -late.at, axis=0).copy())
+        self.motor, self.error = stages[Perturbation].motor, stages[ModelError].error.copy()
         self.walk, self.random, self.walking = (
-            copy.deepcopy(getattr(noisy, name)) for name in ("_offset", "_random", "_walking")
+            copy.deepcopy(getattr(noisy, name)) for name in ("offset", "noise_rng", "walk_rng")
         )
-        self.known = stages[JointFriction]._known  # of the joints: 0.1, 0, 0.2 ... to rounding
+        self.known = stages[JointFriction].known  # of the joints: 0.1, 0, 0.2 ... to rounding
         self.speeds = self.data.qvel[:7].copy()  # at the last bounds
 
     def execute(self, stage, tau):
@@ -137,7 +137,7 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
         CellConfig.from_dict({"arms": {"arm": {}}}), 5
     )
     rig = TaskCell(make_task(4, "ufic", 1.0), config)
-    cell = rig._begin(7)
+    cell = rig.begin(7)
     backend = cell.loop.backends[0]
     drive, plain, seen, wrong = backend.drives[0], Plain(backend), set(), []
 
@@ -164,7 +164,7 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
 
         return step
 
-    for steps, wrap in ((drive._executing, executing), (drive.measuring, measuring)):
+    for steps, wrap in ((drive.executing, executing), (drive.measuring, measuring)):
         steps[:] = [wrap(step.__self__) for step in steps]
     try:
         cell.step(2)

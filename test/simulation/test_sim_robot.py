@@ -286,7 +286,7 @@ def test_an_arm_that_stopped_by_itself_shook_for_good_where_laws_see_it_late(mak
     cell.step(200)
     moving = world(cell)[1].qvel[:7]
     assert np.abs(moving).max() > 0.3
-    robot._stop()
+    robot.stop()
     robot.fault = "reflex: made up"
     cell.step(400)
     assert np.abs(moving).max() < 1e-3

@@ -114,7 +114,7 @@ def test_two_kinds_of_arms_do_a_task_together(make_cell, right):
 @pytest.mark.sim
 def test_progress_was_at_the_end_of_a_subtask_when_it_began(make_cell):
     doing, progress = Doing(make_cell, SQUEEZE, LEAVE), []
-    doing.runner._listener = lambda event: progress.append(doing.runner.progress)
+    doing.runner.listener = lambda event: progress.append(doing.runner.progress)
     assert doing.finish(), doing.runner.reason
     assert progress == sorted(progress)
     assert progress[-1] == 1.0

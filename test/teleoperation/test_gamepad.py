@@ -46,7 +46,8 @@ assert lost().endswith("SDL does not know it as a gamepad")
 sdl.SDL_JoystickDetachVirtual(wheel)
 index = sdl.SDL_JoystickAttachVirtual(1, 6, 15, 0)
 first = pad.read()["left"]
-stick = ctypes.c_void_p(sdl.SDL_JoystickFromInstanceID(pad._id))
+number = sdl.SDL_JoystickGetDeviceInstanceID(index)
+stick = ctypes.c_void_p(sdl.SDL_JoystickFromInstanceID(number))
 np.testing.assert_allclose(first.twist, 0.0, atol=1e-12)
 assert not first.is_engaged and first.frame == "tool"
 set_axes(a0=0.05, a1=-1.0, a2=1.0, a4=-1.0, a5=1.0)

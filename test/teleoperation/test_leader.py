@@ -77,7 +77,7 @@ class Led:
                 self.cell.step(33)
 
     def clutch(self, is_closed):
-        heard = self.leader._heard["left"]
+        heard = self.leader.inputs["left"]
         self.pedal.publish(Bool(data=is_closed))
         self.until(lambda: heard.is_engaged == is_closed, "the clutch")
 
@@ -85,11 +85,11 @@ class Led:
         """Close the clutch anew while the stream goes on; nothing moves by that."""
         self.clutch(False)
         self.height, begin = height, time.monotonic()
-        heard = self.leader._heard["left"]
+        heard = self.leader.inputs["left"]
         self.until(lambda: heard.time > begin and heard.value[2] == height, "the stream")
         self.said.clear()
         self.clutch(True)
-        clutch = self.teleoperator._arms["left"]._clutch
+        clutch = self.teleoperator.arms["left"].clutch
         self.until(lambda: clutch.is_closed, "an arm that follows")
 
     def press(self, force):
@@ -99,7 +99,7 @@ class Led:
         return float(self.cell.pose("left").position[2])
 
     def target(self):
-        return float(self.teleoperator._arms["left"]._sent.position[2])
+        return float(self.teleoperator.arms["left"].sent.position[2])
 
     def close(self):
         self.leader.close()
@@ -129,7 +129,7 @@ def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
     led.until(lambda: led.sent and led.sent[-1] > 3.0, "a wrench")
 
     # The link is stopped, and goes on when what waits in it is of the past.
-    process = led.leader._node.pid
+    process = led.leader.listener.pid
     os.kill(process, signal.SIGSTOP)
     led.until(lambda: silent in str(led.said), "words of an arm that holds")
     end = time.monotonic() + 2 * SILENCE
@@ -141,7 +141,7 @@ def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
     assert not any(led.sent)
     held = led.target()
     led.height = -0.06
-    led.until(lambda: led.leader._heard["left"].value[2] == led.height, "poses again")
+    led.until(lambda: led.leader.inputs["left"].value[2] == led.height, "poses again")
     assert led.target() == pytest.approx(held, abs=1e-9)
 
     # Nonsense, and a leader that falls silent.

@@ -33,14 +33,14 @@ class Hand:
         self.cell = simple_cell(active=[f"left/{CARTESIAN}"])
         self.cell.start()
         self.cell.step(5)
-        root = f"hand_{os.getpid()}"
-        self.source, self.said = RosStreams(("left",), root), []
+        self.root = f"/hand_{os.getpid()}"
+        self.source, self.said = RosStreams(("left",), self.root), []
         self.teleoperator = Teleoperator(self.cell, [self.source], say=self.said.append)
         self.context = Context()  # others of this process have the default one
         rclpy.init(context=self.context)
         self.node = rclpy.create_node(f"tracker_{os.getpid()}", context=self.context)
         self.publishers = {
-            name: self.node.create_publisher(type_, f"/{root}/left/{name}", 10)
+            name: self.node.create_publisher(type_, f"{self.root}/left/{name}", 10)
             for name, type_ in (
                 ("pose", PoseStamped), ("twist", TwistStamped), ("cmd_vel", Twist),
                 ("clutch", Bool), ("gripper", Bool),
@@ -59,7 +59,7 @@ class Hand:
 
     def clutch(self, is_closed):
         self.publishers["clutch"].publish(Bool(data=is_closed))
-        self.until(lambda: self.source._heard["left"].is_engaged == is_closed)
+        self.until(lambda: self.source.inputs["left"].is_engaged == is_closed)
 
     def pose(self, z, w=1.0):
         message = PoseStamped()
@@ -88,9 +88,9 @@ def engage(hand, stream=None):
     """Close the clutch while the stream goes on."""
     stream = stream or (lambda: hand.pose(0.0))
     begin = time.monotonic()
-    hand.until(lambda: hand.source._heard["left"].time > begin, stream)
+    hand.until(lambda: hand.source.inputs["left"].time > begin, stream)
     hand.publishers["clutch"].publish(Bool(data=True))
-    hand.until(lambda: hand.teleoperator._arms["left"]._clutch.is_closed, stream)
+    hand.until(lambda: hand.teleoperator.arms["left"].clutch.is_closed, stream)
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ def test_poses_move_the_arm_and_silence_and_nonsense_hold_it(hand):
     hand.until(lambda: hand.z() > before + 0.055, lambda: hand.pose(next(heights)))
     assert hand.said == []
     hand.until(lambda: hand.said)  # the stream pauses
-    assert f"nothing heard on {hand.source._root}/left/pose for {SILENCE:g} s" in hand.said[0]
+    assert f"nothing heard on {hand.root}/left/pose for {SILENCE:g} s" in hand.said[0]
     held = hand.z()
     hand.clutch(False)
     engage(hand)  # 6 cm lower than where the hand was: nothing moves by that
@@ -118,11 +118,11 @@ def test_poses_move_the_arm_and_silence_and_nonsense_hold_it(hand):
 def test_two_trackers_on_one_stream_moved_the_arm_to_and_fro(hand):
     before = hand.z()
     engage(hand)
-    other = hand.node.create_publisher(PoseStamped, f"{hand.source._root}/left/pose", 10)
+    other = hand.node.create_publisher(PoseStamped, f"{hand.root}/left/pose", 10)
     hand.until(lambda: hand.said, lambda: hand.pose(0.0))
-    assert f"{hand.source._root}/left/pose has 2 publishers" in hand.said[0]
+    assert f"{hand.root}/left/pose has 2 publishers" in hand.said[0]
     hand.node.destroy_publisher(other)
-    hand.until(lambda: not hand.source._heard["left"].crowd, lambda: hand.pose(0.0))
+    hand.until(lambda: not hand.source.inputs["left"].crowd, lambda: hand.pose(0.0))
     hand.clutch(False)
     engage(hand)
     assert len(hand.said) == 1
@@ -141,7 +141,7 @@ def test_twists_of_both_kinds_move_it_the_hand_closes_and_a_dead_listener_is_sai
     hand.publishers["gripper"].publish(Bool(data=True))
     gripper = hand.cell.gripper("left")
     hand.until(lambda: gripper.state().width < 0.01, lambda: cmd_vel.publish(Twist()))
-    os.kill(hand.source._node.pid, signal.SIGKILL)
+    os.kill(hand.source.listener.pid, signal.SIGKILL)
     hand.until(lambda: hand.said)
     assert "ros: " in hand.said[0]
     with pytest.raises(SourceLost):

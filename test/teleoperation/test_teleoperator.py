@@ -175,7 +175,7 @@ def test_a_target_does_not_run_away_from_an_arm_that_is_held_back(rig):
     rig.cell.simulation.data.xfrc_applied[body, 2] = -60.0
     rig.left(150, twist=[0.0, 0.0, 0.3, 0.0, 0.0, 0.0], is_engaged=True)
     assert rig.said == []
-    target = rig.teleoperator._arms["left"]._clutch.target
+    target = rig.teleoperator.arms["left"].clutch.target
     assert target.position[2] - rig.z() < 0.11
 
 

@@ -95,7 +95,7 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
     rig = Rig(feedback=0.5)
     try:
         rig.play(0.9, 0.06)
-        assert rig.felt._wrench[2] > 3.0
+        assert rig.felt.wrench[2] > 3.0
         rig.cut = True
         rig.play(0.2, 0.06)
         rig.cut = False

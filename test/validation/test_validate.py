@@ -128,7 +128,7 @@ def test_two_arms_lift_the_box():
     try:
         run = box.run(0)
         assert run.fault == ""
-        height = box._cell.objects()["box"].position[2]
+        height = box.cell.objects()["box"].position[2]
     finally:
         box.close()
     assert height - 0.4 == pytest.approx(0.2, abs=0.01)
@@ -194,13 +194,13 @@ def test_the_plain_law_integrates_the_time_that_went_by_where_it_is_not_asked_in
     task.settling = 600  # the table is felt after some 350 cycles
     with Cell(task.scene(cell())) as running:
         task.settle(running, running.step)
-        force = task._plain.force
+        force = task.plain.force
 
         def noted(asked, measured, period):
             periods.append(period)
             return force(asked, measured, period)
 
-        task._plain.force = noted
+        task.plain.force = noted
         for k in range(5):
             task.aim(running, 0.01 * k)
             running.step(10)
