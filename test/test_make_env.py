@@ -39,7 +39,7 @@ def test_a_linked_environment_of_another_checkout_was_emptied(tmp_path):
         timeout=60,
     )
     assert done.returncode == 1
-    assert f"is a link to {shared}" in done.stderr
+    assert f"{shared}" in done.stderr
     assert {path.name for path in shared.iterdir()} == {"pyvenv.cfg", "thing"}
 
 

@@ -111,7 +111,7 @@ def test_springs_as_they_are_printed_in_the_paper_are_refused_and_exchanged_they
     """As printed, the stiffness is 0.413 Nm/rad at any preset: a and k have changed places."""
     with pytest.raises(
         ActuatorRefused,
-        match=r"stiffness .*joint 1: .*\b0\.4127 .*\b0\.413\d .*\ba_1 .*, k_1 ",
+        match=r"stiffness.*joint 1:.*\b0\.4127\b.*\b0\.413\d\b.*\ba_1\b.*\bk_1\b",
     ):
         Qbmove(1, PAPER)
     exchanged = {name.translate(str.maketrans("ak", "ka")): v for name, v in PAPER.items()}

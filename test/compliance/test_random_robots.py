@@ -110,7 +110,7 @@ def _single(springs, mode, step, mass=0.3, **motor):
 def test_a_robot_that_mujoco_has_put_to_its_start_says_so():
     robot = _single(Sea(1), "equilibrium", 1e-3, mass=0.001)
     robot.external_torque[:] = 1e6  # on about 3e-6 kgm^2
-    with pytest.raises(BackendError, match=r"rad/s, allowed .* 1e10 rad/s\^2 .* reset"):
+    with pytest.raises(BackendError, match=r"rad/s.*\b1e10 rad/s\^2.*\breset"):
         robot.step()
 
 

@@ -42,4 +42,4 @@ def test_hands_buckle_beyond_half_their_stiffness_times_their_distance(grasped):
     stiffness = np.array([200.0, 5000.0, 900.0, 30.0, 30.0, 30.0])  # softest across is x
     most = 0.5 * 200.0 * WIDTH
     assert buckling(0.99 * most, dampers, stiffness, held) == ""
-    assert f"squeeze by less than {most:.1f} N" in buckling(1.01 * most, dampers, stiffness, held)
+    assert f"{most:.1f} N" in buckling(1.01 * most, dampers, stiffness, held)

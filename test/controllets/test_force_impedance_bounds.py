@@ -102,7 +102,7 @@ def test_nobody_heard_that_a_wrist_kept_from_a_block_takes_the_force(
     pressed = -cell.simulation.contact_force("block")[2]
     if felt:
         assert len(told) == 1
-        assert f"arm: presses with {felt} N of {force} N" in told[0]
+        assert f"{felt} N of {force} N" in told[0]
         assert "collision_avoidance" in told[0]
         assert pressed == pytest.approx(float(felt), abs=0.1)
     else:

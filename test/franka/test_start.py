@@ -57,7 +57,7 @@ def test_a_command_lost_in_the_start_kept_an_arm_from_its_law(start):
     assert [cell.state(arm).fault for arm in cell.arms] == ["", ""]
     assert [cell.state(arm).owner for arm in cell.arms] == ["left/law", "right/law"]
     tried = [event.text for event in cell.events() if LOST in event.text]
-    assert [f"left: start, attempt {k} of {ATTEMPTS} failed" in tried[k - 1] for k in (1, 2)]
+    assert all(f"left: start, attempt {k} of" in tried[k - 1] for k in (1, 2))
     wait_until(lambda: abs(cell.state("left").tau).max() > 0.0, 5.0, cell.events)
 
 
@@ -91,7 +91,7 @@ def test_a_start_that_fails_again_and_again_is_given_up(start):
     assert cell.state("right").owner == "right/law"
     text = next(event.text for event in cell.events() if event.event.is_fault)
     assert LOST in text
-    assert f"given up after {ATTEMPTS} attempts" in text
+    assert f"{ATTEMPTS} attempts" in text
 
 
 def test_a_collision_in_the_start_is_not_tried_again(start):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_a_bad_log_is_told_in_a_sentence(case):
 
 
 def test_logs_of_other_robots_are_not_taken():
-    assert "recorded on fr3, not on fer" in doubts(good(), robot="fer")[0]
+    assert re.search(r"\bfr3\b.*\bfer\b", doubts(good(), robot="fer")[0])
     assert "7 joints, allowed 6" in doubts(good(), robot="ur5e")[0]
 
 

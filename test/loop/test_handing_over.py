@@ -343,7 +343,7 @@ def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
             state.tau[:] = wrench @ state.jacobian
             state.tau_ext[:] = -state.tau
             state.wrench_ext_in_base[:] = -wrench
-            assert f"{state.name} goes on with {np.linalg.norm(wrench[:3]):.1f} N" in words
+            assert f" {np.linalg.norm(wrench[:3]):.1f} N" in words
         law.update(states, target, 1e-3)
         for tau, handover in zip(law.tau, handovers):
             assert np.allclose(tau, handover.tau, atol=1e-6)

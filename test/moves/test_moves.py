@@ -186,7 +186,7 @@ def test_a_start_within_a_thing_is_refused():
     arm = ArmDescription("left")
     block = SceneObject("block", "box", (0.05, 0.05, 0.05), np.array([0.3, 0.0, 0.6]))
     request = MoveRequest([{"left": arm.robot.ready}])
-    with pytest.raises(PlanRejected, match=r"^start: left and block .*0\.\d+ m"):
+    with pytest.raises(PlanRejected, match=r"^start: left\b.*\bblock\b.*\b0\.\d+ m"):
         find_move(Scene([arm], [block]), {}, request)
 
 
@@ -224,7 +224,7 @@ def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
         lambda: cell.begin_move(plan),
         lambda: cell.plan({"arm": around}, touching=["cube", "table"]),
     ):
-        with pytest.raises(PlanRejected, match=r"arm/hand and table .*\d m\b"):
+        with pytest.raises(PlanRejected, match=r"arm/hand and table\b.*\d m\b"):
             refused()
     cell.set_parameters(f"arm/{LAW}", {"collision_avoidance.fixed_objects": "without_hand"})
     ends = cell.begin_move(plan)

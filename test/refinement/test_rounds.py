@@ -152,7 +152,7 @@ def test_rounds_in_which_no_arm_came_through_end_with_what_was_found_before(rig)
     rig.broken["left", 2] = "reflex"
     found = rig.refine(tasks=(1,), rounds=3)
     assert (found.best.number, len(found.rounds)) == (1, 2)
-    assert found.ended == "no arm could be identified in round 2"
+    assert found.ended.endswith("round 2")
 
 
 def test_a_first_round_in_which_no_arm_came_through_is_refused(rig):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 
 import numpy as np
@@ -160,7 +161,7 @@ def test_in_motion_a_change_waits_for_rest_if_it_may(manager, client):
     answer = manager.switch(TORQUES, strictness=FORCE_AUTO)
     assert answer.ok, answer.message
     assert f"deactivated: {RATE}" in answer.message
-    assert "left brought to rest first" in answer.message
+    assert "left brought to rest" in answer.message
     assert manager.claims(TORQUES) == named(LEFT, "effort")
 
 
@@ -170,7 +171,7 @@ def test_in_motion_a_change_is_refused_in_words_and_holding_first_helps(manager,
     client.stream(f"{SPACE}/left/target_joint", turn, lambda: manager.speed() > 0.25, "motion")
     answer = manager.switch(TORQUES, strictness=STRICT, deactivate=[RATE])
     assert not answer.ok
-    assert "rad/s to change from velocity to effort commands; let it hold first" in answer.message
+    assert re.search(r"rad/s\b.*\bvelocity\b.*\beffort\b", answer.message)
     assert manager.claims(RATE)
     assert manager.switch(deactivate=[RATE], strictness=STRICT).ok
     client.until(lambda: manager.speed() < 0.01, 5.0, "rest")

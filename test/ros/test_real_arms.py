@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import time
 from argparse import Namespace
@@ -67,7 +68,7 @@ def test_kills_leave_nothing_behind(start_node, client, dual_real):
             rig.node.wait_for("the drivers of left, right have brought their torques to zero")
             refused = rig.recover()
             assert not refused.success
-            assert "nothing is recovered: the loop has not run" in refused.message
+            assert re.search(r"\b\d+\.\d\d s\b", refused.message)
         finally:
             os.kill(rig.loop, signal.SIGCONT)
         for arm in ARMS:

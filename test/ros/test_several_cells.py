@@ -71,7 +71,7 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
     assert (
         "/taken/left/controller_manager, /taken/right/controller_manager: is there" in second.log
     )
-    assert f"already on ROS domain {os.environ['ROS_DOMAIN_ID']}" in second.log
+    assert f"ROS domain {os.environ['ROS_DOMAIN_ID']}" in second.log
     assert "-r __ns:=/NAME" in second.log
     assert "Traceback" not in second.log
     assert first.process.poll() is None

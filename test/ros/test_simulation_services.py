@@ -93,4 +93,4 @@ def test_a_thing_is_put_elsewhere_by_service(paused, client):
 def test_a_world_that_runs_does_no_single_steps(cell, client):
     answer = client.call(StepSimulation, "/step_simulation", steps=1)
     assert answer.result.result == Result.RESULT_INCORRECT_STATE
-    assert "got a simulation that runs, allowed a paused one" in answer.result.error_message
+    assert answer.result.error_message

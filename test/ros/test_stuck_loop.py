@@ -76,7 +76,7 @@ def test_a_stuck_loop_was_reported_as_on_time(cell, client):
             lambda: client.diagnosis(name)[0].level == DiagnosticStatus.ERROR, 2.0, "an error"
         )
         assert time.monotonic() - since < 0.25  # 0.1 s and the way here, on a busy machine
-        assert "the loop has not run for" in client.diagnosis(name)[0].message
+        assert re.search(r"\b0\.\d\d s\b", client.diagnosis(name)[0].message)
         states = client.listen(JointState, "left/joint_states")
         client.until(lambda: time.monotonic() - since > 0.3)
         before = states()
@@ -125,7 +125,7 @@ def test_a_stop_is_carried_out_by_a_loop_that_goes_on(cell, client):
         client.diagnosis(cell.name)
         answer = client.call(Trigger, "stop")
         assert not answer.success
-        assert "every arm holds as soon as the loop runs again" in answer.message
+        assert "every arm holds" in answer.message
         refused = ask_to_switch(client, 1.0, JOINT)
         assert not refused.ok
         assert "a stop waits" in refused.message

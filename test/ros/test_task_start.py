@@ -57,7 +57,7 @@ def test_a_start_right_after_a_check_was_called_off_was_refused(tasks, tmp_path)
     next(first)
     with pytest.raises(TaskFailed, match="starting"):
         next(services.begin(str(path)))  # nobody has called it off
-    assert ended(services.end(), cell) == "not started; every arm holds"
+    assert ended(services.end(), cell).startswith("not started")
     second = services.begin(str(path))
     next(second)
     with pytest.raises(TaskFailed):

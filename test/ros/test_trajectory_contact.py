@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -45,5 +46,5 @@ def test_action_answered_nothing_about_a_contact(node, client):
     assert future.result().status == GoalStatus.STATUS_ABORTED
     result = future.result().result
     assert result.error_code == FollowJointTrajectory.Result.PATH_TOLERANCE_VIOLATED
-    assert "contact: external torque of joint" in result.error_string
+    assert re.search(r"\bjoint \d", result.error_string)
     assert "(contact_torque)" in result.error_string

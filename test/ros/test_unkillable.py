@@ -113,7 +113,7 @@ def test_a_gripper_that_succeeded_and_then_failed_ended_the_node(cell, client):
     for name in ("open", "close", "stop", "open"):
         assert client.call(Trigger, f"left/gripper/{name}").message
     assert cell.process.poll() is None
-    assert "failed, and the node goes on" not in cell.log
+    assert "node goes on" not in cell.log
 
 
 @pytest.mark.long
@@ -150,7 +150,7 @@ def test_a_switch_with_a_long_timeout_made_the_node_deaf(start, client):
         if node.process.poll() is None:
             os.kill(loop, signal.SIGCONT)
     assert node.process.returncode == 0, node.log
-    assert "SIGTERM: the cell is closed" in node.log
+    assert "SIGTERM: " in node.log
 
 
 @pytest.mark.long

@@ -63,9 +63,9 @@ def test_a_joint_that_jumps_is_refused_until_it_can_have_come_there():
     """A law would take an encoder that lost its zero for a motion, and move the arm."""
     reading = JointReading(["a", "b"], [3.0, 2.0], [False, True])
     assert reading.take(message(1.0, ["b", "a"], [3.1, 0.5], [0, 0], []))
-    with pytest.raises(StateInvalid, match=r"\ba\b.* 0\.5 .* 1 rad .*2 ms"):
+    with pytest.raises(StateInvalid, match=r"\ba\b.*\b0\.5\b.*\b1 rad\b.*\b2 ms"):
         reading.take(message(1.002, ["b", "a"], [3.1, 1.0], [0, 0], []))
-    with pytest.raises(StateInvalid, match=r"\bb\b.* 3\.1 .* 2\.8 rad"):
+    with pytest.raises(StateInvalid, match=r"\bb\b.*\b3\.1\b.*\b2\.8 rad"):
         reading.take(message(1.002, ["b", "a"], [2.8, 0.5], [0, 0], []))
     assert reading.take(message(1.002, ["b", "a"], [-3.1, 0.5], [0, 0], []))  # a turn is none
     assert reading.take(message(1.102, ["b", "a"], [-3.1, 1.0], [0, 0], []))
@@ -75,7 +75,7 @@ def test_a_joint_that_jumped_was_believed_after_a_while_and_carried_as_if_it_wer
     """65 ms after half a radian, nobody asked: the arm drifted by as much as it braked away."""
     reading = JointReading(["a"], [3.0], longest=0.05)
     assert reading.take(message(1.0, ["a"], [0.0], [0], []))
-    with pytest.raises(StateInvalid, match=r"\b0\.5 rad .*200 ms.* 0\.4 rad"):
+    with pytest.raises(StateInvalid, match=r"\b0\.5 rad\b.*\b200 ms\b.*\b0\.4 rad"):
         reading.take(message(1.2, ["a"], [0.5], [0], []))
     reading.forget()
     assert reading.take(message(1.202, ["a"], [0.5], [0], []))
@@ -84,7 +84,7 @@ def test_a_joint_that_jumped_was_believed_after_a_while_and_carried_as_if_it_wer
 def test_a_jump_of_a_joint_that_slides_was_said_in_rad():
     reading = JointReading(["rail", "a"], [1.0, 3.0], slides=[True, False])
     assert reading.take(message(1.0, ["rail", "a"], [0.0, 0.0], [0, 0], []))
-    with pytest.raises(StateInvalid, match=r"\brail\b.* 0 .* 0\.9 m .* [\d.]+ m$"):
+    with pytest.raises(StateInvalid, match=r"\brail\b.*\b0\b.*\b0\.9 m\b.*\d m$"):
         reading.take(message(1.02, ["rail", "a"], [0.9, 0.0], [0, 0], []))
 
 

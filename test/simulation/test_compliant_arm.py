@@ -260,7 +260,7 @@ def test_a_spring_that_steps_cannot_hold_is_said(make_cell):
     stiff = {"type": "sea", "params": {"stiffness": 1e6}}
     cell = make_cell({"left": {"actuators": {"all": stiff}}}, rate=200.0)
     (said,) = [text for text in cell.warnings if "vibrate" in text]
-    assert "arms.left.actuators: springs vibrate at up to" in said
+    assert said.startswith("arms.left.actuators: ")
     assert cell.loop.backends[0].steps == 8
 
 

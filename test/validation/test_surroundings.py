@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -70,9 +71,9 @@ def test_a_twin_carries_what_its_plant_does_and_keeps_a_tool_of_its_own():
 def test_what_has_to_be_there_is_said_with_its_size_and_place():
     tasks = [make_task(1), make_task(3, "ufic"), make_task(3, "plain_pi"), make_task(5)]
     table, under, box = wanted(tasks, real())
-    assert table.startswith("task 3 wants a table of 0.36 x 0.36 x 0.04 m, fixed, its middle at (")
-    assert under.startswith("task 5 wants a table")
-    assert "a box of 0.12 x 0.19 x 0.2 m and 0.8 kg, its middle at (0.500, 0.000, 0.400)" in box
+    assert re.match(r"task 3\b.*\btable\b.*\b0\.36 x 0\.36 x 0\.04 m, fixed", table)
+    assert re.match(r"task 5\b.*\btable\b", under)
+    assert re.search(r"\b0\.12 x 0\.19 x 0\.2 m\b.*\b0\.8 kg\b.*\(0\.500, 0\.000, 0\.400\)", box)
     assert list(wanted(tasks, simulated())) == []
 
 
@@ -121,5 +122,5 @@ def test_a_real_arm_that_would_stop_as_after_a_collision_is_refused_with_what_it
     for number, config in ((3, real(franka=enough)), (4, real()), (1, real())):
         task = make_task(number)
         check_thresholds(task, task.scene(config))
-    with pytest.raises(ValidationRefused, match=r"^task 5: left .*\b20 N"):
+    with pytest.raises(ValidationRefused, match=r"^task 5: left\b.*\b20 N"):
         validate(real(), simulated(), [5], seconds=1.0)
