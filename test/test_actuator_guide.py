@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+from guides import TOOLS, blocks, check_style, write_package
+from repository import ROOT
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
@@ -20,24 +21,14 @@ from multipanda_py.testing import ContractBroken, check_actuator
 
 pytestmark = pytest.mark.inline
 
-ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "writing_an_actuator.md").read_text()
 MODULES = ("maccepa", "test_maccepa", "move")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The guide's files in a folder on the path, installed as pip would do it."""
-    for block in (*blocks("python"), *blocks("yaml")):
-        (tmp_path / block.split("\n", 1)[0].removeprefix("# ")).write_text(block)
-    info = tmp_path / "maccepa-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: maccepa\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(*blocks("ini"))
+    write_package(GUIDE, tmp_path, "maccepa")
 
     def forget():
         for cached in (registry.names, registry.find, registry.plug_ins):
@@ -97,7 +88,7 @@ def test_its_spring_is_found_by_the_command_of_the_page(found: Path, monkeypatch
     theta = np.full(200, 0.3), rng.choice([0.005, 0.015], 200)
     torque = springs.elastic_torque(q[:, None], *(t[:, None] for t in theta)).link[:, 0]
     columns = (q, *theta, torque + rng.normal(scale=0.01, size=200))
-    (example,), (line,) = blocks("text"), blocks("bash")
+    (example,), (line,) = blocks(GUIDE, "text"), blocks(GUIDE, "bash")
     head = example.split("\n")[0]
     np.savetxt("bench.csv", np.column_stack(columns), delimiter=",", header=head, comments="")
     assert main(line.split()[1:]) == 0
@@ -107,19 +98,12 @@ def test_its_spring_is_found_by_the_command_of_the_page(found: Path, monkeypatch
 def test_the_rows_that_the_page_shows_are_of_its_springs(found: Path):
     """The example's torques are what the actuator exerts there, to the sensor's noise."""
     springs = registry.find("actuators", "maccepa")(1)
-    (example,) = blocks("text")
+    (example,) = blocks(GUIDE, "text")
     for row in example.strip().split("\n")[1:]:
         q, theta_1, theta_2, tau = (np.array([float(cell)]) for cell in row.split(","))
         assert springs.elastic_torque(q, theta_1, theta_2).link == pytest.approx(tau, abs=0.01)
 
 
-@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"]])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_its_code_keeps_the_rules_of_this_repository(found: Path, tool: list[str]):
-    pytest.importorskip("ruff")
-    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001", "maccepa.py"]
-    if "format" in tool:
-        line = ["--line-length", "99", "maccepa.py", "move.py", "test_maccepa.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", *tool, *line], cwd=found, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_style(found, tool, ["maccepa.py"], ["maccepa.py", "move.py", "test_maccepa.py"])

@@ -10,17 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from guides import TOOLS, blocks, check_style, write_files
+from repository import ROOT
 
 from multipanda_py.cli import main
 
-ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "adding_an_arm.md").read_text()
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("guide")
     (place / "examples").symlink_to(ROOT / "examples")
     (place / "my_arm").mkdir()
-    for block in (*blocks("yaml"), *blocks("python")):
-        (place / block.split("\n", 1)[0].removeprefix("# ")).write_text(block)
+    write_files(GUIDE, place)
     return place
 
 
@@ -39,7 +35,7 @@ def commanded(folder: Path) -> Path:
     """The same after the guide's commands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for line in "".join(blocks("sh")).splitlines():
+        for line in "".join(blocks(GUIDE, "sh")).splitlines():
             program, *arguments = line.split()
             assert program == "multipanda"
             code = main(arguments)
@@ -73,14 +69,6 @@ def test_its_tests_pass(commanded: Path):
     assert "4 passed" in done.stdout
 
 
-@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"]])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_its_code_keeps_the_rules_of_this_repository(folder: Path, tool: list[str]):
-    pytest.importorskip("ruff")
-    files = ["move.py", "test_my_arm.py"]
-    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001,ANN,T20,D", *files]
-    if "format" in tool:
-        line = ["--line-length", "99", *files]
-    done = subprocess.run(
-        [sys.executable, "-m", *tool, *line], cwd=folder, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_style(folder, tool, ["move.py", "test_my_arm.py"], ignore="I001,ANN,T20,D")

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from guides import TOOLS, blocks, check_style, write_package
+from repository import ROOT
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
@@ -19,23 +20,13 @@ from multipanda_py.exceptions import ConfigurationError, LoopError, SettingsReje
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
-ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "writing_a_backend.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The guide's files in a folder on the path, installed as pip would do it."""
-    for block in (*blocks("python"), *blocks("yaml")):
-        (tmp_path / block.split("\n", 1)[0].removeprefix("# ")).write_text(block)
-    info = tmp_path / "bus-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bus\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(*blocks("ini"))
+    write_package(GUIDE, tmp_path, "bus")
 
     def forget():
         for cached in (registry.names, registry.find, registry.plug_ins):
@@ -136,17 +127,10 @@ def test_it_is_listed_with_its_settings(found: Path, capsys: pytest.CaptureFixtu
     assert re.search(r"friction +number +Nm s/rad +0 \.\. 20", out)
 
 
-@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"]])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_its_code_keeps_the_rules_of_this_repository(found: Path, tool: list[str]):
-    pytest.importorskip("ruff")
-    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001", "bus.py"]
-    if "format" in tool:
-        line = ["--line-length", "99", "bus.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", *tool, *line], cwd=found, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_style(found, tool, ["bus.py"])
 
 
 def test_its_yaml_is_a_cell_file():
-    assert yaml.safe_load(blocks("yaml")[0])
+    assert yaml.safe_load(blocks(GUIDE, "yaml")[0])

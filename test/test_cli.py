@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from long_form import long_form
+from repository import ROOT
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
@@ -31,7 +32,6 @@ from multipanda_py.view.scene_view import SceneView
 
 pytestmark = pytest.mark.inline
 
-ROOT = Path(__file__).parent.parent
 DUAL = str(ROOT / "config" / "dual_sim.yaml")
 BAD = """/**:
   ros__parameters:

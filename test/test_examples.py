@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from long_form import long_form
+from repository import ROOT
 
 pytestmark = pytest.mark.inline
 
-ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 ARGUMENTS = {
     "04_paper_tasks.py": ["--task", "1"],

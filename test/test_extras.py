@@ -10,6 +10,7 @@ import re
 
 import pytest
 from pip_environment import ROOT, PipEnvironment, build_wheel
+from repository import DUAL_SIM
 
 from multipanda_py import cell
 from multipanda_py.exceptions import MissingExtra
@@ -27,10 +28,9 @@ from multipanda_py.extras import (
 
 pytestmark = pytest.mark.inline
 
-DUAL = ROOT / "config" / "dual_sim.yaml"
 NOTEBOOK = f"""
 from multipanda_py import Cell
-with Cell.from_yaml({str(DUAL)!r}, placement="inline") as cell:
+with Cell.from_yaml({str(DUAL_SIM)!r}, placement="inline") as cell:
     cell.step(50)
     print("z", cell.state("left").position_ee_in_base[2] > 0.1)
 """
@@ -86,7 +86,7 @@ def test_everything_that_extras_bring_is_known_by_its_extra():
 @pytest.mark.timeout(600)
 def test_all_runs_a_cell_and_a_notebook_without_ros(environment, tmp_path):
     mine = tmp_path / "cell.yaml"  # one of its name may run on this machine
-    mine.write_text(DUAL.read_text().replace("name: dual_sim", f"name: pip_{os.getpid()}"))
+    mine.write_text(DUAL_SIM.read_text().replace("name: dual_sim", f"name: pip_{os.getpid()}"))
     everything = environment("all")
     code, said = everything.run("python", "-c", "import rclpy")
     assert (code, "No module named 'rclpy'" in said) == (1, True)
@@ -94,7 +94,7 @@ def test_all_runs_a_cell_and_a_notebook_without_ros(environment, tmp_path):
     assert (code, "real-time factor" in said) == (0, True), said
     code, said = everything.run("python", "-c", NOTEBOOK)
     assert (code, said.splitlines()[-1]) == (0, "z True"), said
-    code, said = everything.run("multimode_controller", "--ros-args", "--params-file", DUAL)
+    code, said = everything.run("multimode_controller", "--ros-args", "--params-file", DUAL_SIM)
     assert code == 1
     assert re.match(r"multimode_controller: rclpy .*\bROS 2\b.*`make env`", said.strip())
 
@@ -103,7 +103,7 @@ def test_all_runs_a_cell_and_a_notebook_without_ros(environment, tmp_path):
 def test_without_any_extra_every_program_names_the_one_that_is_missing(environment):
     bare = environment("")
     line = r"\w+ is not installed: pip install 'multipanda_py\[run\]' brings it"
-    code, said = bare.run("multipanda", "check", DUAL)
+    code, said = bare.run("multipanda", "check", DUAL_SIM)
     assert (code, bool(re.fullmatch(f"multipanda: {line}\n", said))) == (1, True), said
     code, said = bare.run("python", "-c", "from multipanda_py import Cell")
     assert re.fullmatch(f"multipanda_py.exceptions.MissingExtra: {line}", said.splitlines()[-1])
@@ -115,7 +115,7 @@ def test_without_the_simulation_everything_else_works_and_that_is_said(environme
     base = environment("run")
     assert base.run("multipanda", "--help")[0] == 0
     line = "mujoco is not installed: pip install 'multipanda_py[sim]' brings it"
-    for words in (("run", DUAL), ("render", DUAL, "-o", "picture.png")):
+    for words in (("run", DUAL_SIM), ("render", DUAL_SIM, "-o", "picture.png")):
         code, said = base.run("multipanda", *words)
         assert (code, line in said, "Traceback" in said) == (1, True, False), (words, said)
         assert all(line in one for one in said.splitlines()), said  # one for each arm

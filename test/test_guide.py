@@ -13,6 +13,8 @@ import mujoco
 import numpy as np
 import pytest
 import yaml
+from guides import TOOLS, check_style, write_package
+from repository import ROOT
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
@@ -21,25 +23,13 @@ from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
-ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "writing_a_controllet.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """The guide's files in a folder, installed as pip would do it."""
-    for block in (*blocks("python"), *blocks("yaml")):
-        name = block.split("\n", 1)[0].removeprefix("# ")
-        (tmp_path / name).write_text(block)
-    info = tmp_path / "rail-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rail\nVersion: 1.0\n")
-    (points,) = blocks("ini")
-    (info / "entry_points.txt").write_text(points)
+    write_package(GUIDE, tmp_path, "rail")
     return tmp_path
 
 
@@ -75,16 +65,9 @@ def test_its_tests_pass(package: Path):
     assert "2 passed" in done.stdout
 
 
-@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"]])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_its_code_keeps_the_rules_of_this_repository(package: Path, tool: list[str]):
-    pytest.importorskip("ruff")
-    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001", "rail.py", "tug.py"]
-    if "format" in tool:
-        line = ["--line-length", "99", "rail.py", "tug.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", *tool, *line], cwd=package, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_style(package, tool, ["rail.py", "tug.py"])
 
 
 @pytest.mark.sim

@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from repository import BENCHMARKS
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
-sys.path.append(str(FOLDER))
+sys.path.append(str(BENCHMARKS))
 network = import_module("parts.network")
 
 NO_ROOT = "from parts.network import why_not; import os; os.setuid(65534); print(why_not())"
@@ -41,7 +41,7 @@ def test_hosts_reach_each_other_and_their_traffic_is_counted():
 def test_without_root_it_says_so_in_a_line():
     done = subprocess.run(
         [sys.executable, "-c", NO_ROOT], capture_output=True, text=True, check=False,
-        env=os.environ | {"PYTHONPATH": f"{FOLDER}{os.pathsep}{FOLDER.parent}"},
+        env=os.environ | {"PYTHONPATH": f"{BENCHMARKS}{os.pathsep}{BENCHMARKS.parent}"},
     )  # fmt: skip
     if os.getuid() and not done.stdout:
         pytest.skip("another user cannot be had")

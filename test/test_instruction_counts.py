@@ -6,14 +6,13 @@ import re
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import pytest
+from repository import BENCHMARKS
 
 pytestmark = pytest.mark.inline
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
-sys.path.append(str(FOLDER))
+sys.path.append(str(BENCHMARKS))
 instructions, callgrind = map(import_module, ("instructions", "parts.callgrind"))
 
 
@@ -77,7 +76,7 @@ def test_conditions_that_nobody_knows_were_an_empty_table_of_instructions(monkey
     monkeypatch.setattr(instructions, "what_is_missing", lambda: "")
     monkeypatch.setattr(instructions, "counted", lambda *_: {})
     monkeypatch.setattr(
-        sys, "argv", ["instructions.py", "--only", "XX", "--against", str(FOLDER.parent)]
+        sys, "argv", ["instructions.py", "--only", "XX", "--against", str(BENCHMARKS.parent)]
     )
     with pytest.raises(SystemExit) as ended:
         instructions.main()
@@ -87,7 +86,7 @@ def test_conditions_that_nobody_knows_were_an_empty_table_of_instructions(monkey
 
 @pytest.mark.sim
 def test_conditions_that_nobody_knows_were_an_empty_table_of_times():
-    code, said = run(FOLDER / "compare.py", FOLDER.parent, "--only", "XX")
+    code, said = run(BENCHMARKS / "compare.py", BENCHMARKS.parent, "--only", "XX")
     assert code == 2
     assert re.search("'XX'.*DC-NF, ", said)
     assert "DC-NF moving" in said.splitlines()[-1]
@@ -97,6 +96,6 @@ def test_conditions_that_nobody_knows_were_an_empty_table_of_times():
 @pytest.mark.long
 def test_a_soak_of_less_than_no_time_ended_at_once_as_if_all_were_well():
     for words in (["--only", "soak", "--minutes", "-1"], ["--minutes", "0"], ["--faults", "-1"]):
-        code, said = run(FOLDER / "chaos" / "run.py", *words)
+        code, said = run(BENCHMARKS / "chaos" / "run.py", *words)
         assert code == 2, said
         assert "allowed" in said

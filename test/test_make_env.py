@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from processes import is_running, wait_until
+from repository import ROOT
 
 pytestmark = pytest.mark.inline
 
-ROOT = Path(__file__).resolve().parent.parent
 needs_tools = pytest.mark.skipif(
     not (ROOT / "tools/make_env.py").exists(), reason="no tools beside the tests"
 )

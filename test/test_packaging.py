@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 import setuptools
+from repository import ROOT
 
 import multipanda_py
 from multipanda_py.extras import APART, BRINGS
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAUNCH_FILES = sorted((ROOT / "launch").glob("*.py"))

@@ -7,10 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
+from repository import ROOT
 
 from multipanda_py import registry
 from multipanda_py.channel import built_in_channels
@@ -22,7 +22,6 @@ from multipanda_py.parameters import specs_of
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
-ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "doc" / "parameters.md"
 
 

@@ -6,15 +6,14 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from multipanda_py.extras import APART, BRINGS, DEVICES, ELSEWHERE, LARGE, SELDOM
 
 pytestmark = pytest.mark.inline
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
 CONTRACTS = {
     "actuator", "actuator_contract", "actuator_params", "actuator_state", "backend", "channel",

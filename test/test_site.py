@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 pytestmark = pytest.mark.inline
 
-ROOT = Path(__file__).resolve().parent.parent
 DOC = ROOT / "doc"
 PAGES = sorted(DOC.rglob("*.md"))
 CODE = re.compile(r"^```.*?^```", re.M | re.S)

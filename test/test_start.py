@@ -9,25 +9,25 @@ import re
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from long_form import LONG
+from needs import needs_rclpy
 from processes import is_running, let_pass, wait_until
+from repository import ROOT
 
 from multipanda_py.machine.child import module_command
 
 pytestmark = pytest.mark.inline
 
-ROOT = Path(__file__).resolve().parents[1]
 SPAN = 2.0
 """Within which signals come [s]."""
 NODE = pytest.param(
     "multimode_controller",
     ["--ros-args", "--params-file", str(ROOT / "config/dual_sim.yaml")],
     id="node",
-    marks=pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy"),
+    marks=needs_rclpy,
 )
 RUN = pytest.param("multipanda", ["run", str(ROOT / "config/dual_sim.yaml")], id="run")
 LIST = pytest.param("multipanda", ["list"], id="list")

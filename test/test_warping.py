@@ -3,13 +3,12 @@
 
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
+from repository import BENCHMARKS
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
-sys.path.append(str(FOLDER))
+sys.path.append(str(BENCHMARKS))
 warping = import_module("parts.warping")
 
 

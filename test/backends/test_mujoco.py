@@ -6,16 +6,11 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from world import world
 
 from multipanda_py.robots.limits import FR3_LIMITS
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-
-
-def world(cell):
-    """Return MuJoCo's model and data of an inline cell."""
-    sim = cell.simulation
-    return sim.model, sim.data
 
 
 def push(cell, body, force, torque=(0.0, 0.0, 0.0)):

@@ -9,19 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from needs import needs_rclpy
 from processes import PATIENCE, descendants, is_running
 
 from multipanda_py.bench.conditions import ARMS, CONDITIONS
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy"),
-    pytest.mark.node,
-]
+pytestmark = [pytest.mark.slow, needs_rclpy, pytest.mark.node]
 
 
 def bench(folder, *words):

@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cell_names import ARMS, TRAJECTORY
 
 from multipanda_py.exceptions import MotionFailed, PlanRejected
 from multipanda_py.moves.move_plan import MovePlan
 from multipanda_py.moves.via_postures import via_postures
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-LAW = "joint_trajectory_controller"
 CUBE = {"cube": {"shape": "box", "size": [0.02, 0.02, 0.02], "mass": 0.05,
                  "position": [-0.5, 0.0, 0.02]}}  # fmt: skip
 
 
 @pytest.fixture
 def cell(make_cell):
-    laws = {LAW: {"type": "joint_trajectory"}, "soft": {"type": "joint_trajectory"}}
-    made = make_cell(None, laws, [f"{arm}/{LAW}" for arm in ("left", "right")], objects=CUBE)
+    laws = {TRAJECTORY: {"type": "joint_trajectory"}, "soft": {"type": "joint_trajectory"}}
+    made = make_cell(None, laws, [f"{arm}/{TRAJECTORY}" for arm in ARMS], objects=CUBE)
     made.step(5)
     return made
 
@@ -68,7 +68,7 @@ def test_a_motion_that_another_law_replaced_half_way_had_ended(cell):
     cell.step(100)
     with pytest.raises(MotionFailed, match=r"^left: .*left/soft"):
         cell.has_ended(plan)
-    cell.switch([f"left/{LAW}"], strictness="force_auto")
+    cell.switch([f"left/{TRAJECTORY}"], strictness="force_auto")
     cell.step(100)
     with pytest.raises(MotionFailed, match=r"^left: .*\btarget\b"):
         cell.has_ended(plan)
@@ -107,7 +107,7 @@ def test_two_plans_that_took_the_other_arm_to_rest_were_both_begun(cell):
     cell.begin_move(one)
     for cycles in (0, 1, 39, 15, 7):
         cell.step(cycles)
-        with pytest.raises(PlanRejected, match=rf"^left: .*{LAW}"):
+        with pytest.raises(PlanRejected, match=rf"^left: .*{TRAJECTORY}"):
             cell.begin_move(other)
     q = cell.state("right").q
     cell.step(200)
@@ -119,16 +119,16 @@ def test_a_motion_so_slow_that_joints_seemed_to_rest_was_taken_for_rest(cell):
     cell.begin_move(slow)
     cell.step(300)
     assert np.abs(cell.state("left").dq).max() < 0.02
-    with pytest.raises(PlanRejected, match=rf"^left: .*{LAW}"):
+    with pytest.raises(PlanRejected, match=rf"^left: .*{TRAJECTORY}"):
         cell.begin_move(other)
-    with pytest.raises(PlanRejected, match=rf"^left: .*{LAW}"):
+    with pytest.raises(PlanRejected, match=rf"^left: .*{TRAJECTORY}"):
         cell.plan({"right": cell.state("right").q})
 
 
 def test_targets_that_are_no_plans_move_arms_as_well(cell):
     other = plan_of(cell, "right")
     cell.set_target("left", q=cell.state("left").q + 0.04)
-    with pytest.raises(PlanRejected, match=rf"^left: .*{LAW}"):
+    with pytest.raises(PlanRejected, match=rf"^left: .*{TRAJECTORY}"):
         cell.begin_move(other)
     cell.step(1200)
     assert np.abs(cell.state("left").dq).max() < 1e-3
@@ -140,7 +140,7 @@ def test_a_law_that_begins_anew_is_at_rest_whatever_it_had_reported_before(cell)
     half_way(cell)
     cell.hold()
     cell.step(500)
-    cell.switch([f"left/{LAW}"], strictness="force_auto")
+    cell.switch([f"left/{TRAJECTORY}"], strictness="force_auto")
     ends = cell.begin_move(plan := plan_of(cell, "left", by=0.1))
     cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 5.0)
     np.testing.assert_allclose(cell.state("left").q, plan.points["left"][-1, 1:8], atol=2e-3)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
+from repository import CONFIG
 from springs_of_fr3 import springs
 
 from multipanda_py.cell import Cell
@@ -18,7 +18,6 @@ from multipanda_py.loop.events import Event
 
 pytestmark = pytest.mark.inline
 
-CONFIG = Path(__file__).resolve().parents[2] / "config"
 SHIPPED = sorted(path for path in CONFIG.glob("*_sim.yaml"))
 IN_BOX = {"shape": "box", "size": [0.1, 0.1, 0.3], "position": [0.35, 0.0, 0.3]}
 LINK = """<link name="{name}"><inertial><origin xyz="0 0 0.1"/><mass value="2"/><inertia ixx="0.02"

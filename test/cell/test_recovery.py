@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from cell_names import LEFT_JOINT
 
 from multipanda_py.exceptions import BackendError, LoopTimeout, RecoveryFailed, UnknownName
 from multipanda_py.loop.events import Event
@@ -11,7 +12,6 @@ from multipanda_py.loop.events import Event
 pytestmark = pytest.mark.inline
 
 LAWS = {"joint_impedance_controller": {"type": "joint_impedance"}}
-JOINT = "left/joint_impedance_controller"
 PRESSED = "the user stop is pressed; release it"
 
 
@@ -53,7 +53,7 @@ def test_the_switch_after_a_recovery_was_refused(cell, robots):
     assert cell.recover(["left"]) == ("left",)
     assert cell.state("left").fault == ""
     assert cell.state("right").fault == "arm_stopped"
-    assert cell.switch([JOINT]).activated == (JOINT,)
+    assert cell.switch([LEFT_JOINT]).activated == (LEFT_JOINT,)
     assert cell.recover(["left"]) == ()
 
 

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from repository import CONFIG
 
 from multipanda_py.cell.starts_inside import starts_inside
 from multipanda_py.config.cell_file import CellConfig
 
 pytestmark = pytest.mark.inline
-
-CONFIG = Path(__file__).resolve().parents[2] / "config"
 
 
 def cell(objects=None, **arm):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cell_names import LEFT_JOINT
 
 from multipanda_py.exceptions import LoopTimeout, SwitchRejected
 
@@ -14,7 +15,6 @@ CONTROLLETS = {
     "joint_impedance_controller": {"type": "joint_impedance"},
     "odd": {"type": "misbehaving"},
 }
-JOINT = "left/joint_impedance_controller"
 
 
 def faulted(make_cell):
@@ -29,14 +29,14 @@ def faulted(make_cell):
 
 def test_a_switch_that_was_given_up_happened_later(make_cell):
     cell = make_cell()
-    pending = cell.ask_switch([JOINT], timeout=0.0)
+    pending = cell.ask_switch([LEFT_JOINT], timeout=0.0)
     assert pending.look() is None  # asked for; no cycle runs
     with pytest.raises(LoopTimeout, match="withdrawn"):
         pending.look()
     cell.step(5)
-    assert JOINT not in cell.active
+    assert LEFT_JOINT not in cell.active
     assert cell.withdrawn["switch"] == 1
-    assert cell.switch([JOINT]).activated == (JOINT,)
+    assert cell.switch([LEFT_JOINT]).activated == (LEFT_JOINT,)
 
 
 def test_a_recovery_that_was_given_up_happened_later(make_cell):
@@ -94,11 +94,11 @@ def test_a_removal_that_was_given_up_was_counted_as_a_thing_that_comes(make_cell
 
 def test_a_stop_waited_for_another_switch(make_cell):
     cell = make_cell()
-    cell.switch([JOINT])
+    cell.switch([LEFT_JOINT])
     pending = cell.ask_switch(["right/joint_impedance_controller"], timeout=5.0)
     assert pending.look() is None
     stopped = cell.hold()
-    assert stopped.deactivated == (JOINT,)
+    assert stopped.deactivated == (LEFT_JOINT,)
     with pytest.raises(SwitchRejected, match="a stop came first"):
         pending.look()
     cell.step(5)
@@ -108,7 +108,7 @@ def test_a_stop_waited_for_another_switch(make_cell):
 def test_a_fault_before_a_stop_made_it_outdated(make_cell):
     """A stop fits whatever is active; nobody may be there to plan it anew."""
     cell = make_cell()
-    cell.switch([JOINT, "right/joint_impedance_controller"])
+    cell.switch([LEFT_JOINT, "right/joint_impedance_controller"])
     cell.ask_hold().look()
     loop = cell.loop
     loop.recoveries.stopped(0, "as a reflex would", 0)
@@ -119,7 +119,7 @@ def test_a_fault_before_a_stop_made_it_outdated(make_cell):
 def test_a_switch_that_nobody_looks_at_kept_others_out(make_cell):
     """As a notebook leaves one behind that is interrupted while it waits."""
     cell = make_cell()
-    cell.ask_switch([JOINT]).look()
+    cell.ask_switch([LEFT_JOINT]).look()
     cell.step(1)  # done, but nobody has asked
     assert cell.switch(["right/joint_impedance_controller"]).activated
-    assert JOINT in cell.active
+    assert LEFT_JOINT in cell.active

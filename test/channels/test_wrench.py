@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from postures import READY
 
 from multipanda_py.channels.wrench import check_exertable
 from multipanda_py.config.describe import describe_arm
@@ -14,8 +15,6 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.robots.limits import FR3_LIMITS
 
 pytestmark = pytest.mark.inline
-
-READY = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
 
 
 def mujoco_jacobian(cell, q):

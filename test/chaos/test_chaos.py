@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from needs import needs_pylibfranka
 from processes import wait_until
 
 if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
@@ -69,7 +70,7 @@ def watcher():
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.skipif(find_spec("pylibfranka") is None, reason="pylibfranka is not installed")
+@needs_pylibfranka
 def test_nothing_breaks():
     done = subprocess.run(
         [sys.executable, str(CHAOS / "run.py"), "--seed", "7", "--flood", "1", "--faults", "4",

@@ -8,24 +8,22 @@ import re
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 from processes import PATIENCE
+from repository import DUAL_SIM
 
 from multipanda_py.cli import main
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.machine.discovery import refuse_domain
-
-DUAL = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
 
 
 @pytest.fixture
 def cell_file(tmp_path):
     file = tmp_path / "cell.yaml"
     name = f"test_panel_{os.getpid()}"
-    file.write_text(DUAL.read_text().replace("name: dual_sim", f"name: {name}"))
+    file.write_text(DUAL_SIM.read_text().replace("name: dual_sim", f"name: {name}"))
     return file
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
 from paired_table import LIMITS, write_table
+from repository import ROOT
 from residual_weights import arrays
 
 from multipanda_py.cli import main
@@ -18,7 +18,6 @@ from multipanda_py.residual.normalisation import Normalisation
 from multipanda_py.residual.weights_file import TrainedResidual, load_residual
 
 pytestmark = pytest.mark.inline
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from repository import BENCH_ARM
 
 from multipanda_py.cli import main
 from multipanda_py.importing import fit
@@ -16,8 +16,6 @@ from multipanda_py.robots.extra import PER_JOINT
 from multipanda_py.robots.read import read_robot
 
 pytestmark = pytest.mark.inline
-
-BENCH = Path(__file__).parents[2] / "examples" / "bench_arm" / "bench_arm.urdf"
 
 
 def draft(urdf, folder, *arguments):
@@ -28,7 +26,7 @@ def draft(urdf, folder, *arguments):
 def bench(tmp_path_factory):
     """Folder with the draft of the bench arm."""
     folder = tmp_path_factory.mktemp("bench")
-    assert draft(BENCH, folder) == 0
+    assert draft(BENCH_ARM, folder) == 0
     return folder
 
 
@@ -38,7 +36,7 @@ def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
     missing = set(PER_JOINT) - set(data)
     assert missing == {"lower", "upper", "velocity", "torque"}  # those are the URDF's
     assert set(data) >= {"urdf", "base", "tip", "sections", "overlapping", "capsules", "figures"}
-    assert (bench / data["urdf"]).samefile(BENCH)
+    assert (bench / data["urdf"]).samefile(BENCH_ARM)
     lines = path.read_text().splitlines()
     for before, line in pairwise(lines):
         if ": [" in line:
@@ -59,14 +57,14 @@ def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
 )
 def test_joints_before_the_arm_are_not_dropped_in_silence(tmp_path, capsys, old, new, base, told):
     path = tmp_path / "railed.urdf"
-    path.write_text(BENCH.read_text().replace(old, new, 1))
+    path.write_text(BENCH_ARM.read_text().replace(old, new, 1))
     assert draft(path, tmp_path) == 0
     warning = f"warning: the arm begins at {base}, behind joint {told}: it is no part of the arm"
     assert warning in capsys.readouterr().err
 
 
 def test_nothing_is_told_of_joints_before_an_arm_that_has_none(tmp_path, capsys):
-    assert draft(BENCH, tmp_path) == 0
+    assert draft(BENCH_ARM, tmp_path) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -85,16 +83,16 @@ def test_the_yaml_reads_as_an_arm_that_contains_its_links(bench):
 
 def test_a_yaml_that_is_there_is_not_written_over(bench, capsys):
     before = (bench / "bench_arm.yaml").read_text()
-    assert draft(BENCH, bench) == 1
+    assert draft(BENCH_ARM, bench) == 1
     assert "bench_arm.yaml: is there already; --force replaces it" in capsys.readouterr().err
-    assert draft(BENCH, bench, "--force") == 0
+    assert draft(BENCH_ARM, bench, "--force") == 0
     assert (bench / "bench_arm.yaml").read_text() == before  # the same file, the same draft
 
 
 def test_what_is_known_already_stays(tmp_path):
     known = tmp_path / "known.yaml"
     known.write_text("velocity: 1.5\narmature: {joint_2: 0.7}\nready: [0, 0.5, 1, 0, 1, 0]\n")
-    assert draft(BENCH, tmp_path, "--extra", str(known), "--name", "mine") == 0
+    assert draft(BENCH_ARM, tmp_path, "--extra", str(known), "--name", "mine") == 0
     robot = read_robot(tmp_path / "mine.yaml")
     np.testing.assert_array_equal(robot.limits.velocity, 1.5)
     assert robot.armature[1] == 0.7
@@ -119,7 +117,7 @@ def test_what_is_known_already_stays(tmp_path):
     ],
 )  # fmt: skip
 def test_what_is_no_arm_is_refused_and_nothing_written(tmp_path, capsys, old, new, message):
-    text = BENCH.read_text()
+    text = BENCH_ARM.read_text()
     assert old in text
     urdf = tmp_path / "robot.urdf"
     urdf.write_text(text.replace(old, new))
@@ -131,7 +129,7 @@ def test_what_is_no_arm_is_refused_and_nothing_written(tmp_path, capsys, old, ne
 
 
 def test_a_name_that_no_cell_file_takes_is_refused(tmp_path, capsys):
-    assert draft(BENCH, tmp_path, "--name", "my arm") == 1
+    assert draft(BENCH_ARM, tmp_path, "--name", "my arm") == 1
     assert "--name: got 'my arm', allowed a letter" in capsys.readouterr().err
 
 
@@ -143,7 +141,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path, capsys):
 def test_an_inertia_outside_of_its_geometry_is_doubted(tmp_path, capsys):
     urdf = tmp_path / "robot.urdf"
     urdf.write_text(
-        BENCH.read_text().replace('<origin xyz="0 0 0.15"/>', '<origin xyz="0 0.2 0"/>', 1)
+        BENCH_ARM.read_text().replace('<origin xyz="0 0 0.15"/>', '<origin xyz="0 0.2 0"/>', 1)
     )
     assert draft(urdf, tmp_path) == 0
     said = capsys.readouterr().err
@@ -195,7 +193,7 @@ def test_of_a_tree_of_100_links_only_those_of_the_arm_are_fitted(tmp_path, monke
 @pytest.mark.sim
 def test_the_picture_has_the_capsules_on_its_right_half(tmp_path, capsys):
     imageio = pytest.importorskip("imageio.v3")
-    assert main(["robot", "import", str(BENCH), "-o", str(tmp_path)]) == 0
+    assert main(["robot", "import", str(BENCH_ARM), "-o", str(tmp_path)]) == 0
     said = capsys.readouterr()
     if "no picture" in said.err:
         pytest.skip(said.err)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from needs import needs_rclpy
 
 from multipanda_py.config.ros_yaml import load, ros_faults
 
@@ -97,9 +98,9 @@ def test_any_text_is_data_or_a_yaml_error(text: str) -> None:
         return
 
 
+@needs_rclpy
 def test_rcl_agrees(tmp_path: Path) -> None:
     """One process tries all refused files, so that rclpy's start is paid for once."""
-    pytest.importorskip("rclpy")
     texts = [text for text, _ in REFUSED if text not in ("[{b: 1}]", "~", "[~, x]", "[]")]
     files = []
     for number, text in enumerate([*texts, "[1.0, 1e-3]"]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from postures import stretched
 
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes, curvature
@@ -13,12 +14,6 @@ from multipanda_py.testing import StateMaker
 pytestmark = pytest.mark.inline
 
 THRESHOLD = 0.02  # [1/kg], as the documentation says
-
-
-def stretched(maker, elbow, dq=None):
-    q = np.array([0.2, 0.3, 0.1, elbow, 0.2, 1.8, 0.3])
-    (state,) = maker.at([q], None if dq is None else [dq])
-    return state
 
 
 def test_curvature_is_what_finite_differences_of_the_jacobian_say():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dense_impedance import root
 
 from multipanda_py.control.modal_damping import ModalDamping
 from multipanda_py.testing import StateMaker
@@ -18,11 +19,6 @@ def designed(half, inverse, ratio=1.0, bandwidth=np.inf):
     modal.set_root(half, ratio)
     modal.design(inverse)
     return modal, modal.damping.copy()
-
-
-def root(matrix):
-    w, v = np.linalg.eigh(matrix)
-    return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
 
 
 def inertia_inv(rng, n):

@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 from springs_of_fr3 import springs
+from world import compliant
 
 from multipanda_py.compliance import CompliantJoints, CompliantRobot, OperationMode
 from multipanda_py.exceptions import ConfigurationError, ParameterRejected, TargetRejected
@@ -37,10 +38,6 @@ def arm_on(actuators, damping=(0.0,) * 7):
     damping, friction = list(damping), [0.0] * 7
     return {"actuators": actuators, "hand": False, "joint_friction": friction,
             "joint_damping": damping}  # fmt: skip
-
-
-def compliant(cell):
-    return cell.loop.backends[0].compliant
 
 
 def plain_robot(cell, mode):

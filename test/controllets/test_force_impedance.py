@@ -8,6 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_rig import LATE, REAL, ContactRig
+from dense_impedance import root
 from postures import READY
 
 from multipanda_py.controllets.force_impedance import ForceImpedance, ForceImpedanceParams
@@ -18,11 +19,6 @@ from multipanda_py.targets import ForceTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
-
-
-def root(matrix):
-    w, v = np.linalg.eigh(matrix)
-    return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
 
 
 @pytest.mark.parametrize("frame", ["base", "tool"])

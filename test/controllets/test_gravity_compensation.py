@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dense_impedance import root
 from postures import READY
 from pushed_arm import PushedArm
 
@@ -27,11 +28,6 @@ def started(speed=0.0, **params):
     target = HeldPose(1)
     law.on_activate(states, target)
     return maker, law, target, states
-
-
-def root(matrix):
-    w, v = np.linalg.eigh(matrix)
-    return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
 
 
 def dense(state, stiffness, ratio, e):

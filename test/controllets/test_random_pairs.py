@@ -8,6 +8,7 @@ import contextlib
 import numpy as np
 import pinocchio as pin
 import pytest
+from cell_names import ARMS
 
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.loop.events import Event
@@ -16,7 +17,6 @@ from multipanda_py.robots import MODELS
 
 pytestmark = pytest.mark.inline
 
-ARMS = ("left", "right")
 BY_POSE = ("cartesian_impedance", "force_impedance", "admittance", "operational_space")
 SINGLE = (*BY_POSE, "joint_impedance", "joint_velocity", "joint_trajectory")
 COUPLED = ("coupled_impedance", "coupled_force_impedance")

@@ -8,7 +8,9 @@ import dataclasses
 import numpy as np
 import pinocchio as pin
 import pytest
+from contact_rig import LATE
 from dense_impedance import impedance
+from postures import OVER_TABLE
 
 from multipanda_py import testing
 from multipanda_py.config.describe import bases_in_world
@@ -267,9 +269,6 @@ def test_uncoupling_coupling_and_scaling_move_nothing(make_cell):
     assert np.allclose(hands.pose("right").position - before.position, 2.0 * moved, atol=1e-3)
 
 
-OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
-
-
 class Led:
     """A pair whose leader is pulled at its tool, over a surface that is a spring of its own."""
 
@@ -308,9 +307,6 @@ class Led:
 
     def fastest(self, cycles):
         return np.abs(self.speeds[-cycles:]).max()
-
-
-LATE = {"delay": 0.005, "torque_lag": 0.002}
 
 
 @pytest.mark.sim

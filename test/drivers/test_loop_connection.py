@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from needs import needs_two_cores
 
 DRIVER = """
 import os, sys, time
@@ -57,7 +58,7 @@ def driver():
         process.wait()
 
 
-@pytest.mark.skipif(len(CPUS) < 2, reason="one core")
+@needs_two_cores
 def test_a_driver_with_a_core_of_its_own_had_to_be_woken_for_an_answer_that_was_there(driver):
     _, took = driver(CPUS[0], 60.0)
     assert took < 30.0

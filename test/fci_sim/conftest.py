@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from processes import PATIENCE, wait_until
+from repository import ROOT
 from robots import unused_address
 
 from multipanda_py.fci_sim import FciSim
 
-ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = Path(__file__).with_name("clients.py")
 CLIENT_TIMEOUT = 15.0 * PATIENCE
 

@@ -7,16 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from repository import ROOT
 from robots import unused_address
 
 from multipanda_py.cli import main
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.fci_sim.admin import Admin
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

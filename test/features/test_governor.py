@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from contact_rig import LATE
 from long_form import long_form
 
 from multipanda_py.config.sections import GateConfig
@@ -15,7 +16,6 @@ from multipanda_py.robots.limits import FR3_LIMITS
 
 READY = np.array(Q_READY)
 GATE = GateConfig()
-LATE = {"delay": 0.005, "torque_lag": 0.002}
 ARMS = {
     "ideal": {},
     "late and light": {**LATE, "inertia_scale": 0.8},

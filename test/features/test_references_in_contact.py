@@ -8,16 +8,16 @@ import itertools
 import numpy as np
 import pinocchio as pin
 import pytest
+from contact_rig import LATE
 from held_box import BOTH, HeldBox
 from long_form import long_form
+from postures import OVER_TABLE
 
 from multipanda_py.pose import Pose
 
-OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
 ROD = {"mass": 0.2, "com": [0, 0, 0.05], "inertia": [1e-3] * 3 + [0] * 3, "position": [0, 0, 0.1]}
 FORCE = 10.0
 STIFF = [800.0, 800.0, 50.0, 20.0, 20.0, 20.0]
-LATE = {"delay": 0.005, "torque_lag": 0.002}
 FORCED_BY = {law: {"features": ["wrench"]} for law in ("operational_space", "admittance")}
 """Features of controllets that take a requested force by a feature alone."""
 

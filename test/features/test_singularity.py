@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from postures import stretched
 
 from multipanda_py.features.singularity import Singularity, SingularityParams
 from multipanda_py.targets import CartesianTarget
@@ -22,16 +23,10 @@ def added(state, params=None):
     return tau[0]
 
 
-def reach(maker, elbow, dq=None):
-    q = np.array([0.2, 0.3, 0.1, elbow, 0.2, 1.8, 0.3])
-    (state,) = maker.at([q], None if dq is None else [dq])
-    return state
-
-
 def test_motion_along_a_lost_direction_decays_at_the_rate_and_no_other():
     rng, maker, checked = np.random.default_rng(1), StateMaker(), 0
     while checked < 30:
-        state = reach(maker, rng.uniform(-0.5, -0.1), rng.normal(size=7) * 0.5)
+        state = stretched(maker, rng.uniform(-0.5, -0.1), rng.normal(size=7) * 0.5)
         j, minv = state.jacobian, np.linalg.inv(state.mass)
         w, v = np.linalg.eigh(j @ minv @ j.T)
         if w[0] > THRESHOLD or w[0] < 1e-5:
@@ -56,7 +51,7 @@ def test_stretching_is_continuous_bounded_and_dissipative_down_to_the_singular_p
     maker, dq = StateMaker(), np.array([0.1, -0.2, 0.3, 0.5, -0.1, 0.2, 0.1])
     taus = []
     for elbow in np.linspace(-1.3, -0.002, 6001):
-        state = reach(maker, elbow, dq)
+        state = stretched(maker, elbow, dq)
         taus.append(added(state).copy())
         assert taus[-1] @ dq <= 1e-12
     steps = np.abs(np.diff(taus, axis=0)).max()

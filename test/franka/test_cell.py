@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cell_names import CARTESIAN
 from long_form import long_form
 from processes import children, is_running, recovers, wait_until
 from robots import within_bounds
@@ -27,10 +28,9 @@ from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.slow]
 
-LAW = "cartesian_impedance_controller"
 PATIENT = {"answer_budget": 0.4, "priority": 0}
 LAWS = {
-    LAW: {"type": "cartesian_impedance"},
+    CARTESIAN: {"type": "cartesian_impedance"},
     "joint_impedance_controller": {"type": "joint_impedance"},
     "odd": {"type": "misbehaving"},
     "pair": {"type": "coupled_impedance", "arms": ["left", "right"]},
@@ -56,7 +56,7 @@ class Rig:
             for name, ip, y in (("left", self.left, 0.3), ("right", self.right, -0.3))
         }  # fmt: skip
         self.cell = simple_cell(
-            arms, LAWS, [f"left/{LAW}", f"right/{LAW}"], placement="process",
+            arms, LAWS, [f"left/{CARTESIAN}", f"right/{CARTESIAN}"], placement="process",
             name=f"rig_{uuid.uuid4().hex[:10]}", realtime={"priority": 0, "cpu": -2},
             heartbeat_timeout=5.0,
         )  # fmt: skip
@@ -120,11 +120,11 @@ def test_a_cell_starts_with_the_arms_that_are_ready(new_address):
         assert any("user stop is pressed" in str(event) for event in rig.cell.events())
         rig.reaches("right", rig.lift("right"))
         with pytest.raises(SwitchRejected, match="left/error_recovery"):
-            rig.cell.switch([f"left/{LAW}"], strictness="force_auto")
+            rig.cell.switch([f"left/{CARTESIAN}"], strictness="force_auto")
         rig.sim.admin(rig.left, "release")
         rig.recovers("left")
         rig.drivers = children(rig.loop)
-        rig.cell.switch([f"left/{LAW}"], strictness="force_auto")
+        rig.cell.switch([f"left/{CARTESIAN}"], strictness="force_auto")
         rig.reaches("left", rig.lift("left"))
 
 
@@ -150,7 +150,7 @@ def test_coupled_and_single_laws_move_real_arms(rig):
 def test_switch_under_load_keeps_the_torque_rate(rig):
     rig.sim.admin(rig.left, "push", wrench=[0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
     rig.until(lambda: abs(rig.cell.state("left").wrench_ext_in_base[2] + 10.0) < 1.0, "load")
-    rig.cell.switch(["left/joint_impedance_controller"], [f"left/{LAW}"])
+    rig.cell.switch(["left/joint_impedance_controller"], [f"left/{CARTESIAN}"])
     here = rig.cell.pose("left").position
     cycles = rig.cell.rows()[0]
     rig.until(lambda: rig.cell.rows()[0] > cycles + 500, "more cycles")
@@ -200,7 +200,7 @@ def test_fault_on_one_arm_leaves_the_other_alone(rig, name):
     assert word.replace("_", " ") in report.text.replace("_", " ")
     assert rig.cell.state("left").owner == "left/hold"
     with pytest.raises(SwitchRejected, match="left/error_recovery"):
-        rig.cell.switch([f"left/{LAW}"], strictness="force_auto")
+        rig.cell.switch([f"left/{CARTESIAN}"], strictness="force_auto")
     rig.reaches("right", goal)
     assert rig.fault_of("right") == ""
     right = rig.stats("right")
@@ -215,7 +215,7 @@ def test_fault_on_one_arm_leaves_the_other_alone(rig, name):
         rig.sim.admin(rig.left, "heal")
     rig.recovers("left")
     rig.drivers = sorted({*rig.drivers, *children(rig.loop)})
-    rig.cell.switch([f"left/{LAW}"], strictness="force_auto")
+    rig.cell.switch([f"left/{CARTESIAN}"], strictness="force_auto")
     rig.reaches("left", rig.lift("left", 0.03))
 
 

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from needs import needs_pylibfranka
 from processes import PATIENCE, wait_until
 
 from multipanda_py.exceptions import LoopTimeout, TargetRejected
@@ -20,10 +21,6 @@ from multipanda_py.fci_sim import FciSim
 from multipanda_py.franka.gripper import FrankaGripper
 from multipanda_py.gripper_record import Outcome
 
-needs_library = pytest.mark.skipif(
-    importlib.util.find_spec("pylibfranka") is None,
-    reason="pylibfranka is not installed: pip install pylibfranka",
-)
 _numbers = itertools.count(1)
 
 
@@ -77,7 +74,7 @@ def admin(robot):
 
 
 @pytest.mark.clock
-@needs_library
+@needs_pylibfranka
 def test_homing_moving_and_states_at_the_rate_of_the_hand(hand):
     gripper, seen = hand
     assert gripper.homing().wait().succeeded
@@ -94,7 +91,7 @@ def test_homing_moving_and_states_at_the_rate_of_the_hand(hand):
     assert gripper.state().age < 0.2
 
 
-@needs_library
+@needs_pylibfranka
 def test_grasps_obey_width_and_epsilon(hand, admin):
     gripper, seen = hand
     missed = gripper.grasp(0.05, 0.2).wait()
@@ -109,7 +106,7 @@ def test_grasps_obey_width_and_epsilon(hand, admin):
     assert gripper.grasp(0.056, 0.2, 20.0, 0.003, 0.0).wait().outcome is Outcome.UNSUCCESSFUL
 
 
-@needs_library
+@needs_pylibfranka
 def test_stop_works_while_a_motion_blocks_the_library(hand, admin):
     gripper, _ = hand
     motion = gripper.move(0.0, 0.01)
@@ -127,7 +124,7 @@ def test_stop_works_while_a_motion_blocks_the_library(hand, admin):
     assert admin("stats")["width"] == width
 
 
-@needs_library
+@needs_pylibfranka
 def test_a_newer_command_ends_the_older_one(hand):
     gripper, _ = hand
     older = gripper.move(0.0, 0.01)
@@ -137,7 +134,7 @@ def test_a_newer_command_ends_the_older_one(hand):
     assert "newer command" in older.result.text
 
 
-@needs_library
+@needs_pylibfranka
 def test_a_killed_process_is_reported_and_the_next_command_starts_another(hand):
     gripper, _ = hand
     first = gripper.pid
@@ -155,7 +152,7 @@ def test_a_killed_process_is_reported_and_the_next_command_starts_another(hand):
     assert gripper.state().problem == ""
 
 
-@needs_library
+@needs_pylibfranka
 def test_a_stopped_process_never_answered_and_moved_the_fingers_later(robot, admin):
     gripper = FrankaGripper("left", robot[1], patience=1.0)
     try:
@@ -174,7 +171,7 @@ def test_a_stopped_process_never_answered_and_moved_the_fingers_later(robot, adm
         gripper.close()
 
 
-@needs_library
+@needs_pylibfranka
 def test_a_rebooted_robot_is_reported_and_the_next_command_connects_again(hand, admin):
     gripper, _ = hand
     admin("reboot", seconds=0.3)
@@ -189,7 +186,7 @@ def test_a_rebooted_robot_is_reported_and_the_next_command_connects_again(hand, 
     assert gripper.state().problem == ""
 
 
-@needs_library
+@needs_pylibfranka
 def test_closing_ends_the_process_even_while_the_fingers_move(hand):
     gripper, _ = hand
     wait_until(lambda: len(children(gripper.pid)) == 1)
@@ -202,7 +199,7 @@ def test_closing_ends_the_process_even_while_the_fingers_move(hand):
     assert motion.result.outcome is Outcome.FAILED
 
 
-@needs_library
+@needs_pylibfranka
 def test_real_and_simulated_hands_of_one_cell(robot, make_cell):
     """What the real hand measures is in the state of its arm, as for a simulated one."""
     sim, address = robot
@@ -221,7 +218,7 @@ def test_real_and_simulated_hands_of_one_cell(robot, make_cell):
 
 
 @pytest.mark.slow
-@needs_library
+@needs_pylibfranka
 def test_a_hand_of_a_real_arm_obeyed_while_the_loop_stood_still(robot, make_cell):
     sim, address = robot
     sim.admin(address, "object", width=0.0)
@@ -252,7 +249,7 @@ def test_a_hand_of_a_real_arm_obeyed_while_the_loop_stood_still(robot, make_cell
     assert hands[0].move(0.06, 0.2).wait().succeeded
 
 
-@needs_library
+@needs_pylibfranka
 def test_nobody_at_the_address_is_said_in_a_sentence():
     gripper = FrankaGripper("left", f"127.0.77.{next(_numbers)}")
     try:
@@ -277,7 +274,7 @@ def test_without_the_library_the_state_says_what_to_install():
         gripper.close()
 
 
-@needs_library
+@needs_pylibfranka
 def test_a_hand_whose_owner_was_killed_ended_with_a_traceback(robot):
     """Signals that the owner has blocked stay so in its children: a write fails instead."""
     _, address = robot

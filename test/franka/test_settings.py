@@ -9,6 +9,7 @@ import uuid
 import numpy as np
 import pinocchio as pin
 import pytest
+from cell_names import CARTESIAN
 from processes import recovers, wait_until
 from robots import within_bounds
 
@@ -19,9 +20,8 @@ from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.slow, pytest.mark.clock]
 
-LAW = "cartesian_impedance_controller"
 LAWS = {
-    LAW: {"type": "cartesian_impedance"},
+    CARTESIAN: {"type": "cartesian_impedance"},
     "pair": {"type": "coupled_impedance", "arms": ["left", "right"]},
 }
 TOOL = {"mass": 0.4, "com": [0.01, 0.0, 0.05], "position": [0.0, 0.0, 0.2],
@@ -75,7 +75,7 @@ def rig(shared):
     cell = shared.cell
     shared.until(lambda: recovers(cell), "recovery from the test before")
     cell.hold()
-    cell.switch([f"right/{LAW}"])
+    cell.switch([f"right/{CARTESIAN}"])
     shared.until(lambda: shared.moves("left") and shared.moves("right"), "torque")
     for ip in shared.ip.values():
         shared.sim.admin(ip, "push")
@@ -120,7 +120,7 @@ def test_a_held_arm_takes_a_load_and_holds_again_while_the_other_moves(rig):
     for arm in cell.arms:
         within_bounds(rig.stats(arm))
         assert rig.stats(arm)["errors"] == []
-    cell.switch([f"left/{LAW}"])
+    cell.switch([f"left/{CARTESIAN}"])
     assert cell.state("left").fault == ""
 
 
@@ -141,7 +141,7 @@ def test_a_pushed_arm_holds_where_it_is_then(rig):
     within_bounds(rig.stats("left"), longest_run=10**6)  # a steady push is a steady torque
 
 
-@pytest.mark.parametrize("owner", [f"left/{LAW}", "pair"])
+@pytest.mark.parametrize("owner", [f"left/{CARTESIAN}", "pair"])
 def test_an_arm_under_a_law_is_left_alone(rig, owner):
     cell = rig.cell
     cell.switch([owner], strictness="force_auto")
@@ -208,7 +208,7 @@ def test_a_robot_that_says_nothing_is_waited_for_with_a_beating_heart(rig):
         cell.set_robot_settings("left", load_mass=0.3)
     assert time.monotonic() - began > cell.config.cell.heartbeat_timeout
     assert "CLIENT_SILENT" not in [name for name, _ in kinds(cell)]
-    assert f"right/{LAW}" in cell.active
+    assert f"right/{CARTESIAN}" in cell.active
     assert cell.robot_settings("left").load_mass != 0.3
     rig.sim.admin(rig.ip["left"], "heal")
     rig.until(lambda: recovers(cell, ["left"]) and rig.moves("left"), "recovery")

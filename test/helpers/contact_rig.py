@@ -7,10 +7,10 @@ import math
 
 import mujoco
 import numpy as np
+from postures import OVER_TABLE
 
 from multipanda_py.testing import simple_cell
 
-OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
 ROD = {
     "mass": 0.2, "com": [0, 0, 0.05], "inertia": [1e-3, 1e-3, 1e-3, 0, 0, 0],
     "position": [0, 0, 0.1],

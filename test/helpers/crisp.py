@@ -8,12 +8,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from processes import PATIENCE, wait_until
+from repository import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "config" / "crisp"
 sys.path.append(str(ROOT / "tools"))
 

@@ -55,6 +55,24 @@ LAWS = {
     "soft": {"type": "admittance"},
 }
 
+AUGMENTED = {"augmented": {"type": "optimization_augmented", "arms": BOTH}}
+TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}
+
+
+def arms_at_box(right=None):
+    """Return the sections of both arms, with rods beside the box.
+
+    Args:
+        right: Robot model of the right arm, one of ``BESIDE``; None for another FR3.
+    """
+    arms = {
+        name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
+        for name, base in BASES.items()
+    }
+    if right is not None:
+        arms["right"] |= {"model": right, **BESIDE[right]}
+    return arms
+
 
 class HeldBox:
     """Two arms with rods, and the box between them.
@@ -72,16 +90,11 @@ class HeldBox:
     def __init__(
         self, make_cell, mass, first="force_pair", right=None, laws=LAWS, half=0.095, **arm
     ):
-        arms = {
-            name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
-            for name, base in BASES.items()
-        }
-        if right is not None:
-            arms["right"] |= {"model": right, **BESIDE[right]}
+        arms = arms_at_box(right)
         self.bases = {name: np.array(settings["position"]) for name, settings in arms.items()}
         self.tools = {name: f"{name}_{s.get('model', 'fr3')}_tool" for name, s in arms.items()}
         objects = {
-            "table": {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]},
+            "table": TABLE,
             "box": {"shape": "box", "size": [0.06, half, 0.1], "position": [0.5, 0, 0.4],
                     "mass": mass},
         }  # fmt: skip

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
+from cell_names import CARTESIAN
 from panel_page import PanelPage, until
 
 from multipanda_py.panel import CellPanel
 from multipanda_py.testing import simple_cell
-
-CARTESIAN, JOINT = "cartesian_impedance_controller", "joint_impedance_controller"
 
 
 class Rig:

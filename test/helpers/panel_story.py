@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from browser import Browser
-from panel_rig import CARTESIAN, JOINT
+from cell_names import CARTESIAN, JOINT
 
 from multipanda_py.panel.panel import CAMERA, LOOKED_AT
 

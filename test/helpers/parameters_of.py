@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+from cell_names import DUAL, LEFT_CARTESIAN
 from rcl_interfaces.srv import GetParameters, ListParameters, SetParametersAtomically
 from rclpy.parameter import Parameter, parameter_value_to_python
+
+CELL_NODE = "/multimode_controller"
+NODES = ("multimode_controller", LEFT_CARTESIAN, "right/joint_impedance_controller", "left/franka",
+         DUAL)  # fmt: skip
+"""Some nodes of the shared cell."""
 
 
 def get(client, *names, node):

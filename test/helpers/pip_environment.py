@@ -17,8 +17,8 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from processes import PATIENCE
+from repository import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("setup.py", "setup.cfg", "package.xml", "README.md", "resource", "config", "launch",
            "urdf", "multipanda_py")  # fmt: skip
 _NAME = re.compile(r"[\w.-]+")

@@ -13,6 +13,8 @@ from multipanda_py.testing import simple_cell
 
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 """Posture of an FR3 with its hand in front of the base, (7,) [rad]."""
+OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
+"""Posture of an FR3 whose tool points down in front of the base [rad]."""
 CLEARANCE = 0.03
 """Between any two parts that could touch [m]."""
 
@@ -27,6 +29,13 @@ def _world():
     data = mujoco.MjData(model)
     data.qpos[:] = qpos  # with open fingers
     return model, data
+
+
+def stretched(maker, elbow, dq=None):
+    """Return the state of an FR3 with the elbow at an angle [rad]; near 0 it is singular."""
+    q = np.array([0.2, 0.3, 0.1, elbow, 0.2, 1.8, 0.3])
+    (state,) = maker.at([q], None if dq is None else [dq])
+    return state
 
 
 def anywhere(rng, margin=0.3):

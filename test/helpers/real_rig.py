@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 
 import numpy as np
+from cell_names import ARMS, IMPEDANCE
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import PoseStamped
 from parameters_of import put
@@ -14,9 +15,6 @@ from processes import children, is_running, runs_module, shared_memory, wait_unt
 from robots import within_bounds
 from std_srvs.srv import Trigger
 
-ARMS = ("left", "right")
-LAW = "cartesian_impedance_controller"
-LAWS = [f"{arm}/{LAW}" for arm in ARMS]
 FORCE_AUTO = 4
 STEP = np.array([0.0, 0.0, 0.05])
 """How far arms move [m]."""
@@ -54,7 +52,7 @@ class Rig:
             arm: position(client.newest(PoseStamped, f"{self.space}/{arm}/current_pose"))
             for arm in ARMS
         }
-        self.switch(*LAWS)
+        self.switch(*IMPEDANCE)
         self.reset()
 
     def until(self, condition, what, timeout=40.0):

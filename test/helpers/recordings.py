@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES = "MULTIPANDA_OUTSIDE_SOURCES"
 
 

@@ -9,6 +9,7 @@ import stat
 
 import numpy as np
 import pytest
+from cell_names import DUAL
 
 from multipanda_py import Cell, logs
 from multipanda_py.exceptions import LogError, UnknownName
@@ -19,7 +20,6 @@ from multipanda_py.logs.mcap_file import McapFile
 reader = pytest.importorskip("mcap.reader")
 typesys = pytest.importorskip("rosbags.typesys")
 pytestmark = [pytest.mark.inline, pytest.mark.sim]
-LAW = "dual_cartesian_impedance_controller"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def recorded(tmp_path_factory):
         begin = cell.rows()[0]
         cell.recorder.start(path, torque_terms=True)
         cell.step(100)
-        cell.switch([LAW], strictness="force_auto")
+        cell.switch([DUAL], strictness="force_auto")
         cell.step(1500)
         found = cell.recorder.stop()
         rows = cell.rows(begin)[1]
@@ -61,7 +61,7 @@ def test_what_is_read_is_what_the_rows_were(recorded):
             np.testing.assert_array_equal(again[column], log[column], err_msg=column)
         assert log["terms"][-1].any()
     assert [m for m in read.marks if m.kind != "event"] == list(direct.marks)
-    assert LAW in {mark.text for mark in read.marks}
+    assert DUAL in {mark.text for mark in read.marks}
 
 
 def test_another_library_reads_every_message(recorded):

@@ -8,6 +8,7 @@ import re
 import mujoco
 import numpy as np
 import pytest
+from postures import OVER_TABLE
 
 from multipanda_py.handover import Handover
 from multipanda_py.loop.events import Event
@@ -23,7 +24,6 @@ ROD = {
     "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
     "position": [0.0, 0.0, 0.1],
 }
-OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
 TABLE = {"shape": "box", "size": [0.4, 0.4, 0.02], "position": [0.5, 0.0, 0.384], "friction": 0.2}
 STIFF = {"stiffness": [800.0, 700.0, 900.0, 30.0, 40.0, 50.0], "gain_frame": "tool"}
 LAWS = {

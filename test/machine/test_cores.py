@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from needs import needs_two_cores
 
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.machine import lock
@@ -56,10 +57,7 @@ def locks(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "SHARED", tmp_path)
 
 
-needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only")
-
-
-@needs_two
+@needs_two_cores
 def test_cells_that_start_at_once_get_a_core_each(locks, monkeypatch):
     monkeypatch.setattr("multipanda_py.machine.cores.running_tasks", lambda: [])
     cpus = sorted(os.sched_getaffinity(0))
@@ -77,7 +75,7 @@ def test_a_core_that_the_cell_file_names_is_taken_as_it_is(locks):
         assert core.fds == []
 
 
-@needs_two
+@needs_two_cores
 def test_the_loop_of_another_process_is_found(locks):
     """By affinity and name, as the kernel tells them; its core is left to it."""
     cpu = min(os.sched_getaffinity(0))

@@ -8,11 +8,11 @@ import os
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from claims import claim
+from needs import needs_rclpy
 from processes import wait_until
 
 from multipanda_py.machine.dds_memory import (
@@ -115,7 +115,7 @@ print("joined", flush=True)
 
 @pytest.mark.node
 @pytest.mark.clock
-@pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy")
+@needs_rclpy
 def test_who_met_a_port_of_a_killed_process_waited_for_ever():
     """With Fast DDS itself: the port is the one that a first participant of a domain makes."""
     domain = claim("domain", 150, 80)
@@ -162,8 +162,8 @@ print(changed, sorted(modes))
 
 
 @pytest.mark.inline
+@needs_rclpy
 def test_other_users_read_what_a_node_had_in_shared_memory():
-    pytest.importorskip("rclpy", reason="there is no ROS")
     environment = {
         **os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
         "FASTDDS_DEFAULT_PROFILES_FILE": "", "ROS_DOMAIN_ID": "108",

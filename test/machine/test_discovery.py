@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from multipanda_py.machine.discovery import PROFILE, VARIABLE, announce_without_types
 
 pytestmark = pytest.mark.inline
 
-ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = ROOT / "config" / "fastdds_loopback.xml"
 
 

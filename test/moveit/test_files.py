@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pinocchio as pin
 import pytest
 import yaml
+from repository import CONFIG
 
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
@@ -25,7 +25,6 @@ from multipanda_py.moveit.files import (
 )
 
 pytestmark = pytest.mark.inline
-CONFIG = Path(__file__).resolve().parents[2] / "config"
 SHIPPED = sorted(path.name for path in (CONFIG / "moveit").iterdir())
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import coal
@@ -11,13 +10,13 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from repository import CONFIG
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.moveit.files import SCENE, moveit_files
 
 pytestmark = pytest.mark.inline
-CONFIG = Path(__file__).resolve().parents[2] / "config"
 SIZES = {"box": 3, "sphere": 1, "cylinder": 2}
 KINDS = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from cell_names import TRAJECTORY
 
 from multipanda_py import Pose
 from multipanda_py.exceptions import (
@@ -19,14 +20,13 @@ from multipanda_py.optimiser import Scene
 from multipanda_py.robots import ArmDescription, SceneObject
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-LAW = "joint_trajectory_controller"
 SHELF = {"shelf": {"shape": "box", "size": [0.1, 0.25, 0.1], "position": [0.45, 0.0, 0.35]}}
 
 
 @pytest.fixture
 def cell(make_cell):
-    laws = {LAW: {"type": "joint_trajectory"}}
-    active = [f"{arm}/{LAW}" for arm in ("left", "right")]
+    laws = {TRAJECTORY: {"type": "joint_trajectory"}}
+    active = [f"{arm}/{TRAJECTORY}" for arm in ("left", "right")]
     made = make_cell(None, laws, active, objects=SHELF)
     made.step(5)
     return made
@@ -112,7 +112,7 @@ def test_a_motion_of_two_begins_in_one_cycle_or_not_at_all(cell):
     cell.step(300)
     for arm, q in before.items():
         np.testing.assert_allclose(cell.state(arm).q, q, atol=1e-4)
-    cell.switch([f"right/{LAW}"], strictness="force_auto")
+    cell.switch([f"right/{TRAJECTORY}"], strictness="force_auto")
     cell.step(5)
     cell.begin_move(plan)
     begun = dict.fromkeys(cell.arms, 0)
@@ -145,7 +145,7 @@ def test_a_plan_for_another_place_is_refused(cell):
 def test_arms_that_move_are_not_planned_for(cell):
     cell.begin_move(cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0))
     cell.step(300)
-    with pytest.raises(PlanRejected, match=rf"^left: .*\bleft/{LAW}\b"):
+    with pytest.raises(PlanRejected, match=rf"^left: .*\bleft/{TRAJECTORY}\b"):
         cell.plan({"left": cell.pose("left")})
 
 
@@ -206,8 +206,8 @@ def beside_a_cube(make_cell):
         "cube": {**CUBE, "position": [0.45, 0.0, 0.22]},
     }
     near = {"collision_avoidance": {"fixed_objects": "without_hand"}}
-    laws = {LAW: {"type": "joint_trajectory", "params": near}}
-    made = make_cell({"arm": {}}, laws, [f"arm/{LAW}"], objects=things)
+    laws = {TRAJECTORY: {"type": "joint_trajectory", "params": near}}
+    made = make_cell({"arm": {}}, laws, [f"arm/{TRAJECTORY}"], objects=things)
     made.step(5)
     return made
 
@@ -219,14 +219,14 @@ def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
         cell.plan({"arm": around}, touching=["table"])
     plan = cell.plan({"arm": around}, touching=["cube", "table"], speed=1.0)
     assert plan.duration > 0.0
-    cell.set_parameters(f"arm/{LAW}", {"collision_avoidance.fixed_objects": "all"})
+    cell.set_parameters(f"arm/{TRAJECTORY}", {"collision_avoidance.fixed_objects": "all"})
     for refused in (
         lambda: cell.begin_move(plan),
         lambda: cell.plan({"arm": around}, touching=["cube", "table"]),
     ):
         with pytest.raises(PlanRejected, match=r"arm/hand and table\b.*\d m\b"):
             refused()
-    cell.set_parameters(f"arm/{LAW}", {"collision_avoidance.fixed_objects": "without_hand"})
+    cell.set_parameters(f"arm/{TRAJECTORY}", {"collision_avoidance.fixed_objects": "without_hand"})
     ends = cell.begin_move(plan)
     cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 30.0, "the motion's end")
     inside = around.at(around.position - [0.0, 0.0, 0.15])

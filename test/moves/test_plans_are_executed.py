@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from cell_names import TRAJECTORY
 
 from multipanda_py.cell import Cell
 from multipanda_py.channels.trajectory import TRAJECTORY_POINTS
@@ -19,7 +20,6 @@ from multipanda_py.robots import SceneObject
 from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-LAW = "joint_trajectory_controller"
 BASES = {"left": [0.0, 0.3, 0.0], "right": [0.0, -0.3, 0.0]}
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 ROD = {"shape": "capsule", "size": [0.01, 0.09], "position": [0.307, 0.3, 0.417], "mass": 0.1}
@@ -28,8 +28,8 @@ KINDS = ("boxes", "wall", "gap", "arms", "gripper")
 
 def cell_of(starts, objects=None) -> Cell:
     arms = {arm: {"position": BASES[arm], "q_start": list(starts[arm])} for arm in BASES}
-    active = [f"{arm}/{LAW}" for arm in BASES]
-    laws = {LAW: {"type": "joint_trajectory"}}
+    active = [f"{arm}/{TRAJECTORY}" for arm in BASES]
+    laws = {TRAJECTORY: {"type": "joint_trajectory"}}
     return simple_cell(arms, laws, active, objects=objects or {})
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cell_names import TRAJECTORY
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.moves.via_postures import via_postures
 
-LAW = "joint_trajectory_controller"
 STEP = 1e-3
 
 
 @pytest.fixture
 def cell(make_cell):
-    laws = {LAW: {"type": "joint_trajectory"}}
-    made = make_cell(None, laws, [f"{arm}/{LAW}" for arm in ("left", "right")])
+    laws = {TRAJECTORY: {"type": "joint_trajectory"}}
+    made = make_cell(None, laws, [f"{arm}/{TRAJECTORY}" for arm in ("left", "right")])
     made.step(5)
     return made
 

@@ -7,6 +7,7 @@ import coal
 import numpy as np
 import pinocchio as pin
 import pytest
+from optimiser_scenes import scene_of_two
 
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.optimiser.clearances import clearances
@@ -18,19 +19,6 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject, Tool
 
 pytestmark = pytest.mark.inline
-
-
-def scene_of_two():
-    arms = [
-        ArmDescription(name, position_base_in_world=np.array([0.0, y, 0.0]))
-        for name, y in (("left", 0.3), ("right", -0.3))
-    ]
-    things = [
-        SceneObject("table", "box", (0.2, 0.3, 0.1), np.array([0.5, 0.0, 0.2])),
-        SceneObject("can", "cylinder", (0.05, 0.1), np.array([0.4, 0.3, 0.5]), mass=0.3),
-        SceneObject("ball", "sphere", (0.1,), np.array([0.3, 0.0, 0.6])),
-    ]
-    return Scene(arms, things)
 
 
 SCENE = scene_of_two()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from optimiser_scenes import scene_of_two
 
 from multipanda_py.optimiser.clearances import clearances
 from multipanda_py.optimiser.distance import Distance
@@ -12,25 +13,10 @@ from multipanda_py.optimiser.free_space import SLACK, free_space
 from multipanda_py.optimiser.goals import Axis, PoseGoal
 from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.optimiser.problem import Problem
-from multipanda_py.optimiser.scene import Scene
 from multipanda_py.pose import Pose
-from multipanda_py.robots import ArmDescription, SceneObject
 
 pytestmark = pytest.mark.inline
 GRIP = Pose(np.array([0.0, 0.02, 0.1]), np.diag([1.0, -1.0, -1.0]))
-
-
-def scene_of_two():
-    arms = [
-        ArmDescription(name, position_base_in_world=np.array([0.0, y, 0.0]))
-        for name, y in (("left", 0.3), ("right", -0.3))
-    ]
-    things = [
-        SceneObject("table", "box", (0.2, 0.3, 0.1), np.array([0.5, 0.0, 0.2])),
-        SceneObject("can", "cylinder", (0.05, 0.1), np.array([0.4, 0.3, 0.5]), mass=0.3),
-        SceneObject("ball", "sphere", (0.1,), np.array([0.3, 0.0, 0.6])),
-    ]
-    return Scene(arms, things)
 
 
 SCENE = scene_of_two()

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
+from repository import ROOT
 
 import multipanda_py.optimiser as optimiser
 from multipanda_py.optimiser.objective import Objective
 
 pytestmark = pytest.mark.inline
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "doc/planning.md").read_text()
 
 

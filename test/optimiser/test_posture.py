@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from optimiser_scenes import one_arm
 
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.exceptions import PlanRejected, UnknownName
@@ -22,10 +23,6 @@ from multipanda_py.robots import ArmDescription, SceneObject
 
 pytestmark = pytest.mark.inline
 PATIENT = SolverSettings(iterations=60, time=30.0)
-
-
-def one_arm():
-    return Scene([ArmDescription("left")])
 
 
 def two_arms(*things):

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from optimiser_scenes import one_arm
 from processes import let_pass
 
 from multipanda_py.exceptions import PlanRejected, UnknownName
@@ -30,10 +31,6 @@ from multipanda_py.robots import ArmDescription, SceneObject
 pytestmark = pytest.mark.inline
 EXACT = SolverSettings(step=1e-7, violation=1e-7, time=20.0)
 PATIENT = SolverSettings(time=20.0)
-
-
-def one_arm():
-    return Scene([ArmDescription("left")])
 
 
 def carry(slices=9, reach=0.3):

@@ -12,6 +12,7 @@ import uuid
 
 import numpy as np
 import pytest
+from needs import needs_pylibfranka
 from processes import wait_until
 from robots import unused_address
 
@@ -140,8 +141,8 @@ def test_a_plant_that_was_told_late_is_cut_at_what_it_was_told(late):
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
+@needs_pylibfranka
 def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law, tmp_path):
-    pytest.importorskip("pylibfranka")
     from multipanda_py.fci_sim import FciSim
 
     address, said = unused_address(), []

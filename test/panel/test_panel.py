@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("viser", reason="viser is not installed: extra panel")
+from cell_names import CARTESIAN, JOINT
 from panel_page import PanelPage, until
-from panel_rig import CARTESIAN, JOINT, PanelRig
+from panel_rig import PanelRig
 from scipy.spatial.transform import Rotation
 from websockets.exceptions import InvalidStatus
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from repository import BENCH_ARM
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.read import read_robot
@@ -13,13 +12,11 @@ from multipanda_py.robots.shapes import Turned
 
 pytestmark = pytest.mark.inline
 
-BENCH = Path(__file__).parents[2] / "examples" / "bench_arm" / "bench_arm.urdf"
-
 
 def bench(tmp_path, look):
     path = tmp_path / "bench.yaml"
     path.write_text(f"base: base_link\ntip: tool0\nlook:\n  {look}\n")
-    return read_robot(path, urdf=BENCH)
+    return read_robot(path, urdf=BENCH_ARM)
 
 
 def test_a_picture_is_of_its_link_or_of_what_is_fixed_to_it(tmp_path):

@@ -14,15 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from cell_names import IMPEDANCE
 from crisp import crisp, run_crisp  # noqa: F401 -- fixtures
 from outside import outside  # noqa: F401 -- a fixture
 from processes import PATIENCE, children, is_running, runs_module, wait_until
+from repository import DUAL_SIM, ROOT
 
 from multipanda_py.machine.child import end_with_parent
-
-ROOT = Path(__file__).resolve().parents[2]
-CELL_FILE = ROOT / "config" / "dual_sim.yaml"
-IMPEDANCE = [f"{arm}/cartesian_impedance_controller" for arm in ("left", "right")]
 
 if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
     collect_ignore_glob = ["test_*.py"]
@@ -40,7 +38,7 @@ _numbers = itertools.count()
 class NodeProcess:
     """``multimode_controller`` as users run it; its output goes to a file."""
 
-    def __init__(self, folder, *overrides, file=CELL_FILE, name=None, remap=(), domain=None,
+    def __init__(self, folder, *overrides, file=DUAL_SIM, name=None, remap=(), domain=None,
                  environment=None, program=("-m", "multipanda_py.ros.node")):  # fmt: skip
         number = next(_numbers)
         self.name = name or f"test_{os.getpid()}_{number}"

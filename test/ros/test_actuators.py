@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import parameters_of
 import pytest
 from rclpy.qos import QoSProfile
+from repository import ROOT
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from std_srvs.srv import Trigger
 
 pytestmark = [pytest.mark.node, pytest.mark.clock]
 
-ROOT = Path(__file__).resolve().parents[2]
 SPACE, LAW = "/springs", "arm/actuator_commands_controller"
 ARM = f"{SPACE}/arm"
 JOINTS = ["joint_1", "joint_2"]

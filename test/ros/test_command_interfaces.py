@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
+from cell_names import LEFT_JOINTS
 from control_msgs.action import FollowJointTrajectory
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import PoseStamped
@@ -27,7 +28,6 @@ CELL = Path(__file__).parents[2] / "config" / "positions_sim.yaml"
 SPACE = "/interfaces"
 TORQUES, POSITIONS = "left_joint_impedance_controller", "left/joint_position_controller"
 POSE, RATE = "left/cartesian_pose_controller", "left/joint_rate_controller"
-LEFT = [f"left_fr3_joint{number}" for number in range(1, 8)]
 RIGHT = [f"right_ur5e_{joint.name}" for joint in MODELS["ur5e"].joints]
 STEP = np.array([0.1, -0.08, 0.1, 0.08, -0.1, 0.1, 0.1])
 
@@ -89,10 +89,10 @@ def named(joints, interface):
 def test_a_list_says_what_each_law_commands(manager):
     found = manager.listed()
     for name, joints, interface in (
-        (TORQUES, LEFT, "effort"),
-        (POSITIONS, LEFT, "position"),
-        (POSE, LEFT, "position"),
-        (RATE, LEFT, "velocity"),
+        (TORQUES, LEFT_JOINTS, "effort"),
+        (POSITIONS, LEFT_JOINTS, "position"),
+        (POSE, LEFT_JOINTS, "position"),
+        (RATE, LEFT_JOINTS, "velocity"),
         ("right/joint_position_controller", RIGHT, "position"),
         ("right/joint_rate_controller", RIGHT, "velocity"),
     ):
@@ -106,7 +106,7 @@ def test_from_torques_to_positions_and_back_by_service(manager):
     for name, interface in ((POSITIONS, "position"), (RATE, "velocity"), (TORQUES, "effort")) * 2:
         answer = manager.switch(name)
         assert answer.ok, answer.message
-        assert manager.claims(name) == named(LEFT, interface)
+        assert manager.claims(name) == named(LEFT_JOINTS, interface)
         assert manager.speed() < 0.01
     assert np.abs(manager.joints() - before).max() < 1e-3
 
@@ -122,7 +122,9 @@ def test_a_trajectory_is_followed_by_commanded_positions(node, manager, client):
         )
         for second, share in ((1, 0.6), (2, 1.0))
     ]
-    goal = FollowJointTrajectory.Goal(trajectory=JointTrajectory(joint_names=LEFT, points=points))
+    goal = FollowJointTrajectory.Goal(
+        trajectory=JointTrajectory(joint_names=LEFT_JOINTS, points=points)
+    )
     status, result = goals.run(goal)
     assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
     assert np.abs(manager.joints() - start - STEP).max() < 2e-3
@@ -149,25 +151,25 @@ def test_a_pose_is_reached_by_commanded_positions(manager, client):
 def test_positions_for_a_law_of_velocities_are_refused_in_words(node, manager, client):
     assert manager.switch(RATE).ok
     before, said = manager.joints(), "target refused: left: joint: got positions, allowed velo"
-    there = JointState(name=LEFT, position=(before + 0.1).tolist())
+    there = JointState(name=LEFT_JOINTS, position=(before + 0.1).tolist())
     client.stream(f"{SPACE}/left/target_joint", there, lambda: said in node.log, said)
     assert np.abs(manager.joints() - before).max() < 1e-3
 
 
 def test_in_motion_a_change_waits_for_rest_if_it_may(manager, client):
     assert manager.switch(RATE).ok
-    turn = JointState(name=LEFT, velocity=[0.0] * 6 + [-0.3])
+    turn = JointState(name=LEFT_JOINTS, velocity=[0.0] * 6 + [-0.3])
     client.stream(f"{SPACE}/left/target_joint", turn, lambda: manager.speed() > 0.25, "motion")
     answer = manager.switch(TORQUES, strictness=FORCE_AUTO)
     assert answer.ok, answer.message
     assert f"deactivated: {RATE}" in answer.message
     assert "left brought to rest" in answer.message
-    assert manager.claims(TORQUES) == named(LEFT, "effort")
+    assert manager.claims(TORQUES) == named(LEFT_JOINTS, "effort")
 
 
 def test_in_motion_a_change_is_refused_in_words_and_holding_first_helps(manager, client):
     assert manager.switch(RATE).ok
-    turn = JointState(name=LEFT, velocity=[0.0] * 6 + [-0.3])
+    turn = JointState(name=LEFT_JOINTS, velocity=[0.0] * 6 + [-0.3])
     client.stream(f"{SPACE}/left/target_joint", turn, lambda: manager.speed() > 0.25, "motion")
     answer = manager.switch(TORQUES, strictness=STRICT, deactivate=[RATE])
     assert not answer.ok

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from cell_names import LEFT_JOINTS
 
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.ros.crisp_names import CrispNames
@@ -26,7 +27,6 @@ OWN = {
     "joint_limits.range": [0.1] * 7,
     "joint_limits.max_torque": [10.0] * 7,
 }
-JOINTS = [f"left_fr3_joint{number}" for number in range(1, 8)]
 
 
 class Law:
@@ -34,7 +34,7 @@ class Law:
 
     def __init__(self):
         self.values, self.said = {**OWN}, []
-        self.names = CrispNames(OWN, JOINTS, self.said.append)
+        self.names = CrispNames(OWN, LEFT_JOINTS, self.said.append)
 
     def put(self, **values):
         for name, value in values.items():

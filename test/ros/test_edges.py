@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cell_names import LEFT_JOINTS
 from diagnostic_msgs.msg import DiagnosticStatus
 from processes import PATIENCE
 from rclpy.time import Time
@@ -21,7 +22,6 @@ from multipanda_py.machine.dds_memory import FOLDER
 
 pytestmark = pytest.mark.node
 
-NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
 SEGMENT = re.compile(r"/dev/shm/(fast(?:dds|rtps)_[0-9a-f]{16})$", re.MULTILINE)
 
 
@@ -35,7 +35,7 @@ def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
     node = start("use_sim_time:=true", remap=["__ns:=/timeless"]).wait_for("is active")
     status = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
     status()
-    target = JointState(name=NAMES, position=[0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+    target = JointState(name=LEFT_JOINTS, position=[0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 
     def refused():
         return int(status()["refused targets"]) > 0
@@ -106,7 +106,7 @@ def test_states_are_not_stamped_zero_and_a_clock_that_stops_is_said(on_clock, cl
     assert max(stamps) <= seconds * 1e9
     assert stamps == sorted(stamps)
 
-    target = JointState(name=NAMES, position=[0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+    target = JointState(name=LEFT_JOINTS, position=[0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
     stands = "/clock stands still since"
     client.until(summary(stands, DiagnosticStatus.WARN), what=stands)
     target.header.stamp = Time(seconds=seconds).to_msg()  # as of now, by a clock that has stopped

@@ -6,17 +6,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import parameters_of
 import pytest
+from cell_names import ARMS
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from processes import PATIENCE
+from repository import ROOT
 from scipy.spatial.transform import Rotation
 
-ROOT = Path(__file__).resolve().parents[2]
-ARMS = ("left", "right")
 pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
 

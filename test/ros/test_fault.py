@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from cell_names import JOINT
 from controller_manager_msgs.srv import (
     ListControllers,
     ListHardwareComponents,
@@ -15,6 +14,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.msg import State
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.parameter import Parameter
+from repository import DUAL_SIM
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
@@ -23,8 +23,6 @@ from multipanda_py.config.cell_file import CellConfig
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
-FILE = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
-JOINT = "joint_impedance_controller"
 UNDAMPED = {
     "stiffness": [200.0] * 5 + [165.0, 66.0],
     "damping_ratio": [0.3] * 7,
@@ -79,7 +77,7 @@ def test_fault_is_confined_reported_and_cleared(start, client):
     assert client.switch(["cartesian_impedance_controller"], (), 4, "/fault/left").ok
     service = "/fault/left/controller_manager/switch_controller"
     node.wait_for(f"requested by service {service}")
-    for note in notes_of(CellConfig.from_yaml(FILE)):
+    for note in notes_of(CellConfig.from_yaml(DUAL_SIM)):
         assert note in node.log
 
     swing(client, lambda: life(client)["left"] == "inactive")

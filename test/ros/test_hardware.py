@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from cell_names import CARTESIAN, DUAL, JOINT
 from controller_manager_msgs.srv import (
     CleanupController,
     ConfigureController,
@@ -27,8 +28,6 @@ BEST_EFFORT, STRICT = 1, 2
 INACTIVE = State(id=State.PRIMARY_STATE_INACTIVE)
 ACTIVE = State(label="active")
 BROADCASTER = "joint_state_broadcaster"
-CARTESIAN, JOINT = "cartesian_impedance_controller", "joint_impedance_controller"
-DUAL = "dual_cartesian_impedance_controller"
 
 
 def ask(client, kind, name, namespace="", /, **fields):

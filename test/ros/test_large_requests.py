@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
+from cell_names import LEFT_JOINTS, TRAJECTORY
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
 from controller_manager_msgs.srv import ListControllers, LoadController, SwitchController
@@ -34,8 +35,6 @@ from multipanda_py.ros.trajectory_goals import MAX_POINTS, GoalRefused, read_goa
 pytestmark = pytest.mark.node
 
 LAW = "/left/cartesian_impedance_controller"
-CONTROLLET = "joint_trajectory_controller"
-NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
 MANY = ["x"] * 100_000
 LONG = "x" * 5_000_000
 Result = FollowJointTrajectory.Result
@@ -114,9 +113,9 @@ def test_as_many_parameters_as_are_allowed_are_answered_in_short(unheld, client)
 @pytest.mark.parametrize("number", [MAX_POINTS + 1, 100_000])
 def test_a_goal_of_too_many_points_held_every_arm(unheld, client, number):
     point = JointTrajectoryPoint(positions=[0.0] * 7)
-    trajectory = JointTrajectory(joint_names=NAMES, points=[point] * number)
-    planner = Goals(client, FollowJointTrajectory, f"/left/{CONTROLLET}/follow_joint_trajectory")
-    assert client.switch([CONTROLLET], [CONTROLLET], 4, "/left").ok
+    trajectory = JointTrajectory(joint_names=LEFT_JOINTS, points=[point] * number)
+    planner = Goals(client, FollowJointTrajectory, f"/left/{TRAJECTORY}/follow_joint_trajectory")
+    assert client.switch([TRAJECTORY], [TRAJECTORY], 4, "/left").ok
     status, result = planner.run(FollowJointTrajectory.Goal(trajectory=trajectory))
     assert status == GoalStatus.STATUS_ABORTED
     assert result.error_code == Result.INVALID_GOAL
@@ -142,24 +141,24 @@ def test_a_message_that_is_too_large_is_refused_by_its_bytes(
     assert client.call(ListControllers, "/controller_manager/list_controllers").controller
 
 
-def goal(points=2, names=NAMES, tolerances=0):
+def goal(points=2, names=LEFT_JOINTS, tolerances=0):
     trajectory = JointTrajectory(joint_names=names)
     for time in np.linspace(1.0, 9.0, points):
         part, whole = np.modf(time)
         stamp = Duration(sec=int(whole), nanosec=int(part * 1e9))
         trajectory.points.append(JointTrajectoryPoint(positions=[0.0] * 7, time_from_start=stamp))
-    tolerance = [JointTolerance(name=NAMES[0], position=0.1)] * tolerances
+    tolerance = [JointTolerance(name=LEFT_JOINTS[0], position=0.1)] * tolerances
     return FollowJointTrajectory.Goal(trajectory=trajectory, goal_tolerance=tolerance)
 
 
 def test_points_of_a_goal_are_limited_by_their_number():
-    assert len(read_goal(goal(MAX_POINTS), NAMES, 0).points) == 128
+    assert len(read_goal(goal(MAX_POINTS), LEFT_JOINTS, 0).points) == 128
     for wrong, field in (
         (goal(MAX_POINTS + 1), "trajectory.points"),
         (goal(tolerances=8), "goal_tolerance"),
         (goal(names=["x"] * 20_000), "got 20000 names"),
     ):
         with pytest.raises(GoalRefused) as found:
-            read_goal(wrong, NAMES, 0)
+            read_goal(wrong, LEFT_JOINTS, 0)
         assert field in str(found.value)
         assert len(str(found.value)) < 1000

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from repository import CONFIG
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
@@ -13,7 +12,6 @@ from multipanda_py.ros.launch_arguments import addresses, cell_file, misspelt, r
 
 pytestmark = pytest.mark.inline
 
-CONFIG = Path(__file__).resolve().parents[2] / "config"
 KNOWN = ("config_file", "namespace", "cell_name", "use_rviz")
 
 

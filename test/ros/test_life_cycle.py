@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from cell_names import LEFT_CARTESIAN
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.msg import Transition
@@ -11,8 +12,6 @@ from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
 from processes import children
 
 pytestmark = pytest.mark.node
-
-LAW = "left/cartesian_impedance_controller"
 
 
 @pytest.fixture
@@ -51,14 +50,14 @@ def test_life_of_a_managed_cell(managed, client):
     assert not change(client, "activate")
     assert "'activate' while unconfigured" in managed.log
     assert change(client, "configure")
-    assert (state(client), LAW in active(client)) == ("inactive", False)
-    assert not client.switch([LAW], namespace="/managed").ok
+    assert (state(client), LEFT_CARTESIAN in active(client)) == ("inactive", False)
+    assert not client.switch([LEFT_CARTESIAN], namespace="/managed").ok
     assert change(client, "activate")
-    assert (state(client), LAW in active(client)) == ("active", True), managed.log
+    assert (state(client), LEFT_CARTESIAN in active(client)) == ("active", True), managed.log
     first = managed.loop_pid()
     at = client.newest(PoseStamped, "/managed/left/current_pose").pose.position.z
     assert change(client, "deactivate")
-    assert (state(client), LAW in active(client)) == ("inactive", False)
+    assert (state(client), LEFT_CARTESIAN in active(client)) == ("inactive", False)
     assert "no: it is inactive" in str(client.diagnosis(f"{managed.name}/left"))
     after = client.newest(PoseStamped, "/managed/left/current_pose").pose.position.z
     assert abs(after - at) < 2e-3, "it holds"
@@ -69,7 +68,7 @@ def test_life_of_a_managed_cell(managed, client):
     name = "/managed/multimode_controller/change_state"
     activate = Transition(id=Transition.TRANSITION_ACTIVATE)  # without a label
     assert client.call(ChangeState, name, transition=activate).success
-    assert LAW in active(client), managed.log
+    assert LEFT_CARTESIAN in active(client), managed.log
     assert managed.loop_pid() != first
     assert change(client, "shutdown")
     assert managed.process.wait(30.0) == 0

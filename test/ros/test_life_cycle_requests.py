@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from cell_names import ARMS
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from processes import let_pass, wait_until
@@ -13,7 +14,6 @@ from multipanda_py.ros.life_cycle import LifeCycle
 from multipanda_py.ros.running import make_executor
 from multipanda_py.testing import simple_cell
 
-ARMS = ("left", "right")
 LAWS = {f"{arm}/cartesian_impedance_controller" for arm in ARMS}
 
 

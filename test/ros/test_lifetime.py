@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from controller_manager_msgs.srv import ListControllers
 from long_form import long_form
+from needs import needs_two_cores
 from processes import PATIENCE, descendants, let_pass
 from rcl_interfaces.srv import GetParameters
 from sensor_msgs.msg import JointState
@@ -196,7 +197,7 @@ def test_node_ends_when_its_loop_is_killed(start, file):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="has only one core")
+@needs_two_cores
 def test_no_thread_of_the_node_is_on_the_loop_s_core(start, file):
     node = start(file=file(SMALL)).wait_for("is active")
     core = os.sched_getaffinity(node.loop_pid())

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -16,12 +14,12 @@ from control_msgs.action import FollowJointTrajectory, GripperCommand
 from control_msgs.msg import JointTolerance
 from controller_manager_msgs.srv import ListControllers
 from goals import Goals
+from repository import ROOT
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 pytestmark = pytest.mark.node
 
-ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "config" / "moveit" / "dual_moveit"
 SPACE, STRICT = "/plans", 2
 CARTESIAN, SINGLE, DUAL = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import parameters_of
 import pytest
+from cell_names import CARTESIAN, JOINT
 from controller_manager_msgs.srv import ConfigureController, LoadController, UnloadController
 from outside import require_clients
 
@@ -12,8 +13,6 @@ require_clients()
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
-CARTESIAN, JOINT = "cartesian_impedance_controller", "joint_impedance_controller"
-DUAL = "dual_cartesian_impedance_controller"
 SPAWNER = "../lib/controller_manager/spawner"
 
 

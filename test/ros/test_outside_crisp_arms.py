@@ -12,13 +12,12 @@ import mujoco
 import numpy as np
 import parameters_of
 import pytest
+from cell_names import ARMS, CARTESIAN
 from sensor_msgs.msg import JointState
 
 from multipanda_py.cell import Cell
 
-ARMS = ("left", "right")
 CELL, SPACE = Path(__file__).with_name("crisp_cell.yaml"), "/crisp"
-LAW = "cartesian_impedance_controller"
 HOME = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 pytestmark = [pytest.mark.slow, pytest.mark.clock, pytest.mark.node]
 
@@ -136,7 +135,7 @@ config = GripperConfig(**{{**entry, "joint_state_topic": f"/{{space}}/joint_stat
 hand = make_gripper(None, config, namespace=f"{{space}}/{{arm}}")
 hand.wait_until_ready()
 robot.home()
-switch("{LAW}")
+switch("{CARTESIAN}")
 center = np.array([0.4, 0.0, 0.4])
 robot.move_to(position=center, speed=0.15)
 hand.open()
@@ -150,7 +149,7 @@ while hand.value > 0.05:
 robot.home()
 """
 STIFFNESSES = f"""{READY}
-switch("{LAW}")
+switch("{CARTESIAN}")
 found = []
 for stiffness in (800.0, 200.0, 50.0):
     for _ in range(25):
@@ -161,7 +160,7 @@ print("found", json.dumps(found))
 """
 FLOAT = f"""{READY}
 from crisp_py.config.path import find_config
-switch("{LAW}")
+switch("{CARTESIAN}")
 law = wait_for_parameters(robot.cartesian_controller_parameters_client)
 law.load_param_config(find_config("control/gravity_compensation.yaml"))
 print("found", json.dumps(push_up(3.0, 3.0)))
@@ -209,7 +208,7 @@ def test_arms_give_way_as_much_as_a_streamed_stiffness_says(run, client):
 @pytest.mark.timeout(300)
 def test_gains_of_zero_from_the_file_of_the_package_let_arms_float(run, client):
     for arm, program in zip(ARMS, run(FLOAT), strict=True):
-        [stiffness] = parameters_of.get(client, "stiffness", node=f"{SPACE}/{arm}/{LAW}")
+        [stiffness] = parameters_of.get(client, "stiffness", node=f"{SPACE}/{arm}/{CARTESIAN}")
         assert list(stiffness.double_array_value) == [0.0] * 6
         # Several times as far as the law's own spring would give way.
         assert program.found() > 0.05

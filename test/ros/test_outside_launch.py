@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from outside import require_clients
 from processes import descendants, is_running, wait_until
+from repository import ROOT
 
 from multipanda_py.moveit.files import move_group_parameters, read_files
 
 require_clients()
 
-ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools" / "make_env.py"
 FILES = ROOT / "config" / "moveit" / "dual_moveit"
 

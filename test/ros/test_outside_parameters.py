@@ -9,15 +9,13 @@ from __future__ import annotations
 import parameters_of
 import pytest
 import yaml
+from cell_names import LEFT_CARTESIAN
 from outside import require_clients
+from parameters_of import CELL_NODE, NODES
 
 require_clients()
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
-
-LAW, CELL_NODE = "left/cartesian_impedance_controller", "/multimode_controller"
-NODES = ("multimode_controller", LAW, "right/joint_impedance_controller", "left/franka",
-         "dual_cartesian_impedance_controller")  # fmt: skip
 
 
 def lines(verb, *words):
@@ -41,7 +39,7 @@ def test_it_dumps_what_the_services_say(dumped, client):
 
 def test_it_loads_what_it_has_dumped(dumped, cell, client, outside, tmp_path):
     """``/**``, for the client stumbles over a file of a single node after it has set it."""
-    client.switch([], [LAW], strictness=1)  # a robot is told things at rest only
+    client.switch([], [LEFT_CARTESIAN], strictness=1)  # a robot is told things at rest only
     pairs = []
     for number, (name, part) in enumerate(dumped.items()):
         file = tmp_path / f"{number}.yaml"

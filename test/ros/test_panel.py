@@ -11,17 +11,18 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
+from repository import DUAL_SIM
 
 pytest.importorskip("viser", reason="viser is not installed: extra panel")
 from browser import PROGRAM
+from cell_names import CARTESIAN, IMPEDANCE, JOINT
+from cell_names import LEFT_CARTESIAN as LEFT
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from panel_node_rig import NodeRig
 from panel_page import PanelPage, until
-from panel_rig import CARTESIAN, JOINT
 from panel_story import drags_switches_and_stops
 from std_msgs.msg import String
 
@@ -36,9 +37,6 @@ from multipanda_py.ros.node_cell import NodeCell
 
 pytestmark = [pytest.mark.node, pytest.mark.clock]
 
-LEFT = f"left/{CARTESIAN}"
-IMPEDANCE = [LEFT, f"right/{CARTESIAN}"]
-CELL_FILE = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
 UP = 0.13
 """Nearly as far as a target may be from the tool: more than half a second away [m]."""
 
@@ -318,7 +316,7 @@ def begin_drag(address, client):
     page.use("Take command")
     rest, pose = z_of(client), client.newest(PoseStamped, "left/current_pose").pose
     place, turn = pose.position, pose.orientation
-    base = bases_in_world(CellConfig.from_yaml(CELL_FILE))["left"]
+    base = bases_in_world(CellConfig.from_yaml(DUAL_SIM))["left"]
     tool = base @ Pose.from_quaternion(
         [place.x, place.y, place.z], [turn.x, turn.y, turn.z, turn.w]
     )

@@ -6,6 +6,8 @@ from __future__ import annotations
 import parameters_of
 import pytest
 import yaml
+from cell_names import LEFT_CARTESIAN
+from parameters_of import CELL_NODE, NODES
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
 
@@ -15,20 +17,17 @@ from multipanda_py.config.instance_spec import instance_specs
 
 pytestmark = pytest.mark.node
 
-LAW, CELL_NODE = "left/cartesian_impedance_controller", "/multimode_controller"
-NODES = ("multimode_controller", LAW, "right/joint_impedance_controller", "left/franka",
-         "dual_cartesian_impedance_controller")  # fmt: skip
 STIFFNESS = [350.0, 350.0, 350.0, 15.0, 15.0, 15.0]
 
 
 @pytest.fixture
 def changed(cell, client):
     """The shared node, of which one parameter is not as its file says."""
-    [before] = parameters_of.get(client, "stiffness", node=f"/{LAW}")
-    assert parameters_of.put(client, f"/{LAW}", stiffness=STIFFNESS).successful
+    [before] = parameters_of.get(client, "stiffness", node=f"/{LEFT_CARTESIAN}")
+    assert parameters_of.put(client, f"/{LEFT_CARTESIAN}", stiffness=STIFFNESS).successful
     yield cell
     value = parameter_value_to_python(before)
-    assert parameters_of.put(client, f"/{LAW}", stiffness=value).successful
+    assert parameters_of.put(client, f"/{LEFT_CARTESIAN}", stiffness=value).successful
 
 
 @pytest.mark.slow
@@ -42,19 +41,19 @@ def test_what_is_dumped_was_no_cell_for_check_and_lost_the_laws_for_a_new_node(
     assert "no effect" not in capsys.readouterr().out
     config = CellConfig.from_yaml(file)
     values = {spec.name: spec.initial_values() for spec in instance_specs(config)}
-    assert list(values[LAW]["stiffness"]) == STIFFNESS
-    assert list(values[LAW.replace("left", "right")]["stiffness"]) != STIFFNESS
+    assert list(values[LEFT_CARTESIAN]["stiffness"]) == STIFFNESS
+    assert list(values[LEFT_CARTESIAN.replace("left", "right")]["stiffness"]) != STIFFNESS
     again = tmp_path / "again.yaml"
     again.write_text(file.read_text().replace("\n/", "\n/again/").replace("/", "/again/", 1))
     node = start(file=again, remap=["__ns:=/again"]).wait_for("is active")
     assert "no effect" not in node.log
-    found = parameters_of.get(client, "stiffness", node=f"/again/{LAW}")
+    found = parameters_of.get(client, "stiffness", node=f"/again/{LEFT_CARTESIAN}")
     assert list(found[0].double_array_value) == STIFFNESS
 
 
 def test_loading_what_was_dumped_failed_at_what_is_read_only(changed, client):
     """Also where nothing is to change, which is how clients load a file."""
-    client.switch([], [LAW], strictness=1)  # a robot is told things at rest only
+    client.switch([], [LEFT_CARTESIAN], strictness=1)  # a robot is told things at rest only
     for name in NODES:
         names = client.call(parameters_of.ListParameters, f"/{name}/list_parameters").result.names
         values = parameters_of.get(client, *names, node=f"/{name}")

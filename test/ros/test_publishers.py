@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from needs import needs_pylibfranka
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.time import Time
 from robots import unused_address
@@ -109,9 +110,9 @@ ONE_REAL = """
 
 
 @pytest.mark.slow
+@needs_pylibfranka
 def test_states_of_a_silent_robot_were_stamped_as_new(start, client, tmp_path):
     """The loop goes on for other arms and for mail; what it last heard is not of now."""
-    pytest.importorskip("pylibfranka")
     ip = unused_address()
     file = tmp_path / "cell.yaml"
     file.write_text(ONE_REAL.format(ip=ip))

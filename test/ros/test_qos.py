@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import rclpy
+from cell_names import JOINT
 from geometry_msgs.msg import Pose, PoseStamped
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
@@ -25,7 +26,6 @@ PAGE = Path(__file__).resolve().parents[2] / "doc" / "ros_interface.md"
 BEST, SURE = ReliabilityPolicy.BEST_EFFORT, ReliabilityPolicy.RELIABLE
 VOLATILE, KEPT = DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL
 WORDS = {"best effort": BEST, "reliable": SURE, "volatile": VOLATILE, "transient local": KEPT}
-JOINT = "joint_impedance_controller"
 
 
 def stated():

@@ -13,15 +13,14 @@ import runpy
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from claims import claim_domain
 from processes import descendants, is_running, wait_until
+from repository import ROOT
 
 pytestmark = pytest.mark.node
 
-ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 SPEAKS_ROS = re.compile(r"ros2 \w|\S*bin/python examples/0[25]|\S*multimode_controller")
 ANSWERS = {

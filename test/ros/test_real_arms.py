@@ -14,23 +14,23 @@ import re
 import signal
 import time
 from argparse import Namespace
-from pathlib import Path
 
 import mujoco
 import numpy as np
 import pytest
 import rclpy
+from cell_names import ARMS, CARTESIAN, IMPEDANCE
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from long_form import long_form
 from processes import descendants, is_running, shared_memory
-from real_rig import ARMS, LAW, LAWS, STEP, Rig
+from real_rig import STEP, Rig
+from repository import ROOT
 from robots import unused_address, within_bounds
 
 from multipanda_py.cli import main
 from multipanda_py.fci_sim import FciSim
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
 
@@ -72,12 +72,12 @@ def test_kills_leave_nothing_behind(start_node, client, dual_real):
         finally:
             os.kill(rig.loop, signal.SIGCONT)
         for arm in ARMS:
-            rig.node.wait_for(f"arm_stopped ({arm}, {arm}/{LAW}): loop_silent")
+            rig.node.wait_for(f"arm_stopped ({arm}, {arm}/{CARTESIAN}): loop_silent")
             assert rig.stats(arm)["errors"] == []
             within_bounds(rig.stats(arm))
             assert rig.recover(arm).success
         rig.until(lambda: all(map(rig.moves, ARMS)), "torque control")
-        rig.switch(*LAWS)
+        rig.switch(*IMPEDANCE)
         rig.reaches("left", rig.here("left") + STEP)
 
         pids = descendants(rig.node.process.pid)
@@ -115,7 +115,7 @@ def rig(shared_rig):
     """Both arms under Cartesian impedance, and nothing counted yet."""
     shared_rig.recover()  # what a test that failed may have left
     shared_rig.until(lambda: all(map(shared_rig.moves, ARMS)), "torque control")
-    shared_rig.switch(*LAWS)
+    shared_rig.switch(*IMPEDANCE)
     shared_rig.reset()
     return shared_rig
 
@@ -203,7 +203,7 @@ def test_a_fault_of_one_arm_leaves_the_other_alone(rig, name):
     rig.until(lambda: word in rig.node.log[said:], f"{word!r} in the log")
     rig.until(lambda: (why := rig.reason("left")) and why in rig.node.log[said:], "diagnostics")
     assert rig.active("left") == {"left/hold"}
-    refused = rig.ask_to_switch(f"left/{LAW}")
+    refused = rig.ask_to_switch(f"left/{CARTESIAN}")
     assert not refused.ok
     assert "call left/error_recovery first" in refused.message
 
@@ -211,7 +211,7 @@ def test_a_fault_of_one_arm_leaves_the_other_alone(rig, name):
     aside = np.array(path) - start
     aside -= np.outer(aside @ along, along)
     assert np.linalg.norm(aside, axis=1).max() < 0.01
-    assert rig.active("right") == {f"right/{LAW}"}
+    assert rig.active("right") == {f"right/{CARTESIAN}"}
     assert rig.stats("right")["mode"] == "move"
     within_bounds(rig.stats("right"))
     within_bounds(rig.stats("left"), longest_run=20)  # with which the robot gives up
@@ -231,7 +231,7 @@ def test_a_fault_of_one_arm_leaves_the_other_alone(rig, name):
     assert "cleared: the arm holds" in answer.message
     assert rig.active("left") == {"left/hold"}, "nothing resumes by itself"
     rig.until(lambda: rig.moves("left"), "torque control")
-    rig.switch(f"left/{LAW}")
+    rig.switch(f"left/{CARTESIAN}")
     rig.reaches("left", rig.other_end("left"))
 
 

@@ -8,6 +8,8 @@ from functools import partial
 
 import parameters_of
 import pytest
+from cell_names import LEFT_CARTESIAN
+from needs import needs_pylibfranka
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import (
     DescribeParameters,
@@ -24,16 +26,15 @@ from multipanda_py.settings import declared
 pytestmark = pytest.mark.node
 
 NODE = "/left/franka"
-LAW = "left/cartesian_impedance_controller"
 get, put = partial(parameters_of.get, node=NODE), partial(parameters_of.put, node=NODE)
 
 
 @pytest.fixture
 def held(cell, client):
     """The left arm holds, the right one is under a law; nothing is carried afterwards."""
-    assert client.switch([], [LAW]).ok
+    assert client.switch([], [LEFT_CARTESIAN]).ok
     yield cell
-    client.switch([], [LAW], strictness=1)
+    client.switch([], [LEFT_CARTESIAN], strictness=1)
     assert put(client, load_mass=0.0, load_com=[0.0, 0.0, 0.0]).successful
 
 
@@ -87,7 +88,7 @@ def test_one_bad_value_leaves_everything_as_it_was(held, client, values, reason)
 def test_an_arm_under_a_law_answers_with_the_reason(cell, client):
     answer = put(client, load_mass=0.5)
     assert not answer.successful
-    assert f"left follows {LAW}" in answer.reason
+    assert f"left follows {LEFT_CARTESIAN}" in answer.reason
     assert get(client, "load_mass")[0].double_value == 0.0
 
 
@@ -116,8 +117,8 @@ CELL = """
 
 
 @pytest.mark.slow
+@needs_pylibfranka
 def test_a_real_arm_is_told_and_what_it_refuses_is_answered(start, client, tmp_path):
-    pytest.importorskip("pylibfranka")
     ip, space = unused_address(), f"/told_{tmp_path.name.strip('_')}"
     file = tmp_path / "cell.yaml"
     file.write_text(CELL.format(ip=ip))

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cell_names import ARMS, IMPEDANCE
 from controller_manager_msgs.srv import ListControllers
 from diagnostic_msgs.msg import DiagnosticStatus
 from processes import wait_until
@@ -37,8 +38,6 @@ def look_or_stand(self):
 GraphWatch._look_at_names = look_or_stand
 sys.exit(node.main())
 """
-ARMS = ("left", "right")
-LAWS = [f"{arm}/cartesian_impedance_controller" for arm in ARMS]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def active(node, client):
     """The node with a law on each arm, which answers itself."""
     manager = "/faulty/controller_manager/list_controllers"
     assert client.call(ListControllers, manager).controller
-    assert client.switch(LAWS, [], strictness=4, namespace="/faulty").ok
+    assert client.switch(IMPEDANCE, [], strictness=4, namespace="/faulty").ok
     client.until(lambda: level(client, node, "left") == DiagnosticStatus.OK)
     return node
 
@@ -105,7 +104,7 @@ def test_a_deaf_participant_answered_nobody_for_minutes(active, client):
     client.until(lambda: active.log.count("client_silent") > before, 10.0, "hold of all arms")
     client.until(lambda: "is recreated;" in active.log, 30.0, "another participant")
     client.until(lambda: level(client, active) != DiagnosticStatus.ERROR, 30.0, "an answer")
-    assert {law.name for law in client.call(ListControllers, manager).controller} >= set(LAWS)
-    assert client.switch(LAWS, [], strictness=4, namespace="/faulty").ok
-    client.until(lambda: client.diagnosis(f"{active.name}/left")[1]["owner"] == LAWS[0])
+    assert {law.name for law in client.call(ListControllers, manager).controller} >= set(IMPEDANCE)
+    assert client.switch(IMPEDANCE, [], strictness=4, namespace="/faulty").ok
+    client.until(lambda: client.diagnosis(f"{active.name}/left")[1]["owner"] == IMPEDANCE[0])
     assert active.process.poll() is None

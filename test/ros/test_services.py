@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from cell_names import CARTESIAN, DUAL, JOINT, TRAJECTORY
 from controller_manager_msgs.srv import (
     ConfigureController,
     ListControllers,
@@ -17,9 +18,6 @@ from std_srvs.srv import Trigger
 pytestmark = [pytest.mark.node, pytest.mark.workspace]
 
 BEST_EFFORT, STRICT, AUTO, FORCE_AUTO = 1, 2, 3, 4
-DUAL = "dual_cartesian_impedance_controller"
-CARTESIAN, JOINT = "cartesian_impedance_controller", "joint_impedance_controller"
-TRAJECTORY = "joint_trajectory_controller"
 
 
 def listed(client, namespace=""):

@@ -9,6 +9,7 @@ import time
 
 import pytest
 import rclpy
+from cell_names import CARTESIAN
 from claims import claim_domain
 from geometry_msgs.msg import PoseStamped
 from processes import PATIENCE
@@ -18,8 +19,6 @@ from rclpy.executors import SingleThreadedExecutor
 from multipanda_py.ros.same_names import DISCOVERY
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
-
-IMPEDANCE = "cartesian_impedance_controller"
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def height(client, space):
 
 @pytest.mark.slow
 def test_two_namespaces_do_not_touch_each_other(pair, client):
-    assert client.switch([IMPEDANCE], (), 4, "/north/left").ok
+    assert client.switch([CARTESIAN], (), 4, "/north/left").ok
     target = client.newest(PoseStamped, "/north/left/current_pose")
     target.header.stamp.sec = target.header.stamp.nanosec = 0
     target.pose.position.z += 0.05

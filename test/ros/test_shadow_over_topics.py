@@ -9,11 +9,11 @@ import subprocess
 import sys
 import time
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
 from processes import wait_until
+from repository import DUAL_SIM, ROOT
 from sensor_msgs.msg import JointState
 
 from multipanda_py.commands import heard_over_ros
@@ -23,8 +23,6 @@ from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.shadow.cell_shadow import CellShadow
 
 pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
-ROOT = Path(__file__).resolve().parents[2]
-FILE = ROOT / "config" / "dual_sim.yaml"
 sys.path.append(str(ROOT / "benchmarks"))
 network = import_module("parts.network")
 
@@ -44,7 +42,7 @@ def listen():
 
 @pytest.mark.slow
 def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
-    config = CellConfig.from_yaml(FILE)
+    config = CellConfig.from_yaml(DUAL_SIM)
     heard, shadow, wrenches = listen("", config, ("left", "right")), CellShadow(config), []
 
     def follow():
@@ -65,7 +63,7 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
 
 def test_a_cell_that_is_not_heard_is_said_with_what_to_look_at(ros, listen, monkeypatch):
     monkeypatch.setattr(heard_over_ros, "PATIENCE", 0.2)
-    heard = listen("nowhere", CellConfig.from_yaml(FILE), ("left",))
+    heard = listen("nowhere", CellConfig.from_yaml(DUAL_SIM), ("left",))
     with pytest.raises(ShadowRefused, match=r"/nowhere/left/joint_states .*ROS_DOMAIN_ID"):
         wait_until(lambda: heard.take(), 20.0, lambda: "a refusal")
 
@@ -76,11 +74,12 @@ def test_a_twin_on_another_host_follows_and_warns(tmp_path):
     """The band is learnt over there, too; then an arm is sent elsewhere than in good runs."""
     band, log = tmp_path / "band.yaml", tmp_path / "node.log"
     there = os.environ | {"ROS_DOMAIN_ID": "51", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
-    line = [sys.executable, "-m", "multipanda_py.cli", "shadow", "--topics", "--twin", str(FILE)]
+    line = [sys.executable, "-m", "multipanda_py.cli", "shadow", "--topics"]
+    line += ["--twin", str(DUAL_SIM)]
     with network.Network("first", "second") as hosts, log.open("wb") as output:
         node = subprocess.Popen(
             [*hosts.enter("first"), sys.executable, "-m", "multipanda_py.ros.node", "--ros-args",
-             "--params-file", str(FILE), "-p", "cell.name:=over_there"],
+             "--params-file", str(DUAL_SIM), "-p", "cell.name:=over_there"],
             env=there, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:

@@ -11,6 +11,7 @@ import time
 
 import pytest
 from builtin_interfaces.msg import Duration
+from cell_names import LEFT_CARTESIAN, LEFT_JOINT
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
@@ -20,9 +21,6 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
-
-JOINT = "left/joint_impedance_controller"
-IMPEDANCE = "left/cartesian_impedance_controller"
 
 
 @contextlib.contextmanager
@@ -96,18 +94,18 @@ def test_a_stuck_loop_was_reported_as_on_time(cell, client):
 def test_a_refused_switch_happened_later(cell, client):
     withdrawn = withdrawn_requests(client, cell)
     with stopped(cell):
-        answer = ask_to_switch(client, 0.3, JOINT)
+        answer = ask_to_switch(client, 0.3, LEFT_JOINT)
         assert not answer.ok
         assert "withdrawn" in answer.message
         client.until(lambda: withdrawn_requests(client, cell) == withdrawn + 1)
     settle(client, cell)
     assert active(client) == {"cartesian_impedance_controller"}
-    assert ask_to_switch(client, 1.0, JOINT).ok
+    assert ask_to_switch(client, 1.0, LEFT_JOINT).ok
     assert active(client) == {"joint_impedance_controller"}
 
 
 def test_refused_parameters_happened_later(cell, client):
-    service = f"{IMPEDANCE}/set_parameters"
+    service = f"{LEFT_CARTESIAN}/set_parameters"
     asked = [Parameter("stiffness", value=[100.0] * 6).to_parameter_msg()]
     with stopped(cell):
         client.until(
@@ -126,7 +124,7 @@ def test_a_stop_is_carried_out_by_a_loop_that_goes_on(cell, client):
         answer = client.call(Trigger, "stop")
         assert not answer.success
         assert "every arm holds" in answer.message
-        refused = ask_to_switch(client, 1.0, JOINT)
+        refused = ask_to_switch(client, 1.0, LEFT_JOINT)
         assert not refused.ok
         assert "a stop waits" in refused.message
     settle(client, cell)

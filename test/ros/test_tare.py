@@ -6,19 +6,18 @@ from __future__ import annotations
 import re
 
 import pytest
+from cell_names import LEFT_CARTESIAN
 from std_srvs.srv import Trigger
 
 pytestmark = pytest.mark.node
-
-LAW = "left/cartesian_impedance_controller"
 
 
 @pytest.fixture
 def held(cell, client):
     """The left arm holds, and is not tared afterwards."""
-    assert client.switch([], [LAW]).ok
+    assert client.switch([], [LEFT_CARTESIAN]).ok
     yield cell
-    client.switch([], [LAW], strictness=1)
+    client.switch([], [LEFT_CARTESIAN], strictness=1)
     assert client.call(Trigger, "/left/untare").success
 
 
@@ -31,7 +30,7 @@ def test_tared_and_untared(held, client):
     client.until(future.done, what="an answer")
     answer = future.result()
     assert answer.success, answer.message
-    assert re.match(r"left: .*\d Nm\b", answer.message)
+    assert re.match(r"left: \[.*\d\] Nm\b", answer.message)
     held.wait_for("tared (left): tared: ")
     assert "tare [Nm]" in client.diagnosis(f"{held.name}/left")[1]
     assert client.call(Trigger, "/left/untare").message.startswith("left: ")
@@ -40,4 +39,4 @@ def test_tared_and_untared(held, client):
 def test_refused_with_the_reason(cell, client):
     answer = client.call(Trigger, "/left/tare")
     assert not answer.success
-    assert f"left follows {LAW}" in answer.message
+    assert f"left follows {LEFT_CARTESIAN}" in answer.message

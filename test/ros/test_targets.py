@@ -9,21 +9,16 @@ import time
 
 import numpy as np
 import pytest
+from cell_names import LEFT_JOINTS
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from rclpy.serialization import serialize_message
+from real_rig import position
 from sensor_msgs.msg import JointState
 
 from multipanda_py.ros.qos import KEPT
 
 pytestmark = [pytest.mark.node, pytest.mark.workspace]
-
-NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
-
-
-def position(message):
-    point = message.pose.position
-    return np.array([point.x, point.y, point.z])
 
 
 def pose_now(client):
@@ -32,7 +27,7 @@ def pose_now(client):
 
 def joints_now(client):
     message = client.newest(JointState, "/left/joint_states")
-    assert list(message.name) == NAMES
+    assert list(message.name) == LEFT_JOINTS
     return np.array(message.position)
 
 
@@ -99,7 +94,9 @@ def test_takes_joints_by_name_in_any_order(cell, client):
     assert client.switch(["joint_impedance_controller"], (), 4, "/left").ok
     goal = joints_now(client) + [0.05, -0.04, 0.03, 0.02, -0.05, 0.04, 0.06]
     order = [3, 0, 6, 1, 5, 2, 4]
-    target = JointState(name=[NAMES[i] for i in order], position=[float(goal[i]) for i in order])
+    target = JointState(
+        name=[LEFT_JOINTS[i] for i in order], position=[float(goal[i]) for i in order]
+    )
     get = client.listen(JointState, "/left/joint_states")
     client.stream(
         "/left/target_joint",
@@ -161,7 +158,7 @@ def test_bad_pose_is_refused_counted_and_harmless(cell, client, case):
 )
 def test_bad_joints_are_refused_counted_and_harmless(cell, client, change, reason):
     q = resting(client)
-    message = JointState(name=list(NAMES), position=[float(x) for x in q])
+    message = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in q])
     change(message)
     check_refused(cell, client, "target_joint", message, reason)
     assert np.abs(joints_now(client) - q).max() < 2e-3
@@ -192,7 +189,7 @@ def test_a_stream_that_is_refused_was_warned_about_every_second_for_ever(cell, c
 
 def test_a_message_that_cannot_be_read_was_counted_nowhere(cell, client):
     """Its numbers say that there are more than there are: rclpy drops it in silence."""
-    cut = bytes(serialize_message(JointState(name=NAMES, position=[0.0] * 7)))[:40]
+    cut = bytes(serialize_message(JointState(name=LEFT_JOINTS, position=[0.0] * 7)))[:40]
     received, refused = (
         int(left_status(cell, client)[key]) for key in ("target messages", "refused targets")
     )

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
+from cell_names import ARMS
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.parameter import Parameter
+from repository import ROOT
 from std_srvs.srv import Trigger
 
 from multipanda_py import Cell
@@ -20,8 +20,6 @@ from multipanda_py.ros.task_services import TaskServices
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
-ROOT = Path(__file__).resolve().parents[2]
-ARMS = ("left", "right")
 HOLDS = {f"{arm}/hold" for arm in ARMS}
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from pathlib import Path
 
 import pytest
 import yaml
 from action_msgs.msg import GoalStatus
+from cell_names import ARMS
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from goals import Goals
@@ -17,13 +17,12 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.action import get_action_names_and_types
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from repository import ROOT
 from std_srvs.srv import Trigger
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
-ROOT = Path(__file__).resolve().parents[2]
 SPACE = "/doing"
-ARMS = ("left", "right")
 IMPEDANCE = [f"{arm}/soft" for arm in ARMS]
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 SIDES = {"sides": {"thing": "box", "arms": list(ARMS), "side": "+y"}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from held_box import AT_BOX, BASES, BOTH, ROD
+from held_box import AUGMENTED, BOTH, TABLE, arms_at_box
 
 from multipanda_py.exceptions import TaskFailed
 from multipanda_py.ros.clock import NodeClock
@@ -15,9 +15,7 @@ from multipanda_py.ros.task_services import TaskServices
 
 pytestmark = pytest.mark.inline
 
-LAWS = {"augmented": {"type": "optimization_augmented", "arms": BOTH}}
 BOX = {"shape": "box", "size": [0.06, 0.095, 0.1], "position": [0.5, 0, 0.4], "mass": 0.8}
-TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}
 NEAR = {"name": "near", "contacts": ["sides"], "distance": 0.03, "duration": 0.6}
 SIDES = {"sides": {"thing": "box", "arms": list(BOTH), "side": "+y"}}
 
@@ -25,11 +23,7 @@ SIDES = {"sides": {"thing": "box", "arms": list(BOTH), "side": "+y"}}
 @pytest.fixture
 def tasks(ros, make_cell):
     """Tasks of an inline cell, and the cell."""
-    arms = {
-        name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
-        for name, base in BASES.items()
-    }
-    cell = make_cell(arms, LAWS, objects={"table": TABLE, "box": BOX})
+    cell = make_cell(arms_at_box(), AUGMENTED, objects={"table": TABLE, "box": BOX})
     node = GuardedNode("tasks_tested")
     clock = NodeClock(node.get_clock())
     services = TaskServices(node, cell, Targets(node, cell, clock, 1.0))

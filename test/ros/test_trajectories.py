@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
+from cell_names import LEFT_JOINTS, TRAJECTORY
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
 from goals import Goals
@@ -19,9 +20,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 pytestmark = pytest.mark.node
 
-CONTROLLET = "joint_trajectory_controller"
-ACTION = f"/left/{CONTROLLET}/follow_joint_trajectory"
-NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
+ACTION = f"/left/{TRAJECTORY}/follow_joint_trajectory"
 STEP = np.array([0.12, -0.1, 0.1, 0.08, -0.12, 0.15, 0.2])
 ORDER = [3, 0, 6, 1, 5, 2, 4]
 Result = FollowJointTrajectory.Result
@@ -47,7 +46,7 @@ def planner(shared_node, client):
 @pytest.fixture
 def ready(cell, client):
     """The left arm under the trajectory controllet; returns where its joints are."""
-    answer = client.switch([CONTROLLET], [CONTROLLET], 4, "/left")
+    answer = client.switch([TRAJECTORY], [TRAJECTORY], 4, "/left")
     assert answer.ok, answer.message
     message = client.newest(JointState, "/left/joint_states")
     return np.array(message.position)
@@ -67,7 +66,7 @@ def goal_through(times, postures, order=range(7), **fields):
         JointTrajectoryPoint(positions=[float(q[i]) for i in order], time_from_start=duration(t))
         for t, q in zip(times, postures)
     ]
-    trajectory = JointTrajectory(joint_names=[NAMES[i] for i in order], points=points)
+    trajectory = JointTrajectory(joint_names=[LEFT_JOINTS[i] for i in order], points=points)
     return FollowJointTrajectory.Goal(trajectory=trajectory, **fields)
 
 
@@ -89,7 +88,7 @@ def test_follows_points_with_joints_in_any_order_and_reports(ready, planner, cli
     assert np.diff(elapsed).min() > 0.0
     assert np.median(np.diff(elapsed)) == pytest.approx(0.05, abs=0.03)
     for message in planner.feedback:
-        assert list(message.joint_names) == NAMES
+        assert list(message.joint_names) == LEFT_JOINTS
         desired, actual = (np.array(p.positions) for p in (message.desired, message.actual))
         assert np.allclose(message.error.positions, desired - actual)
         assert np.abs(desired - actual).max() < 0.02
@@ -113,7 +112,7 @@ def test_why_a_goal_came_to_nothing_was_only_in_the_node_s_log(cell, planner, cl
     status, result = planner.run(goal_through([1.0], [joints(client)]))
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Result.INVALID_GOAL)
     reason = (
-        f"left/{CONTROLLET} is not active; switch to it first "
+        f"left/{TRAJECTORY} is not active; switch to it first "
         "(left/cartesian_impedance_controller has the arm)"
     )
     assert result.error_string == reason
@@ -128,7 +127,7 @@ def test_a_stream_of_joints_aborted_a_goal_and_took_the_arm_back_after_it(
     counted()  # the first look takes up to a second, in which the stream would have paused
     said = "follows a trajectory; its end comes first"
     before = cell.log.count(said)  # of other tests on this node
-    stale = JointState(name=list(NAMES), position=[float(x) for x in ready])
+    stale = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in ready])
     handle = planner.send(goal_through([1.0], [ready + STEP]))
     client.stream("/left/target_joint", stale, lambda: handle.status > 3, "the end of the goal")
     status, result = planner.result(handle)
@@ -137,7 +136,7 @@ def test_a_stream_of_joints_aborted_a_goal_and_took_the_arm_back_after_it(
     seen = counted() + 40  # more than came since the look
     client.stream("/left/target_joint", stale, lambda: counted() > seen, "the stale stream")
     assert np.abs(joints(client) - ready - STEP).max() < 2e-3
-    fresh = JointState(name=list(NAMES), position=[float(x) for x in ready + 0.5 * STEP])
+    fresh = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in ready + 0.5 * STEP])
     there = lambda: np.abs(joints(client) - ready - 0.5 * STEP).max() < 2e-3  # noqa: E731
     client.stream("/left/target_joint", fresh, there, "the new posture")
 
@@ -149,9 +148,9 @@ def test_why_a_goal_was_refused_was_not_in_diagnostics(ready, planner, client, c
         _, reason = spoil(goal, case)
         planner.run(goal)
         last_refusal_says(client, cell, reason)
-    assert client.switch([], [CONTROLLET], 4, "/left").ok
+    assert client.switch([], [TRAJECTORY], 4, "/left").ok
     planner.run(there_and_back(ready))
-    last_refusal_says(client, cell, f"left/{CONTROLLET} is not active")
+    last_refusal_says(client, cell, f"left/{TRAJECTORY} is not active")
 
 
 def last_refusal_says(client, cell, reason):
@@ -165,13 +164,13 @@ def spoil(goal, case):
     """Spoil a good goal; return the code and a part of the reason that are expected."""
     trajectory, points = goal.trajectory, goal.trajectory.points
     if case == "missing joint":
-        trajectory.joint_names = NAMES[:6]
+        trajectory.joint_names = LEFT_JOINTS[:6]
         return Result.INVALID_JOINTS, "left_fr3_joint7 missing; expected left_fr3_joint1"
     if case == "unknown joint":
-        trajectory.joint_names = [*NAMES, "finger"]
+        trajectory.joint_names = [*LEFT_JOINTS, "finger"]
         return Result.INVALID_JOINTS, "finger unknown"
     if case == "doubled joint":
-        trajectory.joint_names = [*NAMES, NAMES[0]]
+        trajectory.joint_names = [*LEFT_JOINTS, LEFT_JOINTS[0]]
         return Result.INVALID_JOINTS, "got 8 names"
     if case == "tolerance of an unknown joint":
         goal.path_tolerance = [JointTolerance(name="elbow", position=0.1)]
@@ -212,7 +211,7 @@ def spoil(goal, case):
             point.time_from_start = duration(0.005 * number)
         return Result.INVALID_GOAL, "and +-2.62"
     if case == "velocity tolerance":
-        goal.goal_tolerance = [JointTolerance(name=NAMES[0], velocity=0.1)]
+        goal.goal_tolerance = [JointTolerance(name=LEFT_JOINTS[0], velocity=0.1)]
         return Result.INVALID_GOAL, "only positions are watched"
     if case == "begins in an hour":
         trajectory.header.stamp.sec = int(time.time()) + 3600
@@ -276,9 +275,9 @@ def test_cancel_stops_the_arm_on_the_way(ready, planner, client):
 @pytest.mark.parametrize(
     ("tolerances", "code", "reason"),
     [
-        ({"path_tolerance": [JointTolerance(name=NAMES[1], position=1e-7)]},
+        ({"path_tolerance": [JointTolerance(name=LEFT_JOINTS[1], position=1e-7)]},
          Result.PATH_TOLERANCE_VIOLATED, "beyond the path tolerance"),
-        ({"goal_tolerance": [JointTolerance(name=NAMES[6], position=1e-13)],
+        ({"goal_tolerance": [JointTolerance(name=LEFT_JOINTS[6], position=1e-13)],
           "goal_time_tolerance": Duration(nanosec=20_000_000)},
          Result.GOAL_TOLERANCE_VIOLATED, "not within the goal tolerance in time"),
     ],
@@ -301,7 +300,7 @@ def test_newer_goal_and_switch_end_a_goal(ready, planner, client):
     status, result = planner.result(first)
     assert (status, result.error_string) == (GoalStatus.STATUS_ABORTED, "a newer goal came")
     client.until(lambda: len(planner.feedback) > 2, 10.0, "feedback")
-    assert client.switch((), [CONTROLLET], 2, "/left").ok
+    assert client.switch((), [TRAJECTORY], 2, "/left").ok
     status, result = planner.result(second)
     assert status == GoalStatus.STATUS_ABORTED
     asked = "/left/joint_trajectory_controller was deactivated by a switch that asked for it"

@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import rclpy
 from builtin_interfaces.msg import Duration
+from cell_names import LEFT_CARTESIAN
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from diagnostic_msgs.msg import DiagnosticStatus
+from needs import needs_pylibfranka
 from processes import children, is_running, let_pass, runs_module, wait_until
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
+from repository import DUAL_SIM, ROOT
 from robots import unused_address
 from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
@@ -31,10 +33,6 @@ from multipanda_py.ros.running import every, make_executor
 from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.node
-
-ROOT = Path(__file__).resolve().parents[2]
-CELL_FILE = ROOT / "config" / "dual_sim.yaml"
-LAW = "left/cartesian_impedance_controller"
 
 
 REAL = """
@@ -58,7 +56,7 @@ class NodeWithPipe:
         self.space = f"/unread_{os.getpid()}"
         self.process = subprocess.Popen(
             [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args",
-             "--params-file", str(CELL_FILE), "-p", f"cell.name:=unread_{os.getpid()}",
+             "--params-file", str(DUAL_SIM), "-p", f"cell.name:=unread_{os.getpid()}",
              "-r", f"__ns:={self.space}"],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
@@ -81,7 +79,7 @@ def unknown_type(name):
 
 
 @pytest.mark.clock
-@pytest.mark.parametrize("node", [LAW, "left/franka", "{name}"])
+@pytest.mark.parametrize("node", [LEFT_CARTESIAN, "left/franka", "{name}"])
 def test_a_parameter_of_unknown_type_ended_the_node(cell, client, node):
     node = node.format(name="multimode_controller")
     asked = [unknown_type("stiffness")]
@@ -177,8 +175,8 @@ def test_an_output_that_nobody_reads_blocked_the_node(unread, client):
 
 @pytest.mark.slow
 @pytest.mark.clock
+@needs_pylibfranka
 def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
-    pytest.importorskip("pylibfranka")
     ip = unused_address()
     file = tmp_path / "cell.yaml"
     file.write_text(REAL.format(ip=ip))

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from cell_names import LEFT_JOINTS
 from pal_statistics_msgs.msg import StatisticsValues
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.time import Time
@@ -16,7 +17,6 @@ from tf2_msgs.msg import TFMessage
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
-NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
 POSTURE = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
 BEST_EFFORT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -54,7 +54,7 @@ def test_states_are_stamped_by_the_world_and_targets_judged_by_it(timed, client)
     assert stamp.nanoseconds % 1_000_000 == 0
     assert abs(stamp.nanoseconds - Time.from_msg(clock().clock).nanoseconds) < 5e9
 
-    target = JointState(name=NAMES, position=POSTURE)
+    target = JointState(name=LEFT_JOINTS, position=POSTURE)
     values = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
 
     def is_taken():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from long_form import LONG
 from springs_of_fr3 import springs
+from world import compliant
 
 from multipanda_py import registry
 from multipanda_py.exceptions import BackendError
@@ -26,11 +27,6 @@ LOCKED = 1e6
 def pair(mode="equilibrium_pid", **both):
     """The left arm on springs, the right one without."""
     return {"left": {"actuators": springs(mode), **both}, "right": {**APART["right"], **both}}
-
-
-def compliant(cell):
-    """The joints of all arms; those of the left one come first."""
-    return cell.loop.backends[0].compliant
 
 
 def closed_form(torque, preset=PRESET):

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import mujoco
 import numpy as np
 import pytest
+from repository import BENCH_ARM
 
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.read import read_robot
@@ -16,7 +15,6 @@ from multipanda_py.simulation.mjcf_elements import VISUAL_GROUP
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
-BENCH = Path(__file__).parents[2] / "examples" / "bench_arm" / "bench_arm.urdf"
 CYLINDER = '<cylinder radius="0.045" length="0.34"/>'
 OBJ = "v 0 0 0\nv 0.1 0 0\nv 0 0.1 0\nv 0 0 0.1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 
@@ -33,7 +31,7 @@ def pictures(model, link):
 
 
 def test_a_cylinder_of_the_urdf_is_one_in_the_scene():
-    model = scene(BENCH)
+    model = scene(BENCH_ARM)
     (geom,) = pictures(model, "bench_arm_upper_arm_link")
     assert model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CYLINDER
     np.testing.assert_allclose(model.geom_size[geom, :2], (0.045, 0.17))
@@ -44,9 +42,9 @@ def test_a_cylinder_of_the_urdf_is_one_in_the_scene():
 
 def test_a_mesh_is_shown_and_weighs_nothing(tmp_path):
     urdf = tmp_path / "bench_arm.urdf"
-    urdf.write_text(BENCH.read_text().replace(CYLINDER, '<mesh filename="a.obj"/>'))
+    urdf.write_text(BENCH_ARM.read_text().replace(CYLINDER, '<mesh filename="a.obj"/>'))
     (tmp_path / "a.obj").write_text(OBJ)
-    model, plain = scene(urdf), scene(BENCH)
+    model, plain = scene(urdf), scene(BENCH_ARM)
     (geom,) = pictures(model, "bench_arm_upper_arm_link")
     assert model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH
     np.testing.assert_allclose(model.body_mass, plain.body_mass)
@@ -55,7 +53,7 @@ def test_a_mesh_is_shown_and_weighs_nothing(tmp_path):
 
 def test_where_a_mesh_is_not_there_capsules_are_shown(tmp_path):
     urdf = tmp_path / "bench_arm.urdf"
-    urdf.write_text(BENCH.read_text().replace(CYLINDER, '<mesh filename="a.obj"/>'))
+    urdf.write_text(BENCH_ARM.read_text().replace(CYLINDER, '<mesh filename="a.obj"/>'))
     model = scene(urdf)
     (geom,) = pictures(model, "bench_arm_upper_arm_link")
     assert model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH  # a turned solid, of its capsule
@@ -64,6 +62,6 @@ def test_where_a_mesh_is_not_there_capsules_are_shown(tmp_path):
 def test_who_draws_an_arm_in_its_yaml_sees_that(tmp_path):
     extra = tmp_path / "bench_arm.yaml"
     extra.write_text("look: {upper_arm_link: [[blue, [0, 0, 0], [0, 0, 0.1], 0.02]]}\n")
-    model = scene(BENCH, extra=extra)
+    model = scene(BENCH_ARM, extra=extra)
     (geom,) = pictures(model, "bench_arm_upper_arm_link")
     assert model.material(int(model.geom_matid[geom])).name == "blue"

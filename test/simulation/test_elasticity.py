@@ -9,6 +9,7 @@ from itertools import pairwise
 import mujoco
 import numpy as np
 import pytest
+from world import world
 
 from multipanda_py.exceptions import BackendError
 from multipanda_py.pose import Pose
@@ -25,11 +26,6 @@ LOCKED = 1e6
 
 def arms(**joints):
     return {"left": {"joints": joints}, **FAR}
-
-
-def world(cell):
-    backend = cell.loop.backends[0]
-    return backend.model, backend.data
 
 
 def place(model, name):

@@ -8,6 +8,7 @@ import math
 import mujoco
 import numpy as np
 import pytest
+from world import world
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
@@ -16,11 +17,6 @@ FLOAT = {"float": {"type": "gravity_compensation"}}
 
 def arms(**perturbation):
     return {"left": {"perturbation": perturbation}, "right": {"position": [0.0, -0.8, 0.0]}}
-
-
-def world(cell):
-    backend = cell.loop.backends[0]
-    return backend.model, backend.data
 
 
 def test_states_are_as_old_as_the_delay_says(make_cell):

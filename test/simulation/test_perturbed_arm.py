@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from world import world
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.dynamics.arm_model import build_pinocchio
@@ -33,11 +34,6 @@ RUBBING = {
 
 def one(**perturbation):
     return {"arm": {"perturbation": perturbation}}
-
-
-def world(cell):
-    backend = cell.loop.backends[0]
-    return backend.model, backend.data
 
 
 def test_links_are_those_of_bodies_whatever_the_factors():

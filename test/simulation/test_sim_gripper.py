@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from forces import forces_on
+from world import world
 
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.pose import Pose
@@ -14,11 +15,6 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 TCP = np.array([0.30689, 0.0, 0.48688])  # of the start posture, in the base
 CARTESIAN = "arm/cartesian_impedance_controller"
-
-
-def world(cell):
-    sim = cell.simulation
-    return sim.model, sim.data
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import re
 import mujoco
 import numpy as np
 import pytest
+from world import world
 
 from multipanda_py.exceptions import SettingsRejected
 from multipanda_py.pose import Pose
@@ -19,11 +20,6 @@ FLOAT = {"float": {"type": "gravity_compensation"}}
 CART = {"cart": {"type": "cartesian_impedance"}}
 SOFT = [3.0, 3.0, 3.0, 3.0, 2.0, 2.0, 2.0]
 MASS, CENTRE = 0.9, [0.04, -0.03, 0.12]
-
-
-def world(cell):
-    sim = cell.simulation
-    return sim.model, sim.data
 
 
 def push_joint(cell, arm, joint, torque):

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from repository import CONFIG
 
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.testing import varied_cell
 
 pytestmark = pytest.mark.inline
 
-CONFIG = Path(__file__).parents[2] / "config"
 TASK = CONFIG / "tasks" / "carry_cubes.yaml"
 
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import numpy as np
 import pytest
 from long_form import long_form
+from repository import CONFIG
 
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
@@ -17,7 +17,6 @@ from multipanda_py.tasks import TaskFile, check_task
 
 pytestmark = pytest.mark.inline
 
-CONFIG = Path(__file__).parents[2] / "config"
 TASKS = sorted((CONFIG / "tasks").glob("*.yaml"))
 CARRY = CONFIG / "tasks" / "carry_box.yaml"
 UNKNOWN = {"relocate_box": ["reposition", "press", "carry"]}

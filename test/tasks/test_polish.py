@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from repository import CONFIG
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError
@@ -14,7 +13,6 @@ from multipanda_py.tasks import TaskFile, TaskRunner
 
 pytestmark = pytest.mark.inline
 
-CONFIG = Path(__file__).parents[2] / "config"
 FORCE = 15.0
 
 

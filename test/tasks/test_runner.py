@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from held_box import AT_BOX, BASES, BESIDE, BOTH, ROD
+from held_box import AUGMENTED, BASES, BESIDE, BOTH, TABLE, arms_at_box
 from long_form import long_form
 
 from multipanda_py.exceptions import ConfigurationError, TaskFailed
@@ -16,8 +16,6 @@ from multipanda_py.tasks.book import TaskBook
 
 pytestmark = pytest.mark.inline
 
-LAWS = {"augmented": {"type": "optimization_augmented", "arms": BOTH}}
-TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}
 NARROW, WIDE = [0.06, 0.095, 0.1], [0.06, 0.0995, 0.1]
 """Hands stand 5 mm in front of one, and half a millimetre in front of the other: sooner there."""
 BOX = {"shape": "box", "size": WIDE, "position": [0.5, 0, 0.4], "mass": 0.8}
@@ -33,14 +31,8 @@ class Doing:
     """A task on a cell of two arms with rods beside a box."""
 
     def __init__(self, make_cell, *subtasks, without=None, right=None, **box):
-        arms = {
-            name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
-            for name, base in BASES.items()
-        }
-        if right is not None:
-            arms["right"] |= {"model": right, **BESIDE[right]}
         objects = {"table": TABLE, "box": {**BOX, **box}}
-        self.cell = make_cell(arms, LAWS, ["augmented"], objects=objects)
+        self.cell = make_cell(arms_at_box(right), AUGMENTED, ["augmented"], objects=objects)
         task = {"name": "lift_box", "law": "augmented", "contacts": {"sides": SIDES}}
         self.runner = TaskRunner(
             self.cell, TaskFile.from_dict({**task, "subtasks": list(subtasks)}), without=without

@@ -8,13 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from repository import CONFIG
 
 from multipanda_py.cli import main
 
-CONFIG = Path(__file__).parents[2] / "config"
 EXAMPLE = CONFIG / "tasks" / "carry_box.yaml"
 
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from pathlib import Path
 
 import numpy as np
 import pytest
+from repository import CONFIG
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
@@ -18,7 +18,6 @@ from multipanda_py.tasks.sections import Contact, Goal, Recourse, Subtask, propo
 
 pytestmark = pytest.mark.inline
 
-CONFIG = Path(__file__).parents[2] / "config"
 EXAMPLE = CONFIG / "tasks" / "carry_box.yaml"
 GOOD = {
     "name": "carry",

@@ -9,6 +9,7 @@ import signal
 import time
 
 import pytest
+from cell_names import CARTESIAN
 
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 import rclpy
@@ -22,7 +23,6 @@ from multipanda_py.teleoperation import Teleoperator
 from multipanda_py.teleoperation.ros_streams import SILENCE, RosStreams
 from multipanda_py.testing import simple_cell
 
-CARTESIAN = "cartesian_impedance_controller"
 pytestmark = pytest.mark.node
 
 

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from cell_names import CARTESIAN
 
 from multipanda_py.exceptions import ConfigurationError, SourceLost, UnknownName
 from multipanda_py.pose import Pose
@@ -16,7 +17,6 @@ from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.inline
 
-CARTESIAN = "cartesian_impedance_controller"
 UP = [0.0, 0.0, 0.1, 0.0, 0.0, 0.0]
 
 

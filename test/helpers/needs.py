@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks of tests that skip where something is not installed, or a machine is too small."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+import pytest
+
+
+def _needs(module: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(find_spec(module) is None, reason=f"{module} is not installed")
+
+
+needs_rclpy, needs_pylibfranka = _needs("rclpy"), _needs("pylibfranka")
+needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only")
