@@ -54,7 +54,7 @@ def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monke
 
 def test_arms_went_on_for_seconds_while_a_viewer_s_window_was_closing(make_cell, monkeypatch):
     window, seen = object(), []
-    monkeypatch.setattr(viewer, "start_viewer", lambda cell: window)
+    monkeypatch.setattr(viewer, "start_viewer", lambda *_: window)
     monkeypatch.setattr(
         viewer, "stop_viewer", lambda closed: seen.append((closed, cell.debug.is_open))
     )
