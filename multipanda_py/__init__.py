@@ -10,12 +10,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from multipanda_py.extras import VERSION
+
 if TYPE_CHECKING:
     from multipanda_py.cell import Cell as Cell
     from multipanda_py.exceptions import MultipandaError as MultipandaError
     from multipanda_py.pose import Pose as Pose
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _PUBLIC = {
     "Cell": "multipanda_py.cell",

@@ -14,10 +14,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from multipanda_py import __version__
 from multipanda_py.commands.output import FAILED, INTERRUPTED, complain
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.extras import extras_named
+from multipanda_py.extras import VERSION, extras_named
 from multipanda_py.machine.interruption import Interrupted
 
 COMMANDS = (
@@ -34,7 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="multipanda",
         description="Run, check, list and draw cells of Franka arms, without ROS.",
     )
-    parser.add_argument("--version", action="version", version=f"multipanda {__version__}")
+    parser.add_argument("--version", action="version", version=f"multipanda {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
         module = import_module(f"multipanda_py.commands.{name.replace('-', '_')}")

@@ -15,6 +15,8 @@ from typing import Any
 
 from multipanda_py.exceptions import MissingExtra
 
+VERSION = "0.1.0"
+"""Version of this package."""
 BRINGS = {
     "run": ("numpy", "yaml", "pydantic", "typing_extensions", "pinocchio", "coal", "eigenpy",
             "ruckig"),

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multipanda_py import __version__
 from multipanda_py.cell.moment import RecordedMoment
 from multipanda_py.config.fingerprint import fingerprint
 from multipanda_py.datasets.features import (
@@ -27,6 +26,7 @@ from multipanda_py.datasets.film import FilmWriter
 from multipanda_py.datasets.statistics import PictureStats
 from multipanda_py.datasets.writer import DatasetWriter
 from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.extras import VERSION
 from multipanda_py.gym.env import CellEnv
 from multipanda_py.gym.observation import Observation
 from multipanda_py.machine.closing import Closing
@@ -70,7 +70,7 @@ class EpisodeRecorder(Closing):
             "arms": dict(features.robot),
             "fps": features.fps,
             "cell": fingerprint(env.cell.config),
-            "version": __version__,
+            "version": VERSION,
         }
         self._writer = DatasetWriter(Path(folder), features, ours)
         self._films: dict[str, tuple[FilmWriter, Path, PictureStats]] = {}

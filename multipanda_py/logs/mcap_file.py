@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multipanda_py import __version__
-from multipanda_py.extras import needed
+from multipanda_py.extras import VERSION, needed
 from multipanda_py.logs.chunk import Chunk
 from multipanda_py.logs.events_topic import EVENTS_TOPIC
 from multipanda_py.logs.topics import Topic
@@ -84,7 +83,7 @@ class McapFile:
         with contextlib.suppress(PermissionError):  # another user owns the file
             os.fchmod(self._stream.fileno(), 0o600)  # a file that is replaced keeps its mode
         self._put(_MAGIC)
-        self._write(records.Header("ros2", f"multipanda_py {__version__}"))
+        self._write(records.Header("ros2", f"multipanda_py {VERSION}"))
         self._write(*self._schemas, *self._channels)
         for file, content in attachments.items():
             self._attach(file, content, begin)

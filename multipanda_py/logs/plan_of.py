@@ -10,10 +10,10 @@ from dataclasses import asdict
 
 import numpy as np
 
-from multipanda_py import __version__
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.extras import VERSION
 from multipanda_py.logs.from_rows import arm_facts
 from multipanda_py.logs.plan import CELL_FILE, ArmPlan, CellPlan
 from multipanda_py.loop.row_place import RowPlace
@@ -33,7 +33,7 @@ def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], place: RowPlace) 
     """
     arms = describe_arms(config)
     about = {
-        "multipanda_py": __version__,
+        "multipanda_py": VERSION,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "host": platform.node(),

@@ -9,7 +9,7 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from multipanda_py import __version__
+from multipanda_py.extras import VERSION
 from multipanda_py.machine.checks import examine_machine
 
 LIBRARIES = ("numpy", "pin", "coal", "eigenpy", "mujoco", "pylibfranka", "ros-rclpy")
@@ -28,7 +28,7 @@ def machine_facts() -> dict[str, str]:
         "virtual machine": "yes" if "hypervisor" in _read("/proc/cpuinfo") else "no",
         "load before": "{:.1f} {:.1f} {:.1f}".format(*os.getloadavg()),
         "Python": platform.python_version(),
-        "multipanda_py": __version__,
+        "multipanda_py": VERSION,
     }
     for library in LIBRARIES:
         facts[library] = _version(library)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py import __version__
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.extras import VERSION
 from multipanda_py.files.regular_file import open_regular, read_text
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.pairs.recording import AlignedPair
@@ -104,7 +104,7 @@ class Folder:
 
 def key_of(*parts: object) -> list[object]:
     """Return what a folder is claimed with."""
-    return [*parts, __version__]
+    return [*parts, VERSION]
 
 
 def _claim(folder: Path, parts: Path, key: str) -> None:

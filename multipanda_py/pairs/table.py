@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py import __version__
-from multipanda_py.extras import needed
+from multipanda_py.extras import VERSION, needed
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.pairs.folder import TABLE, Folder
 from multipanda_py.pairs.recording import RATE
@@ -52,7 +51,7 @@ def write_table(
         **about,
         "normalisation": {"low": scale.low.tolist(), "high": scale.high.tolist()},
         "versions": {
-            "multipanda_py": __version__,
+            "multipanda_py": VERSION,
             "python": platform.python_version(),
             "numpy": np.__version__,
             "mujoco": needed("mujoco").__version__,

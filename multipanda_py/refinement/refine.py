@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from multipanda_py import __version__
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.fingerprint import fingerprint
 from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.extras import VERSION
 from multipanda_py.refinement.kept import Kept
 from multipanda_py.refinement.plan import RefinementPlan
 from multipanda_py.refinement.rounds import Refinement
@@ -87,7 +87,7 @@ def _asked(
     own = asdict(plan)
     del own["rounds"], own["recover"]
     return {
-        "version": __version__,
+        "version": VERSION,
         "plant": fingerprint(plant),
         "twin": fingerprint(twin),
         **own,

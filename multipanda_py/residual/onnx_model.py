@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py import __version__
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.extras import needed
+from multipanda_py.extras import VERSION, needed
 from multipanda_py.residual.lstm import GATES, LstmWeights
 from multipanda_py.residual.network import LAYERS, REAL_TIME, Dense, layer
 from multipanda_py.residual.weights_file import TrainedResidual
@@ -66,7 +65,7 @@ def onnx_model(trained: TrainedResidual) -> Any:
     )  # fmt: skip
     model = onnx.helper.make_model(
         made, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR,
-        producer_name="multipanda_py", producer_version=__version__,
+        producer_name="multipanda_py", producer_version=VERSION,
     )  # fmt: skip
     about = {
         "robot": trained.robot, "joints": json.dumps(trained.joints), "rate": f"{trained.rate:g}",
