@@ -185,14 +185,17 @@ def postures(model, rng, count):
         yield many[np.argmin(least)], rng.choice([-1, 1], len(lower))
 
 
-PAIRS = [(law, model) for law in LAWS for model in ("ur5e", "kinova_gen3", "iiwa14", "fr3")]
+LAWS_ON_ARMS = [(law, model) for law in LAWS for model in ("ur5e", "kinova_gen3", "iiwa14", "fr3")]
 
 
 @pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize(
     ("law", "model"),
-    long_form(PAIRS, keep=((law, model) for law, model in PAIRS if not len(law + model) % 9)),
+    long_form(
+        LAWS_ON_ARMS,
+        keep=((law, model) for law, model in LAWS_ON_ARMS if not len(law + model) % 9),
+    ),
 )
 def test_no_law_lets_an_arm_run_away_that_has_unknown_torques(
     make_cell, episodes, record_property, model, law
