@@ -9,7 +9,7 @@ from setuptools import find_packages, setup
 NAME = "multipanda_py"
 # What every cell needs; each extra brings it, so that one of them is enough.
 RUN = ["numpy", "PyYAML", "pydantic>=2.7", "typing_extensions", "pin", "coal", "ruckig"]
-# By what they bring; multipanda_py/extras.py says the same of modules, and a test compares them.
+# By what they bring; multipanda_py/registry.py says the same of modules, and a test compares them.
 EXTRAS = {
     "run": [],
     "sim": ["mujoco>=3.2.7", "imageio", "imageio-ffmpeg", "pillow"],
@@ -80,8 +80,8 @@ setup(
     zip_safe=False,
     entry_points={
         "console_scripts": [
-            "multimode_controller = multipanda_py.start:multimode_controller",
-            "multipanda = multipanda_py.start:multipanda",
+            "multimode_controller = multipanda_py.apps.start:multimode_controller",
+            "multipanda = multipanda_py.apps.start:multipanda",
         ],
         # Other packages add to these groups in their own setup.py; multipanda_py/registry.py names
         # what is built in:

@@ -30,11 +30,11 @@ from spring_links import CASES, GRAVITY, INERTIA, LENGTH, MASS, exact, motors_at
 from spring_motors import MOTIONS, found, motors, reference
 
 from multipanda_py import Cell, Pose, registry
-from multipanda_py.actuators.qbmove import Qbmove
-from multipanda_py.actuators.sea import Sea
-from multipanda_py.compliance import CompliantJoints, CompliantRobot, Motors
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot, Motors
+from multipanda_py.simulation.actuators.qbmove import Qbmove
+from multipanda_py.simulation.actuators.sea import Sea
 from multipanda_py.state import Vector
 
 JOINTS = 7

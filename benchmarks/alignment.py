@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multipanda_py.pairs.folder import RECORDED
+from multipanda_py.identification.paired.folder import RECORDED
 
 KINDS = ("multi", "single", "linear")
 SHARES = (0, 5, 50, 95, 100)

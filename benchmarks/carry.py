@@ -23,11 +23,11 @@ import numpy as np
 from parts.warping import warped_rmse
 
 from multipanda_py.cell import Cell
-from multipanda_py.channels.trajectory import Trajectory
+from multipanda_py.cell.tasks import TaskFile, TaskRunner
+from multipanda_py.cell.tasks.metrics import Moment, TaskBook
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.tasks import TaskFile, TaskRunner
-from multipanda_py.tasks.book import Moment, TaskBook
-from multipanda_py.tasks.subtask_plan import SubtaskPlan
+from multipanda_py.controllets.targets.joint import Trajectory
+from multipanda_py.planning.tasks.path_problem import SubtaskPlan
 from multipanda_py.testing import varied_cell
 
 FILE = Path(__file__).parents[1] / "config" / "tasks" / "carry_box.yaml"

@@ -23,10 +23,9 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.identification.clearance import Clearance, clearance_in
-from multipanda_py.identification.excitation import Excitation, Wanted
+from multipanda_py.identification.arm.excitation import Clearance, Excitation, Wanted, clearance_in
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.rotations import gravity_in_base
+from multipanda_py.robots.geometry import gravity_in_base
 
 CELL = Path(__file__).parents[1] / "config" / "dual_sim.yaml"
 MOUNTINGS = ((0.0, 0.0, 0.0), (0.0, np.pi / 4, 0.0), (0.0, np.pi / 2, 0.0))

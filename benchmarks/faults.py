@@ -132,7 +132,7 @@ def breaks(rig: Rig, how: str) -> None:
 def driver(rig: Rig) -> int:
     """Return the process id of left's driver: the first one that the loop started."""
     found = descendants(rig.cell.loop_pid)
-    return min(pid for pid in found if runs_module(pid, "multipanda_py.franka.driver"))
+    return min(pid for pid in found if runs_module(pid, "multipanda_py.hardware.franka.driver"))
 
 
 def stop_driver(rig: Rig) -> None:

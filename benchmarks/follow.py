@@ -35,7 +35,7 @@ FOLLOWER = """
 import json, sys
 import numpy as np
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.loop.row_follower import RowFollower
+from multipanda_py.realtime.running_cell import RowFollower
 
 follower = RowFollower(CellConfig.from_yaml(sys.argv[1]), sys.argv[2])
 found = dict(first=follower.seen, rows=0, dropped=0, torn=0, disorder=0, behind=0, gaps=0)

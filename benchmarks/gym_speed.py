@@ -18,8 +18,8 @@ import gymnasium
 import mujoco
 import numpy as np
 
-from multipanda_py.gym import CellEnv
-from multipanda_py.view.scene_view import SceneView
+from multipanda_py.learning.gym import CellEnv
+from multipanda_py.simulation.scene_view import SceneView
 
 RATE = 20.0
 
@@ -78,7 +78,7 @@ def together(
 ) -> float:
     """Return the median time in which every process does a step [s]."""
     envs = gymnasium.make_vec(
-        f"multipanda_py.gym:multipanda/{task}-v0", processes, vectorization_mode="async",
+        f"multipanda_py.learning.gym:multipanda/{task}-v0", processes, vectorization_mode="async",
         vector_kwargs={"context": "spawn"}, rate=RATE, features=features,
     )  # fmt: skip
     envs.reset(seed=[0] * processes)

@@ -28,14 +28,13 @@ from typing import Any
 from parts.network import Network, why_not
 from parts.options import duration
 
-from multipanda_py.bench.child import Child
-from multipanda_py.bench.conditions import row_of_arms
-from multipanda_py.bench.node import SETTLE, START, BenchNode, finish_user
-from multipanda_py.bench.processes import UsageMeter, cores_of
-from multipanda_py.bench.tables import not_measured, table
+from multipanda_py.apps.bench.conditions import row_of_arms
+from multipanda_py.apps.bench.node import SETTLE, START, BenchNode, finish_user
+from multipanda_py.apps.bench.processes import Child, UsageMeter, cores_of
+from multipanda_py.apps.bench.report import not_measured, table
 from multipanda_py.exceptions import BenchError
-from multipanda_py.machine.child import end_with_parent, module_command
-from multipanda_py.machine.dds_memory import remove_leftovers
+from multipanda_py.realtime.system.child_process import end_with_parent, module_command
+from multipanda_py.realtime.system.dds import remove_leftovers
 
 HERE = Path(__file__).resolve().parent
 FINDER = HERE / "parts" / "finder.py"
@@ -135,7 +134,7 @@ def measure(
             quiet = traffic(network, seconds)
             users = [
                 stack.enter_context(
-                    Child("multipanda_py.ros.motion_generator", *PAIR, "--each",
+                    Child("multipanda_py.ros.client.motion_generator", *PAIR, "--each",
                           "--namespace", one.namespace, environment=environment(one.domain),
                           through=network.enter(one.user))
                 )
@@ -162,7 +161,10 @@ def same_names(network: Network, folder: Path) -> str:
     log, active = folder / "second.log", f"cell {name!r} is active"
     with BenchNode(cell_of(0, name), folder, environment(51), "", network.enter("first")):
         command = module_command(
-            "multipanda_py.ros.node", "--ros-args", "--params-file", str(folder / f"{name}.yaml")
+            "multipanda_py.ros.node.node",
+            "--ros-args",
+            "--params-file",
+            str(folder / f"{name}.yaml"),
         )
         with log.open("wb") as output:
             second = subprocess.Popen(

@@ -14,11 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multipanda_py.residual_training.paired_motions import (
-    PairedMotion,
-    PairedMotions,
-    read_pairs,
-)
+from multipanda_py.identification.residual.motions import PairedMotion, PairedMotions, read_pairs
 from multipanda_py.state import Matrix
 
 SPEEDS = (0.002, 0.01, 0.05)

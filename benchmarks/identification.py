@@ -5,7 +5,7 @@
     .venv/bin/python benchmarks/identification.py --plants 3 --friction sigmoid
 
 A plant is an FR3 in simulation whose links, friction, delay and sensors are drawn from ranges
-(``multipanda_py/perturbation/data/typical.yaml``, or ``--spec``), by seeds from 1. Its torques of
+(``multipanda_py/config/data/typical.yaml``, or ``--spec``), by seeds from 1. Its torques of
 the last 30 % of the motion are predicted by the identified model. The floor is what its true
 bodies leave of them with the friction of the same class that fits best: Stribeck friction, ripple
 and noise, which no such model can tell.
@@ -29,19 +29,18 @@ import pinocchio as pin
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.dynamics.gravity import heavy_model
-from multipanda_py.identification.arm_regressor import ArmRegressor, pseudo_inertia
-from multipanda_py.identification.clearance import Clearance
-from multipanda_py.identification.excitation import Excitation, Wanted
-from multipanda_py.identification.friction import FrictionShape
-from multipanda_py.identification.identify import FRICTIONS, Options, identify
-from multipanda_py.identification.least_squares import fit
-from multipanda_py.identification.motion import MeasuredMotion
-from multipanda_py.identification.stack import stack
-from multipanda_py.logs.from_rows import log_of_rows
-from multipanda_py.logs.measured import motion_of
-from multipanda_py.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.identification.arm.estimators import fit
+from multipanda_py.identification.arm.excitation import Clearance, Excitation, Wanted
+from multipanda_py.identification.arm.friction import FrictionShape
+from multipanda_py.identification.arm.identify import FRICTIONS, Options, identify
+from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_inertia
+from multipanda_py.identification.arm.stack import stack
+from multipanda_py.realtime.recording.arm_log import motion_of
+from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
+from multipanda_py.realtime.recording.record_columns import log_of_rows
 from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import heavy_model
 from multipanda_py.simulation.perturbed_arm import perturbed
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS

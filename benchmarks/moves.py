@@ -20,10 +20,10 @@ import numpy as np
 
 from multipanda_py import Cell, Pose
 from multipanda_py.exceptions import MotionFailed, PlanRejected
-from multipanda_py.moves.move_plan import MovePlan
-from multipanda_py.optimiser import Scene
-from multipanda_py.optimiser.kinematics import Kinematics
-from multipanda_py.planning.quintic import evaluate
+from multipanda_py.planning.motions.motion_request import MovePlan
+from multipanda_py.planning.optimiser import Scene
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.trajectory.quintic import evaluate
 from multipanda_py.testing import simple_cell
 
 STEP, FINE, NODES = 0.4, 0.05, 4000

@@ -29,12 +29,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "test" / "helpers"))
 from panel_page import PanelPage, until  # noqa: E402
 
+from multipanda_py.apps.panel import CellPanel  # noqa: E402
 from multipanda_py.cell import Cell  # noqa: E402
 from multipanda_py.config.cell_file import CellConfig  # noqa: E402
-from multipanda_py.logs.running import find_running  # noqa: E402
-from multipanda_py.loop.row_reader import RowReader  # noqa: E402
-from multipanda_py.machine.realtime import other_cpus  # noqa: E402
-from multipanda_py.panel import CellPanel  # noqa: E402
+from multipanda_py.realtime.record_ring import RowReader  # noqa: E402
+from multipanda_py.realtime.running_cell import find_running  # noqa: E402
+from multipanda_py.realtime.system.priority import other_cpus  # noqa: E402
 
 LAW = "cartesian_impedance_controller"
 BROWSER_PERIOD = 0.05
@@ -183,9 +183,16 @@ def running(config: CellConfig, file: str, as_node: bool) -> Iterator[Any]:
             cell.switch(laws, strictness="force_auto", timeout=5.0)
             yield cell
         return
-    from multipanda_py.ros.node_cell import NodeCell
+    from multipanda_py.ros.client.panel_cell import NodeCell
 
-    command = [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args", "--params-file", file]
+    command = [
+        sys.executable,
+        "-m",
+        "multipanda_py.ros.node.node",
+        "--ros-args",
+        "--params-file",
+        file,
+    ]
     node = subprocess.Popen([*command, "-p", f"cell.name:={config.cell.name}"])
     try:
         with NodeCell() as cell:

@@ -18,15 +18,15 @@ import numpy as np
 
 from multipanda_py import Cell
 from multipanda_py.config.describe import describe_arms
-from multipanda_py.optimiser.clearances import clearances
-from multipanda_py.optimiser.distance import Distance
-from multipanda_py.optimiser.goals import PoseGoal
-from multipanda_py.optimiser.kinematics import Kinematics
-from multipanda_py.optimiser.motion import Rest, Smoothness, VelocityLimits, WithinLimits
-from multipanda_py.optimiser.path_search import find_path
-from multipanda_py.optimiser.problem import Problem
-from multipanda_py.optimiser.scene import Scene
-from multipanda_py.optimiser.solver import SolverSettings
+from multipanda_py.planning.optimiser.clearances import clearances
+from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.goals import PoseGoal
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.optimiser.path_search import find_path
+from multipanda_py.planning.optimiser.problem import Problem
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.solver import SolverSettings
+from multipanda_py.planning.optimiser.term import Rest, Smoothness, VelocityLimits, WithinLimits
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.testing import simple_cell

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.gym import CellEnv, GymTask
-from multipanda_py.policies import LockstepInference, PolicyRunner, RunLog
+from multipanda_py.learning.gym import CellEnv, GymTask
+from multipanda_py.learning.policies import LockstepInference, PolicyRunner, RunLog
 
 RATES, LATENCY, SECONDS, STEP_RATE = (30.0, 10.0), 0.1, 8.0, 50.0
 CHUNK, REPLAN = 1.6, 0.4  # [s]

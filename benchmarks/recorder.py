@@ -29,7 +29,7 @@ import numpy as np
 from parts.options import count, duration
 
 from multipanda_py import Cell
-from multipanda_py.bench.processes import processor_time
+from multipanda_py.apps.bench.processes import processor_time
 from multipanda_py.config.cell_file import CellConfig
 
 CELL = Path(__file__).resolve().parents[1] / "config" / "dual_sim.yaml"
@@ -102,7 +102,14 @@ def fault_recorder(cell: Cell) -> Iterator[int]:
 @contextmanager
 def shadow(cell: Cell) -> Iterator[int]:
     """Let twins follow; give the process."""
-    line = [sys.executable, "-m", "multipanda_py.cli", "shadow", "--node", cell.config.cell.name]
+    line = [
+        sys.executable,
+        "-m",
+        "multipanda_py.apps.cli",
+        "shadow",
+        "--node",
+        cell.config.cell.name,
+    ]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
     if process.stdout is None or not process.stdout.readline().startswith("following"):
         raise SystemExit("recorder.py: the twins did not start")

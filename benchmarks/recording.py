@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from multipanda_py.datasets import Dataset, EpisodeRecorder
-from multipanda_py.datasets.check import check
-from multipanda_py.datasets.reader import Episode
-from multipanda_py.gym import CellEnv, GymTask
+from multipanda_py.learning.datasets import Dataset, EpisodeRecorder
+from multipanda_py.learning.datasets.reader import Episode
+from multipanda_py.learning.datasets.replay import check
+from multipanda_py.learning.gym import CellEnv, GymTask
 
 
 class Wander(GymTask):

@@ -14,11 +14,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from multipanda_py.residual.body_difference import BodyDifference
-from multipanda_py.residual.live import LiveResidual
-from multipanda_py.residual.network import LAYERS, REAL_TIME
-from multipanda_py.residual.normalisation import Normalisation
-from multipanda_py.residual.weights_file import TrainedResidual
+from multipanda_py.robots.residual.bodies import BodyDifference
+from multipanda_py.robots.residual.inputs import Normalisation
+from multipanda_py.robots.residual.network import LAYERS, REAL_TIME
+from multipanda_py.robots.residual.runtime import LiveResidual
+from multipanda_py.robots.residual.weights import TrainedResidual
 
 BEST_OF, STEPS = 2000, 20
 SPEEDS, DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)

@@ -17,15 +17,14 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py import logs
-from multipanda_py.commands.identify import motion_of
-from multipanda_py.dynamics.gravity import heavy_model
-from multipanda_py.residual.normalisation import Normalisation
-from multipanda_py.residual_training.fit_bodies import fit_bodies
-from multipanda_py.residual_training.paired_motions import PairedMotion, PairedMotions
-from multipanda_py.residual_training.settings import TrainingSettings
-from multipanda_py.residual_training.train import train
+from multipanda_py.apps.commands.identify import motion_of
+from multipanda_py.identification.residual.motions import PairedMotion, PairedMotions
+from multipanda_py.identification.residual.torch_network import TrainingSettings
+from multipanda_py.identification.residual.train import fit_bodies, train
+from multipanda_py.realtime import recording as logs
 from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.residual.inputs import Normalisation
 
 HELD_OUT, PARTS = 0.3, 8
 """Share of the recording that is only predicted; parts of the rest, of which the last but one is

@@ -42,7 +42,7 @@ from rclpy.parameter import Parameter  # noqa: E402
 from robots import unused_address  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from multipanda_py.fci_sim import FciSim  # noqa: E402
+from multipanda_py.simulation.fci import FciSim  # noqa: E402
 
 LAWS = [f"{arm}/cartesian_impedance_controller" for arm in ("left", "right")]
 PAUSE = 0.01  # between two calls [s]

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.cell import Cell
-from multipanda_py.tasks import TaskFile, TaskRunner
-from multipanda_py.tasks.without import PARTS, Part
+from multipanda_py.cell.tasks import TaskFile, TaskRunner
+from multipanda_py.planning.tasks.sections import PARTS, Part
 from multipanda_py.testing import varied_cell
 
 HERE = Path(__file__).parent

@@ -5,7 +5,7 @@
     .venv/bin/python benchmarks/twin_gain.py -o gain.json --seeds 3 --first 5 --seconds 4
 
 A plant is a cell in simulation whose links, friction, delay and sensors are drawn from ranges
-(``multipanda_py/perturbation/data/typical.yaml``, or ``--spec``), by a seed. Each of its arms goes
+(``multipanda_py/config/data/typical.yaml``, or ``--spec``), by a seed. Each of its arms goes
 through the motion of ``multipanda excite`` and is identified from it. Then both do the tasks of
 ``multipanda validate``: before, everybody goes by the data sheet; after, the twin has the bodies
 that were found, and the laws of both go by them (``identified``). Scene and seeds of noise are the
@@ -35,19 +35,24 @@ from parts.options import count, count_or_none, duration
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
+from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.identification.identify import identify
-from multipanda_py.machine.whole_file import replacing
-from multipanda_py.perturbation import TYPICAL, PerturbationSpec
-from multipanda_py.refinement.arm import find_motion, measure
-from multipanda_py.refinement.gain import SIDES, gain_of
-from multipanda_py.refinement.put_back import with_bodies, with_laws
-from multipanda_py.robots.parameter_file import parameters_text
+from multipanda_py.files import replacing
+from multipanda_py.identification.arm.identify import identify
+from multipanda_py.identification.calibration.improvement import (
+    SIDES,
+    find_motion,
+    gain_of,
+    measure,
+    with_bodies,
+    with_laws,
+)
+from multipanda_py.identification.validation import TASKS, Run, make_task
+from multipanda_py.identification.validation.compare import QUANTITIES
+from multipanda_py.identification.validation.task import Task
+from multipanda_py.identification.validation.validate import compare_runs, runs_of
+from multipanda_py.robots.measured_files import parameters_text
 from multipanda_py.state import Matrix
-from multipanda_py.validation import TASKS, Run, make_task
-from multipanda_py.validation.quantities import QUANTITIES
-from multipanda_py.validation.task import Task
-from multipanda_py.validation.validate import compare_runs, runs_of
 
 CELL = Path(__file__).parents[1] / "config" / "dual_sim.yaml"
 NORMAL = "measured less true force, along the normal [N]"

@@ -22,12 +22,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from multipanda_py.bench.conditions import CONDITIONS, condition_cell
+from multipanda_py.apps.bench.conditions import CONDITIONS, condition_cell
+from multipanda_py.apps.cli import main as multipanda
 from multipanda_py.cell import Cell
-from multipanda_py.cli import main as multipanda
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.validation import TASKS, make_task
-from multipanda_py.validation.record import TaskCell
+from multipanda_py.identification.validation import TASKS, make_task
+from multipanda_py.identification.validation.record import TaskCell
 
 CELL = Path(__file__).parents[1] / "config" / "dual_sim.yaml"
 REPEATS, LONG = 5, 10.0

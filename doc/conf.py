@@ -36,8 +36,7 @@ autoapi_dirs = ["../multipanda_py"]
 autoapi_generate_api_docs = False
 autoapi_options = ["members", "show-inheritance"]
 _shown = {
-    "actuators", "compliance", "controllets", "features", "control", "cell", "grippers",
-    "spring_validation", "tasks",
+    "cell", "control", "controllets", "identification", "planning", "robots", "simulation",
 }  # fmt: skip
 _rooms = {path.parent.name for path in ROOT.glob("multipanda_py/*/__init__.py")}
 autoapi_ignore = [f"*/multipanda_py/{room}/*" for room in sorted(_rooms - _shown)]

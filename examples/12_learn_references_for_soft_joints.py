@@ -11,8 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.spring_validation import learn
-from multipanda_py.spring_validation.learning import STEP, minimum_jerk, two_joint_run
+from multipanda_py.identification.actuators.experiments import learn
+from multipanda_py.identification.actuators.learning_control import (
+    STEP,
+    minimum_jerk,
+    two_joint_run,
+)
 
 SECONDS, GOAL = 4.0, 0.8  # [s, rad]
 

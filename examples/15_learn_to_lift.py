@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from multipanda_py.gym import CellEnv
-from multipanda_py.gym.control import pose_numbers
-from multipanda_py.policies import LockstepInference, PolicyRunner
+from multipanda_py.learning.gym import CellEnv
+from multipanda_py.learning.gym.control import pose_numbers
+from multipanda_py.learning.policies import LockstepInference, PolicyRunner
 
 RATE, CHUNK, LATENCY = 20.0, 10, 0.05  # steps a second, actions of a chunk, of its answer [s]
 ARMS, POSE = ("left", "right"), 9

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from launch import LaunchDescription
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.moveit.files import (
+from multipanda_py.planning.moveit_files import (
     CONTROLLERS,
     SCENE,
     move_group_parameters,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from multipanda_py.extras import VERSION
+from multipanda_py.registry import VERSION
 
 if TYPE_CHECKING:
     from multipanda_py.cell import Cell as Cell
@@ -30,7 +30,7 @@ __all__ = ["Cell", "MultipandaError", "Pose", "__version__"]
 def __getattr__(name: str) -> object:
     """Import a public name on first use (PEP 562)."""
     if name in _PUBLIC:
-        from multipanda_py.extras import extras_named
+        from multipanda_py.registry import extras_named
 
         with extras_named():
             return getattr(import_module(_PUBLIC[name]), name)

@@ -11,15 +11,15 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from multipanda_py.exceptions import BackendError
-from multipanda_py.gripper_record import Action, Outcome
-from multipanda_py.settings import Settings
+from multipanda_py.parameters import Settings
+from multipanda_py.robots.gripper import Action, Outcome
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
     from multipanda_py.config.sections import ArmConfig
-    from multipanda_py.grippers.gripper import Gripper
     from multipanda_py.robots import ArmDescription
+    from multipanda_py.robots.gripper import Gripper
 
 SettingsT = TypeVar("SettingsT", bound=Settings, default=Settings)
 

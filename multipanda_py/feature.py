@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic
 
-from multipanda_py.channel import Channel
-from multipanda_py.context import Context
+from multipanda_py.context import Context, Handover
 from multipanda_py.controllet import Controllet, ParamsT
-from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams
 from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import Channel
 
 
 class Feature(Generic[ParamsT]):

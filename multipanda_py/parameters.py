@@ -1,36 +1,184 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters declared once: default, unit and bounds beside the field.
+"""What a backend can be told about one arm: declared once, as a law's parameters are.
 
-A law's frozen ``Params`` dataclass is the only declaration. From it come the
-checks of the cell file, the ROS parameters with their descriptors, and the flat
-vector that carries a new set of values to the loop in one piece::
+A frozen dataclass is the only declaration. From it come the checks of the cell file, the ROS
+parameters of the arm's robot, and the flat record that carries new values to the loop::
 
-    @dataclass(frozen=True, eq=False)
-    class Params:
-        stiffness: Vector = vector(
-            400, 400, 400, 20, 20, 20, unit="N/m, Nm/rad", low=0, high=(5000,) * 3 + (300,) * 3
-        )
-        friction: Vector = joint_vector(0.0, unit="Nm", low=0, high=20)  # one per joint
-
-Vectors of joints have the length, and may have defaults and bounds, of the robot that the law
-works on. Where the arms of one law differ in these, each arm has a vector of its own, named
-``friction.left`` after the arm.
+    @dataclass(frozen=True)
+    class ServoSettings(Settings):
+        port: str = text("/dev/ttyACM0", read_only=True, doc="where the servos are")
+        current: float = number(4.0, unit="A", low=0, high=8, doc="largest per motor")
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
-from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.parameter_spec import Spec, frozen_vector
+from multipanda_py.exceptions import ConfigurationError, ParameterRejected
 from multipanda_py.registry import default_robot
+
+Bound: TypeAlias = "float | tuple[float, ...]"
+"""One for all elements, or one for each."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What one parameter may be.
+
+    Attributes:
+        name: Name as users type it, with a feature's prefix where it has one.
+        kind: ``number``, ``integer``, ``vector``, ``flag``, ``choice`` or ``text``.
+        default: Value when nothing is given.
+        unit: SI unit, or an empty string.
+        low: Smallest value allowed; for vectors of each element, or one per element.
+        high: Largest value allowed.
+        options: Values of a choice.
+        doc: One line on what it does.
+        read_only: Whether it is read at the start only; for the settings of backends.
+        exclusive_low: Whether values must be above ``low``.
+        per_joint: Whether it has a number for every joint of the robot.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    unit: str = ""
+    low: Bound = -math.inf
+    high: Bound = math.inf
+    options: tuple[str, ...] = ()
+    doc: str = ""
+    read_only: bool = False
+    exclusive_low: bool = False
+    per_joint: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse bounds of another length than the vector, and a default that is not allowed.
+
+        Raises:
+            ValueError: With what was got, and what is allowed.
+        """
+        for bound in (self.low, self.high):
+            if isinstance(bound, tuple) and (self.kind != "vector" or len(bound) != self.width):
+                raise ValueError(
+                    f"{self.name or self.doc}: got {len(bound)} bounds, allowed {self.width}"
+                )
+        if self.kind == "text" and not self.read_only:
+            raise ValueError(f"{self.name or self.doc}: got text, allowed only with read_only")
+        try:
+            self.check(self.default)
+        except ParameterRejected as error:
+            raise ValueError(f"default of {self.doc if not self.name else ''}{error}") from None
+
+    @property
+    def width(self) -> int:
+        """Number of floats that carry the value."""
+        return len(self.default) if self.kind == "vector" else 1
+
+    @property
+    def allowed(self) -> str:
+        """Say in words what is allowed."""
+        if self.kind == "flag":
+            return "true or false"
+        if self.kind == "choice":
+            return "one of " + ", ".join(self.options)
+        if self.kind == "text":
+            return "text"
+        kind = "a whole number" if self.kind == "integer" else "a number"
+        if self.kind == "vector":
+            kind = f"{self.width} numbers{', one per joint,' * self.per_joint}"
+        unit = f" {self.unit}" if self.unit else ""
+        runs = [(pair, len(list(run))) for pair, run in itertools.groupby(self.bounds)]
+        if len(runs) > 1:
+            parts = (f"{count} in {self._range(low, high)}" for (low, high), count in runs)
+            return f"{kind.rstrip(',')}, {', then '.join(parts)}{unit}"
+        low, high = self.bounds[0]
+        if math.isinf(low) and math.isinf(high):
+            return f"{kind.rstrip(',')}, finite"
+        return f"{kind} in {self._range(low, high)}{unit}"
+
+    def _range(self, low: float, high: float) -> str:
+        """Say what is allowed, as intervals are written: without the end of a round bracket."""
+        return f"{'(' if self.exclusive_low else '['}{low:g}, {high:g}]"
+
+    @property
+    def bounds(self) -> tuple[tuple[float, float], ...]:
+        """Smallest and largest value of each element."""
+        low, high = (
+            bound if isinstance(bound, tuple) else (bound,) * self.width
+            for bound in (self.low, self.high)
+        )
+        return tuple(zip(low, high))
+
+    def check(self, value: object, where: str = "") -> Any:
+        """Return the value in its canonical type.
+
+        Raises:
+            ParameterRejected: If its type, length, bounds or finiteness do not fit.
+        """
+        if self.kind == "flag" and isinstance(value, bool):
+            return value
+        if self.kind == "choice" and isinstance(value, str) and value in self.options:
+            return value
+        if self.kind == "text" and isinstance(value, str):
+            return value
+        if self.kind == "number" and self._is_allowed(value, *self.bounds[0]):
+            return float(value)  # type: ignore[arg-type]
+        if self.kind == "integer" and self._is_allowed(value, *self.bounds[0], whole=True):
+            return int(value)  # type: ignore[call-overload]
+        if self.kind == "vector" and _is_sequence(value):
+            items = list(value)  # type: ignore[call-overload]
+            if len(items) == self.width and all(
+                self._is_allowed(item, *pair) for item, pair in zip(items, self.bounds)
+            ):
+                return frozen_vector(items)
+        got = f"{value!r:.80}" if not _is_sequence(value) else f"{list(value)!r:.120}"  # type: ignore[call-overload]
+        if self.per_joint and _is_sequence(value) and len(value) != self.width:  # type: ignore[arg-type]
+            got = f"{len(value)} numbers"  # type: ignore[arg-type]
+        raise ParameterRejected(
+            f"{where + ': ' if where else ''}{self.name}: got {got}, allowed {self.allowed}"
+        )
+
+    def _is_allowed(self, value: Any, low: float, high: float, whole: bool = False) -> bool:
+        if not _is_within(value, low, high) or (whole and value != int(value)):
+            return False
+        return not (self.exclusive_low and value == low)
+
+
+def frozen_vector(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a copy that nobody can write to."""
+    array = np.array(values, dtype=np.float64)
+    array.setflags(write=False)
+    return array
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+
+
+def _is_within(value: Any, low: float, high: float) -> bool:
+    try:
+        return _is_number(value) and math.isfinite(value) and low <= value <= high
+    except OverflowError:  # an integer that no float can hold
+        return False
+
+
+def _is_sequence(value: object) -> bool:
+    return (
+        hasattr(value, "__len__")
+        and hasattr(value, "__iter__")
+        and not isinstance(value, (str, bytes, Mapping))
+    )
+
 
 JointVector: TypeAlias = "NDArray[np.float64] | tuple[NDArray[np.float64], ...]"
 """Value of a :func:`joint_vector`: for all arms, or a tuple with one per arm where these differ;
@@ -250,3 +398,204 @@ def _of_some(robots: Robots | None, arm: int | None) -> Robots:
     if robots is None:
         return {"": default_robot()}
     return robots if arm is None else dict([[*robots.items()][arm]])
+
+
+_P = TypeVar("_P")
+
+
+class ParameterSet(Generic[_P]):
+    """The named parameters of one ``Params`` class, and their flat form.
+
+    Args:
+        params: The dataclass.
+        prefix: Put before every name (``nullspace.`` for a feature).
+        robots: Arms that vectors of joints are for.
+    """
+
+    def __init__(self, params: type[_P], prefix: str = "", robots: Robots | None = None) -> None:
+        self.params = params
+        self._fields = specs_by_field(params, prefix, robots)
+        self.specs = tuple(spec for specs in self._fields.values() for spec in specs)
+        self.names = tuple(spec.name for spec in self.specs)
+        self.width = sum(spec.width for spec in self.specs)
+
+    def encode(self, values: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Return checked values as one flat vector, (width,)."""
+        flat: list[float] = []
+        for spec in self.specs:
+            value = values[spec.name]
+            if spec.kind == "vector":
+                flat.extend(value)
+            else:
+                flat.append(spec.options.index(value) if spec.kind == "choice" else float(value))
+        return np.array(flat, dtype=np.float64)
+
+    def decode(self, flat: NDArray[np.float64]) -> _P:
+        """Return the dataclass that a flat vector describes."""
+        arguments, start = {}, 0
+        for field, specs in self._fields.items():
+            values = []
+            for spec in specs:
+                values.append(_typed_value(spec, flat[start : start + spec.width]))
+                start += spec.width
+            arguments[field] = values[0] if len(values) == 1 else tuple(values)
+        return self.params(**arguments)
+
+
+def _typed_value(spec: Spec, part: NDArray[np.float64]) -> Any:
+    """Return the value that a part of a flat vector stands for."""
+    if spec.kind == "vector":
+        return frozen_vector(part)
+    if spec.kind == "choice":
+        return spec.options[int(part[0])]
+    return {"flag": bool, "integer": int}.get(spec.kind, float)(part[0])
+
+
+def check_values(
+    specs: Sequence[Spec], values: Mapping[str, object], where: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Check values against specs and collect every fault.
+
+    Returns:
+        The accepted values by name, and one sentence per fault.
+    """
+    known = {spec.name: spec for spec in specs}
+    accepted: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, value in values.items():
+        if name not in known:
+            faults.append(f"{where}: {_unknown(name, value, known)}")
+            continue
+        try:
+            accepted[name] = known[name].check(value, where)
+        except ParameterRejected as error:
+            faults.append(str(error))
+    return accepted, faults
+
+
+def _unknown(name: str, value: object, known: Mapping[str, Spec]) -> str:
+    """Say that a parameter does not exist, and what does."""
+    own = [spec for spec in known.values() if spec.per_joint and spec.name.startswith(f"{name}.")]
+    if not own:
+        return f"parameter {name!r} does not exist; known: {', '.join(known) or 'none'}"
+    got = f"{len(value)} numbers" if isinstance(value, (list, tuple, np.ndarray)) else repr(value)
+    each = ", ".join(f"{spec.name} with {spec.width} numbers" for spec in own)
+    return f"{name}: got {got:.80} for all arms, allowed one per arm, as they differ: {each}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of one arm; this one has none. Vectors are lists of floats.
+
+    What is declared ``read_only`` is read at the start; everything else may change while the arm
+    holds.
+
+    Attributes:
+        given: Names of the settings that were given, not taken from the defaults.
+    """
+
+    def __new__(cls, **values: object) -> Self:
+        """Remember what was given."""
+        self = super().__new__(cls)
+        object.__setattr__(self, "given", frozenset(values))
+        return self
+
+    def __post_init__(self) -> None:
+        """Make lists of floats of all vectors."""
+        for spec in declared(type(self)):
+            if spec.kind == "vector":
+                numbers = [float(element) for element in getattr(self, spec.name)]
+                object.__setattr__(self, spec.name, numbers)
+
+    if TYPE_CHECKING:
+        given: frozenset[str] = dataclasses.field(init=False)
+
+    @property
+    def load(self) -> Any:
+        """Load that the arm carries beyond its tool, a :class:`.Load`; None for none.
+
+        The model of the controllets includes it; see :func:`.load_of`.
+        """
+        return None
+
+    @classmethod
+    def refusal(cls, name: str, value: Any) -> str:
+        """Return why a value within its bounds is not allowed, or an empty string."""
+        return ""
+
+    def encode(self) -> NDArray[np.float64]:
+        """Return what may change as one record: for each, whether it was given, and its value."""
+        flat: list[float] = []
+        for spec in live(type(self)):
+            value = getattr(self, spec.name)
+            flat.append(spec.name in self.given)
+            if spec.kind == "vector":
+                flat.extend(value)
+            else:
+                flat.append(spec.options.index(value) if spec.kind == "choice" else value)
+        return np.array(flat, dtype=np.float64)
+
+    def decode(self, record: NDArray[np.float64]) -> Self:
+        """Return these settings with those replaced that were given in a record."""
+        given: dict[str, Any] = {}
+        flat, start = record.tolist(), 0
+        for spec in live(type(self)):
+            if flat[start]:
+                values = flat[start + 1 : start + 1 + spec.width]
+                given[spec.name] = _setting_value(spec, values)
+            start += 1 + spec.width
+        return self.replace(given)
+
+    def replace(self, values: Mapping[str, Any]) -> Self:
+        """Return these settings with some replaced, which count as given."""
+        return type(self)(**{name: getattr(self, name) for name in self.given} | dict(values))
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def by_class(function: _F) -> _F:
+    """Remember results by class; mypy takes a dataclass's own hash for that of its class."""
+    return cast(_F, cache(function))
+
+
+@by_class
+def declared(settings: type[Settings]) -> tuple[Spec, ...]:
+    """Return the specs of all settings, in the order of the fields."""
+    return specs_of(settings)
+
+
+@by_class
+def live(settings: type[Settings]) -> tuple[Spec, ...]:
+    """Return the specs of what may change while the arm holds."""
+    return tuple(spec for spec in declared(settings) if not spec.read_only)
+
+
+def record_width(settings: type[Settings]) -> int:
+    """Return the floats of a record of :meth:`Settings.encode`."""
+    return sum(1 + int(spec.width) for spec in live(settings))
+
+
+def declaration_fault(settings: object) -> str:
+    """Return what is wrong with the declaration of a backend's settings, or an empty string."""
+    allowed = "allowed a frozen dataclass derived from multipanda_py.parameters.Settings"
+    if not (isinstance(settings, type) and issubclass(settings, Settings)):
+        return f"got {settings!r:.80}, {allowed}"
+    if settings is not Settings and "__dataclass_fields__" not in vars(settings):
+        return f"got class {settings.__qualname__} that is no dataclass, {allowed}"
+    functions = "number, vector, flag, choice, integer or text of multipanda_py.parameters"
+    for field in dataclasses.fields(settings):
+        if not is_declared(field):
+            return f"{field.name}: got a plain field, allowed one declared with {functions}"
+        if hasattr(Settings, field.name) or field.name == "given":
+            return f"{field.name}: this name is taken by multipanda_py.parameters.Settings"
+    return ""
+
+
+def _setting_value(spec: Spec, values: list[float]) -> Any:
+    if spec.kind == "vector":
+        return values
+    if spec.kind == "choice":
+        return spec.options[int(values[0])]
+    kinds = {"flag": bool, "integer": int}
+    return kinds.get(spec.kind, float)(values[0])

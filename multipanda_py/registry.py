@@ -10,7 +10,8 @@ plug-ins by the entry-point groups ``multipanda_py.controllets``, ``.features``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial, reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -19,7 +20,90 @@ from pkgutil import resolve_name
 from typing import Any
 
 from multipanda_py.exceptions import ConfigurationError, MissingExtra, UnknownName
-from multipanda_py.extras import extras_named
+
+VERSION = "0.1.0"
+"""Version of this package."""
+BRINGS = {
+    "run": ("numpy", "yaml", "pydantic", "typing_extensions", "pinocchio", "coal", "eigenpy",
+            "ruckig"),
+    "sim": ("mujoco", "glfw", "imageio", "imageio_ffmpeg", "PIL"),
+    "real": ("pylibfranka",),
+    "bench": ("matplotlib",),
+    "logs": ("mcap", "rosbags", "pandas", "pyarrow", "zstandard", "lz4"),
+    "identify": ("scipy", "cvxpy", "clarabel", "joblib"),
+    "gym": ("gymnasium",),
+}  # fmt: skip
+"""Modules by extra; every extra brings those of ``run`` too, and ``all`` brings everything."""
+LARGE = {"learn": ("torch",)}
+"""The same of extras that ``all`` does not bring."""
+APART = {"panel": ("viser", "trimesh", "websockets")}
+"""Likewise, because they bring older versions of what others use."""
+DEVICES = {"teleop": ("pygame", "pyspacemouse")}
+"""Likewise, because most cells have none."""
+SELDOM = {"cluster": ("dask", "distributed")}
+"""Likewise, because few simulate on other machines."""
+ELSEWHERE = {"onnx": ("onnx",)}
+"""Likewise, because few run networks in other programs."""
+_ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfaces")
+
+
+def require(*modules: str) -> None:
+    """Raise :class:`.MissingExtra` if a module is not installed; for the head of a room."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise missing(module)
+
+
+def needed(module: str) -> Any:
+    """Import a module where it is used, for what most cells do without.
+
+    Raises:
+        MissingExtra: If it is not installed.
+    """
+    with extras_named():
+        return import_module(module)
+
+
+def pyplot() -> Any:
+    """Return matplotlib's pyplot, without a window.
+
+    Raises:
+        MissingExtra: If it is not installed; says what to install.
+    """
+    needed("matplotlib").use("Agg")
+    return needed("matplotlib.pyplot")
+
+
+@contextmanager
+def extras_named() -> Iterator[None]:
+    """Name the extra where a module is not found within; other modules are left as they are."""
+    try:
+        yield
+    except MissingExtra:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not _sentence(error.name):
+            raise
+        raise missing(error.name) from error
+
+
+def missing(module: str) -> MissingExtra:
+    """Return the error that a module is not there, which says where it comes from."""
+    return MissingExtra(_sentence(module) or f"{module} is not installed", module)
+
+
+def _sentence(module: str) -> str:
+    top = module.partition(".")[0]
+    for extra, modules in (BRINGS | LARGE | APART | DEVICES | SELDOM | ELSEWHERE).items():
+        if top in modules:
+            return f"{top} is not installed: pip install 'multipanda_py[{extra}]' brings it"
+    if top in _ROS or top.endswith("_msgs"):
+        return (
+            f"{top} is not installed: the node needs ROS 2, by `make env` or apt (README); "
+            "`multipanda run FILE` does without"
+        )
+    return ""
+
 
 KINDS = ("controllets", "features", "backends", "actuators")
 BUILTINS: Mapping[str, Mapping[str, str]] = {
@@ -49,45 +133,47 @@ BUILTINS: Mapping[str, Mapping[str, str]] = {
         "teleoperation": "multipanda_py.controllets.teleoperation:Teleoperation",
     },
     "features": {
-        "collision_avoidance": "multipanda_py.features.collision_avoidance:CollisionAvoidance",
-        "coriolis": "multipanda_py.features.coriolis:Coriolis",
-        "felt_wrench": "multipanda_py.features.felt_wrench:FeltWrench",
-        "friction": "multipanda_py.features.friction:Friction",
-        "governor": "multipanda_py.features.governor:Governor",
-        "joint_limits": "multipanda_py.features.joint_limits:JointLimits",
-        "manipulability": "multipanda_py.features.manipulability:Manipulability",
-        "nullspace": "multipanda_py.features.nullspace:Nullspace",
-        "residual": "multipanda_py.features.residual:Residual",
-        "singularity": "multipanda_py.features.singularity:Singularity",
-        "target_filter": "multipanda_py.features.target_filter:TargetFilter",
-        "workspace": "multipanda_py.features.workspace:Workspace",
-        "wrench": "multipanda_py.features.wrench:Wrench",
+        "collision_avoidance": (
+            "multipanda_py.controllets.features.collision_avoidance:CollisionAvoidance"
+        ),
+        "coriolis": "multipanda_py.controllets.features.coriolis:Coriolis",
+        "felt_wrench": "multipanda_py.controllets.features.external_wrench:FeltWrench",
+        "friction": "multipanda_py.controllets.features.friction:Friction",
+        "governor": "multipanda_py.controllets.features.governor:Governor",
+        "joint_limits": "multipanda_py.controllets.features.joint_limits:JointLimits",
+        "manipulability": "multipanda_py.controllets.features.manipulability:Manipulability",
+        "nullspace": "multipanda_py.controllets.features.nullspace:Nullspace",
+        "residual": "multipanda_py.controllets.features.residual:Residual",
+        "singularity": "multipanda_py.controllets.features.singularity:Singularity",
+        "target_filter": "multipanda_py.controllets.features.target_filter:TargetFilter",
+        "workspace": "multipanda_py.controllets.features.workspace:Workspace",
+        "wrench": "multipanda_py.controllets.features.wrench:Wrench",
     },
     "backends": {
-        "franka": "multipanda_py.backends.franka:Franka",
-        "mock": "multipanda_py.backends.mock:Mock",
-        "mujoco": "multipanda_py.backends.mujoco:Mujoco",
-        "ros2_control": "multipanda_py.backends.ros2_control:Ros2Control",
+        "franka": "multipanda_py.hardware.franka.backend:Franka",
+        "mock": "multipanda_py.hardware.mock:Mock",
+        "mujoco": "multipanda_py.simulation.backend:Mujoco",
+        "ros2_control": "multipanda_py.hardware.ros2_control.backend:Ros2Control",
     },
     "actuators": {
-        "awas2": "multipanda_py.actuators.awas2:Awas2",
-        "bavs": "multipanda_py.actuators.bavs:Bavs",
-        "qbmove": "multipanda_py.actuators.qbmove:Qbmove",
-        "sea": "multipanda_py.actuators.sea:Sea",
+        "awas2": "multipanda_py.simulation.actuators.awas2:Awas2",
+        "bavs": "multipanda_py.simulation.actuators.bavs:Bavs",
+        "qbmove": "multipanda_py.simulation.actuators.qbmove:Qbmove",
+        "sea": "multipanda_py.simulation.actuators.sea:Sea",
     },
     "channels": {
-        "pose": "multipanda_py.channels.pose:POSE",
-        "joint": "multipanda_py.channels.joint:JOINT",
-        "twist": "multipanda_py.channels.twist:TWIST",
-        "wrench": "multipanda_py.channels.wrench:WRENCH",
-        "stiffness": "multipanda_py.channels.stiffness:STIFFNESS",
-        "trajectory": "multipanda_py.channels.trajectory:TRAJECTORY",
-        "object": "multipanda_py.channels.object:OBJECT",
-        "squeeze": "multipanda_py.channels.squeeze:SQUEEZE",
-        "felt_wrench": "multipanda_py.channels.felt_wrench:FELT_WRENCH",
+        "pose": "multipanda_py.controllets.targets.pose:POSE",
+        "joint": "multipanda_py.controllets.targets.joint:JOINT",
+        "twist": "multipanda_py.controllets.targets.wrench:TWIST",
+        "wrench": "multipanda_py.controllets.targets.wrench:WRENCH",
+        "stiffness": "multipanda_py.controllets.targets.pose:STIFFNESS",
+        "trajectory": "multipanda_py.controllets.targets.joint:TRAJECTORY",
+        "object": "multipanda_py.controllets.targets.pose:OBJECT",
+        "squeeze": "multipanda_py.controllets.targets.pose:SQUEEZE",
+        "felt_wrench": "multipanda_py.controllets.targets.wrench:FELT_WRENCH",
     },
-    "gym_cells": {"ros": "multipanda_py.ros.remote_cell:RosCell"},
-    "gym_sensors": {"topics": "multipanda_py.ros.topic_sensors:TopicSensors"},
+    "gym_cells": {"ros": "multipanda_py.ros.client.cell:RosCell"},
+    "gym_sensors": {"topics": "multipanda_py.ros.client.topic_sensors:TopicSensors"},
 }
 """Built-in objects by kind and name, as ``module:attribute``."""
 _BASES = {

@@ -14,9 +14,9 @@ from guides import TOOLS, blocks, check_style, write_package
 from repository import ROOT
 
 from multipanda_py import registry
+from multipanda_py.apps.cli import main
 from multipanda_py.cell import Cell
-from multipanda_py.cli import main
-from multipanda_py.robots.actuator_file import actuator_from
+from multipanda_py.robots.measured_files import actuator_from
 from multipanda_py.testing import ContractBroken, check_actuator
 
 pytestmark = pytest.mark.inline

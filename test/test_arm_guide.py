@@ -13,7 +13,7 @@ import pytest
 from guides import TOOLS, blocks, check_style, write_files
 from repository import ROOT
 
-from multipanda_py.cli import main
+from multipanda_py.apps.cli import main
 
 GUIDE = (ROOT / "doc" / "adding_an_arm.md").read_text()
 

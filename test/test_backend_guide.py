@@ -13,8 +13,8 @@ from guides import TOOLS, blocks, check_style, write_package
 from repository import ROOT
 
 from multipanda_py import registry
+from multipanda_py.apps.cli import main
 from multipanda_py.cell import Cell
-from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, LoopError, SettingsRejected
 

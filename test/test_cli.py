@@ -19,16 +19,16 @@ from long_form import long_form
 from repository import ROOT
 
 from multipanda_py import registry
+from multipanda_py.apps.cli import COMMANDS, main
+from multipanda_py.apps.commands import render
+from multipanda_py.apps.commands.render import Demo
 from multipanda_py.cell import Cell
-from multipanda_py.cli import COMMANDS, main
-from multipanda_py.commands import render
-from multipanda_py.commands.demo import Demo
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.robots import READY_POSTURE as Q_READY
+from multipanda_py.simulation.rendering import Renderer
+from multipanda_py.simulation.scene_view import SceneView
 from multipanda_py.testing import StateMaker
-from multipanda_py.view.rendering import Renderer
-from multipanda_py.view.scene_view import SceneView
 
 pytestmark = pytest.mark.inline
 
@@ -43,7 +43,7 @@ BAD = """/**:
 
 def multipanda(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "multipanda_py.cli", *arguments],
+        [sys.executable, "-m", "multipanda_py.apps.cli", *arguments],
         capture_output=True, text=True, timeout=60, env={**os.environ, **environment},
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ def test_a_law_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    command = f"{sys.executable} -m multipanda_py.cli list | head -1"
+    command = f"{sys.executable} -m multipanda_py.apps.cli list | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.stdout == "controllets\n"
     assert "Traceback" not in done.stderr
@@ -186,7 +186,8 @@ def test_run_ends_cleanly_when_interrupted(
     cell_file: str, placement: str, number: signal.Signals
 ) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "multipanda_py.cli", "run", cell_file, "--placement", placement],
+        [sys.executable, "-m", "multipanda_py.apps.cli", "run", cell_file,
+         "--placement", placement],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
@@ -202,7 +203,7 @@ def test_run_ends_cleanly_when_interrupted(
 @pytest.mark.sim
 def test_run_says_who_killed_its_loop(cell_file: str) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "multipanda_py.cli", "run", cell_file],
+        [sys.executable, "-m", "multipanda_py.apps.cli", "run", cell_file],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None

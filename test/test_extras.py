@@ -14,7 +14,7 @@ from repository import DUAL_SIM
 
 from multipanda_py import cell
 from multipanda_py.exceptions import MissingExtra
-from multipanda_py.extras import (
+from multipanda_py.registry import (
     APART,
     BRINGS,
     DEVICES,

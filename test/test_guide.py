@@ -132,8 +132,8 @@ def test_one_file_and_its_entry_points_make_a_controllet(package: Path):
     """In a process of its own, which finds the installed package by its entry points."""
     path = os.pathsep.join([str(ROOT), str(package)])
     done = subprocess.run(
-        [sys.executable, "-m", "multipanda_py.cli", "run", "cell.yaml", "--placement", "inline",
-         "--duration", "0.1"],
+        [sys.executable, "-m", "multipanda_py.apps.cli", "run", "cell.yaml",
+         "--placement", "inline", "--duration", "0.1"],
         cwd=package, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
         timeout=60,
     )  # fmt: skip

@@ -15,7 +15,7 @@ import setuptools
 from repository import ROOT
 
 import multipanda_py
-from multipanda_py.extras import APART, BRINGS
+from multipanda_py.registry import APART, BRINGS
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
@@ -126,7 +126,7 @@ def test_launch_file_describes_something(path):
         assert description.entities
 
 
-MAY_IMPORT_ROS = ("multipanda_py/ros/", "multipanda_py/ros2_control/topics.py")
+MAY_IMPORT_ROS = ("multipanda_py/ros/", "multipanda_py/hardware/ros2_control/topics.py")
 """Beginnings of names of files that know ROS; the last is a driver's own process."""
 
 

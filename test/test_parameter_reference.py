@@ -13,12 +13,11 @@ import yaml
 from repository import ROOT
 
 from multipanda_py import registry
-from multipanda_py.channel import built_in_channels
-from multipanda_py.cli import main
-from multipanda_py.commands.list import entry
-from multipanda_py.commands.reference import markdown
+from multipanda_py.apps.cli import main
+from multipanda_py.apps.commands.list import entry, markdown
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.parameters import specs_of
+from multipanda_py.targets import built_in_channels
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
@@ -27,7 +26,7 @@ PAGE = ROOT / "doc" / "parameters.md"
 
 def written() -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "multipanda_py.cli", "list", "--markdown", "--built-in"],
+        [sys.executable, "-m", "multipanda_py.apps.cli", "list", "--markdown", "--built-in"],
         capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -13,12 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multipanda_py import registry
-from multipanda_py.commands.list import entry
+from multipanda_py.apps.commands.list import entry
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, ParameterRejected, UnknownName
-from multipanda_py.parameter_set import ParameterSet, check_values
-from multipanda_py.parameter_spec import Spec
-from multipanda_py.parameters import NoParams, choice, flag, joint_vector, number, specs_of, vector
+from multipanda_py.parameters import (
+    NoParams,
+    ParameterSet,
+    Spec,
+    check_values,
+    choice,
+    flag,
+    joint_vector,
+    number,
+    specs_of,
+    vector,
+)
 
 pytestmark = pytest.mark.inline
 

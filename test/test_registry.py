@@ -13,14 +13,14 @@ import pytest
 
 from multipanda_py import registry
 from multipanda_py.actuator import Actuator
+from multipanda_py.apps.cli import main
 from multipanda_py.backend import Backend
-from multipanda_py.channel import built_in_channels
-from multipanda_py.cli import main
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.hold import Hold
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import specs_of
+from multipanda_py.targets import built_in_channels
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 

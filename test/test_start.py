@@ -17,7 +17,7 @@ from needs import needs_rclpy
 from processes import is_running, let_pass, wait_until
 from repository import ROOT
 
-from multipanda_py.machine.child import module_command
+from multipanda_py.realtime.system.child_process import module_command
 
 pytestmark = pytest.mark.inline
 
@@ -67,7 +67,7 @@ def program(tmp_path):
             arguments = [*arguments, "-p", f"cell.name:=start_{os.getpid()}"]
             arguments += ["-r", f"__ns:=/start_{os.getpid()}"]
         process = subprocess.Popen(
-            [sys.executable, "-c", f"import sys; from multipanda_py.start import {entry}; "
+            [sys.executable, "-c", f"import sys; from multipanda_py.apps.start import {entry}; "
              f"sys.argv[0] = {entry!r}; sys.exit({entry}())", *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, name: value, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
@@ -125,7 +125,7 @@ def test_ctrl_c_does_not_reach_a_child_that_is_still_importing(seed):
     """It is for the owner; the child answered with a trace."""
     chance = random.Random(seed)
     process = subprocess.Popen(
-        module_command("multipanda_py.loop.process", "0"),
+        module_command("multipanda_py.realtime.process", "0"),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -144,7 +144,9 @@ def test_ctrl_c_does_not_reach_a_child_that_is_still_importing(seed):
 
 
 def test_the_node_no_longer_answers_a_question_for_help_with_a_missing_cell():
-    command = "from multipanda_py.start import multimode_controller as m; raise SystemExit(m())"
+    command = (
+        "from multipanda_py.apps.start import multimode_controller as m; raise SystemExit(m())"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", command, "--help"], capture_output=True, text=True, timeout=60
     )

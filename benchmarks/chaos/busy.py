@@ -15,7 +15,7 @@ from client import Client
 from geometry_msgs.msg import PoseStamped
 from stage import START, Stage
 
-from multipanda_py.machine.child import end_with_parent
+from multipanda_py.realtime.system.child_process import end_with_parent
 
 KIND = "start and requests on a busy machine"
 PER_CORE = 3

@@ -28,7 +28,7 @@ from crowd_users import CrowdTrouble, Users, start  # noqa: E402
 from crowd_watch import Watch  # noqa: E402
 from parts.loop_of import loop_of  # noqa: E402
 
-from multipanda_py.bench.processes import processor_time  # noqa: E402
+from multipanda_py.apps.bench.processes import processor_time  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 CELL = ROOT / "config" / "dual_sim.yaml"
@@ -68,7 +68,7 @@ class Crowd:
         """Start all of it, watch, and end it."""
         with tempfile.TemporaryFile("w+") as log:
             node = start(
-                self._environment, "-P", "-m", "multipanda_py.ros.node", "--ros-args",
+                self._environment, "-P", "-m", "multipanda_py.ros.node.node", "--ros-args",
                 "--params-file", CELL, "-p", f"cell.name:=crowd_{os.getpid()}",
                 stdout=log, stderr=log,
             )  # fmt: skip

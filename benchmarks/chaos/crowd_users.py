@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from multipanda_py.machine.child import end_with_parent
+from multipanda_py.realtime.system.child_process import end_with_parent
 
 HERE = Path(__file__).resolve().parent
 PER_PROCESS = 10  # clients

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.loop.row_follower import RowFollower
+from multipanda_py.realtime.running_cell import RowFollower
 
 BEHIND = 0.02, 0.08  # of the tool, of a joint, from what the law is given [m], [rad]
 FAST = 0.5  # no tool is ever [m/s]

@@ -19,6 +19,6 @@ if __name__ == "__main__":
 
     os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"
-    from multipanda_py.ros.node import main
+    from multipanda_py.ros.node.node import main
 
     sys.exit(main())

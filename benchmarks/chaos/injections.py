@@ -163,7 +163,7 @@ class Robots:
         return bool(answer and answer.success)
 
     def _robot(self, arm: str) -> Program:
-        program = Program(self.stage, f"robot_{arm}", "multipanda_py.cli", "fci-sim",
+        program = Program(self.stage, f"robot_{arm}", "multipanda_py.apps.cli", "fci-sim",
                           self.address[arm], "--lockstep")  # fmt: skip
         wait(lambda: self._mode(arm), 20.0)
         return program

@@ -10,7 +10,7 @@ import time
 
 from stage import END, NODE, Program, Stage
 
-LOOP = "multipanda_py.loop.process"
+LOOP = "multipanda_py.realtime.process"
 START_TIME = 2.0
 """About what a start takes; kills are spread over it [s]."""
 PATIENCE = 20.0  # until the node knows that its loop is gone, and has ended, on a busy machine [s]

@@ -27,7 +27,7 @@ from overruns import Overruns  # noqa: E402
 from parts.footprint import COLUMNS, family, growth, has_grown, name_of, sample  # noqa: E402
 from parts.loop_of import loop_of  # noqa: E402
 
-from multipanda_py.machine.child import end_with_parent  # noqa: E402
+from multipanda_py.realtime.system.child_process import end_with_parent  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 CELL = ROOT / "config" / "dual_sim.yaml"
@@ -59,7 +59,7 @@ class Soak:
         }
         with tempfile.TemporaryFile("w+") as log:
             node = subprocess.Popen(
-                [sys.executable, "-P", "-m", "multipanda_py.ros.node", "--ros-args",
+                [sys.executable, "-P", "-m", "multipanda_py.ros.node.node", "--ros-args",
                  "--params-file", str(CELL), "-p", f"cell.name:=soak_{os.getpid()}"],
                 env=environment, stdout=log, stderr=log, preexec_fn=end_with_parent,
             )  # fmt: skip

@@ -18,13 +18,13 @@ from ledger import Ledger
 from outsider import Outsider
 from proc import Processes
 
-from multipanda_py.machine.child import end_with_parent
+from multipanda_py.realtime.system.child_process import end_with_parent
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 START = 90.0  # a node is up after that on the busiest machine [s]
 END = 30.0  # and gone [s]
-NODE = "multipanda_py.ros.node"
+NODE = "multipanda_py.ros.node.node"
 LOCK = ".lock"
 """Of a cell's name: files that stay, and say nothing when nobody holds them."""
 UNRESPONSIVE = ("callbacks of the node stand", "has not answered the node itself")

@@ -110,7 +110,7 @@ class CellFiles:
 
     def _check(self, kind: str, files: list[Path]) -> None:
         begun = time.monotonic()
-        program = Program(self.stage, "check", "multipanda_py.cli", "check", *map(str, files))
+        program = Program(self.stage, "check", "multipanda_py.apps.cli", "check", *map(str, files))
         limit = 20.0 + PER_FILE * len(files)
         code = program.ended(limit)
         self.ledger.expect(code in (0, 1), kind, f"exit code {code} after {limit:g} s: "

@@ -17,11 +17,11 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py import Cell
-from multipanda_py.control.modal_damping import BANDWIDTH
+from multipanda_py.control.impedance.modal_damping import BANDWIDTH
 from multipanda_py.controllets.coupled_impedance import SHARED_BANDWIDTH
-from multipanda_py.features.collision_avoidance import CollisionAvoidance
-from multipanda_py.features.manipulability import Manipulability
-from multipanda_py.features.nullspace import Nullspace
+from multipanda_py.controllets.features.collision_avoidance import CollisionAvoidance
+from multipanda_py.controllets.features.manipulability import Manipulability
+from multipanda_py.controllets.features.nullspace import Nullspace
 
 SIDES = ("left", "right")
 CLEAR = 0.002

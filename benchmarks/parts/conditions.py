@@ -14,7 +14,7 @@ from typing import Any
 
 from multipanda_py import Cell
 
-_FILE = Path(__file__).resolve().parents[2] / "multipanda_py" / "bench" / "conditions.py"
+_FILE = Path(__file__).resolve().parents[2] / "multipanda_py" / "apps" / "bench" / "conditions.py"
 _spec = importlib.util.spec_from_file_location("conditions_of_bench", _FILE)
 if _spec is None or _spec.loader is None:
     raise ImportError(f"{_FILE}: not there")

@@ -16,7 +16,7 @@ import numpy as np
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import LoopTimeout, RecoveryFailed
-from multipanda_py.fci_sim import FciSim
+from multipanda_py.simulation.fci import FciSim
 from multipanda_py.testing import simple_cell
 
 TESTS = Path(__file__).resolve().parents[2] / "test"

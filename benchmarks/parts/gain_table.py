@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.extras import pyplot
-from multipanda_py.logs.plots import COLORS
-from multipanda_py.validation.quantities import QUANTITIES
+from multipanda_py.identification.validation.compare import QUANTITIES
+from multipanda_py.realtime.recording.plots import COLORS
+from multipanda_py.registry import pyplot
 
 GOAL = 0.5
 """Of the force error of task 4, after by before, median over plants."""

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from parts.footprint import family, name_of
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.loop.row_follower import RowFollower
+from multipanda_py.realtime.running_cell import RowFollower
 
-MODULE = "multipanda_py.loop.process"
+MODULE = "multipanda_py.realtime.process"
 PAUSE = 0.1  # between two looks [s]
 
 

@@ -14,8 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from multipanda_py.machine.child import end_with_parent
-from multipanda_py.machine.closing import Closing
+from multipanda_py.realtime.system.child_process import Closing, end_with_parent
 
 NET = "10.87.0"
 _TOOLS = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux"}

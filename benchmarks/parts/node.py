@@ -32,7 +32,7 @@ class Node:
         values = [f"cell.name:=benchmark_{os.getpid()}", *overrides]
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "multipanda_py.ros.node", "--ros-args"),
+                *(sys.executable, "-m", "multipanda_py.ros.node.node", "--ros-args"),
                 *("--params-file", str(file)),
                 *(part for value in values for part in ("-p", value)),
             ],
@@ -74,7 +74,7 @@ class Rows:
 
     def __init__(self, node: Node) -> None:
         from multipanda_py.config.cell_file import CellConfig
-        from multipanda_py.loop.row_follower import RowFollower
+        from multipanda_py.realtime.running_cell import RowFollower
 
         self._follower = RowFollower(CellConfig.from_yaml(node.file), node.fd)
         self._follower.take()

@@ -7,13 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from multipanda_py.cell.connection import Connection
-from multipanda_py.cell.counts import Counts
+from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
-from multipanda_py.loop.events import Event
-from multipanda_py.loop.mailbox import ANSWER_HEAD, Mailbox
-from multipanda_py.loop.slot import Slot
+from multipanda_py.realtime.events import Event
+from multipanda_py.realtime.shared_memory import ANSWER_HEAD, Mailbox, Slot
 from multipanda_py.state import Vector
 
 STILL = 1.0

@@ -15,48 +15,47 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self
 
-from multipanda_py.cell.actuator_reader import ActuatorReader, ActuatorSnapshot
+from multipanda_py.cell.active_motions import Moves
 from multipanda_py.cell.arm_request import ArmRequest
-from multipanda_py.cell.connection import Connection
-from multipanda_py.cell.counts import Counts
-from multipanda_py.cell.entries import AT_REST, Entries, EntryRequest
-from multipanda_py.cell.gate import Frames
+from multipanda_py.cell.attached_objects import Holding, HoldingRequest
+from multipanda_py.cell.checks import notes_of, unread_sections
+from multipanda_py.cell.connection import Connection, Counts
+from multipanda_py.cell.goals import Frames, Place, goals_by_arm
 from multipanda_py.cell.grippers import Grippers
-from multipanda_py.cell.holding import Holding, HoldingRequest
-from multipanda_py.cell.moment import RecordedMoment
-from multipanda_py.cell.moves import Moves
+from multipanda_py.cell.history import RecordedMoment
 from multipanda_py.cell.names import CellNames
-from multipanda_py.cell.notes import notes_of, unread_sections
-from multipanda_py.cell.parameter_writer import ParameterWriter
+from multipanda_py.cell.parameters import SETTINGS_TIMEOUT, ParameterWriter, RobotSettings
 from multipanda_py.cell.pending_switch import PendingSwitch
-from multipanda_py.cell.places import Place, goals_by_arm
 from multipanda_py.cell.recorder import INLINE_STEPS, Recorder
-from multipanda_py.cell.recovery import RECOVERY_TIMEOUT, PendingRecovery, Recovery
-from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT, RobotSettings
-from multipanda_py.cell.running_world import RunningWorld
-from multipanda_py.cell.simulation import Simulation
-from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.cell.switch_planning import Strictness
-from multipanda_py.cell.switch_result import SwitchResult
+from multipanda_py.cell.recovery import (
+    RECOVERY_TIMEOUT,
+    TARE_TIMEOUT,
+    PendingRecovery,
+    Recovery,
+    Tare,
+)
+from multipanda_py.cell.scene_editor import AT_REST, Entries, EntryRequest
+from multipanda_py.cell.simulation import RunningWorld, Simulation
+from multipanda_py.cell.state_reader import ActuatorReader, ActuatorSnapshot, StateReader
+from multipanda_py.cell.switch_planning import Strictness, SwitchResult
 from multipanda_py.cell.switcher import ControlletInfo, Switcher
-from multipanda_py.cell.tare import TARE_TIMEOUT, Tare
 from multipanda_py.cell.target_writer import TargetWriter
-from multipanda_py.channels.trajectory import Trajectory
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.config.sections import RealtimeConfig
-from multipanda_py.grippers.gripper import Gripper
-from multipanda_py.loop.cycle import ControlLoop
-from multipanda_py.loop.events import LoopEvent
-from multipanda_py.loop.row_follower import RowFollower
-from multipanda_py.loop.statistics import LoopStatistics
-from multipanda_py.machine.closing import Closing
-from multipanda_py.moves.move_plan import MovePlan
+from multipanda_py.controllets.targets.joint import Trajectory
+from multipanda_py.parameters import Settings
+from multipanda_py.planning.motions.motion_request import MovePlan
 from multipanda_py.pose import Pose
-from multipanda_py.report import Reports
+from multipanda_py.realtime.cycle import ControlLoop
+from multipanda_py.realtime.events import LoopEvent
+from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.realtime.timing import LoopStatistics
 from multipanda_py.robots import ArmDescription
-from multipanda_py.settings import Settings
+from multipanda_py.robots.gripper import Gripper
 from multipanda_py.state import ArmSnapshot, Vector
+from multipanda_py.targets import Reports
 
 __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "SwitchResult"]
 
@@ -139,7 +138,7 @@ class Cell(Closing):
         self._grippers.connect()
         self._recorder.open()
         if self.config.cell.viewer:
-            from multipanda_py.view.viewer import start_viewer
+            from multipanda_py.simulation.viewer import start_viewer
 
             self._viewer = start_viewer(self.config, self.realtime, self.mailbox_fd)
 
@@ -150,7 +149,7 @@ class Cell(Closing):
         with ExitStack() as ending:  # the last one first; arms wait for no disk and no window
             ending.callback(self._recorder.close, reason)
             if viewer is not None:
-                from multipanda_py.view.viewer import stop_viewer
+                from multipanda_py.simulation.viewer import stop_viewer
 
                 ending.callback(stop_viewer, viewer)
             for part in (self._connection, self._grippers, self._simulation):

@@ -3,23 +3,59 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 
-from multipanda_py.cell.counts import Counts
+import numpy as np
+
 from multipanda_py.cell.names import CellNames
-from multipanda_py.exceptions import LoopError, LoopTimeout
-from multipanda_py.loop.cycle import ControlLoop
-from multipanda_py.loop.loop_state import LoopState
-from multipanda_py.loop.mailbox import Mailbox, Word
-from multipanda_py.loop.placement import make_runner
-from multipanda_py.loop.runner import HEARTBEAT_PERIOD, Runner
-from multipanda_py.loop.slot import Slot
-from multipanda_py.machine.cores import LoopCore
-from multipanda_py.machine.lock import CellLock
+from multipanda_py.exceptions import LoopError, LoopTimeout, MultipandaError
+from multipanda_py.realtime.cycle import ControlLoop
+from multipanda_py.realtime.loop_state import LoopState
+from multipanda_py.realtime.process_runner import make_runner
+from multipanda_py.realtime.runner import HEARTBEAT_PERIOD, Runner
+from multipanda_py.realtime.shared_memory import Mailbox, Slot, Word
+from multipanda_py.realtime.system.cores import LoopCore
+from multipanda_py.realtime.system.lock import CellLock
 from multipanda_py.state import Vector
+
+
+class Counts:
+    """Requests that came to nothing.
+
+    Attributes:
+        rejected: Refused requests, by what was refused: ``left target``, ``switch``.
+        clipped: Targets of streams that were clipped to the gate: ``left pose``.
+        withdrawn: Requests that were given up before the loop took them: ``switch``.
+    """
+
+    def __init__(self) -> None:
+        self.rejected: Counter[str] = Counter()
+        self.clipped: Counter[str] = Counter()
+        self.withdrawn: Counter[str] = Counter()
+
+
+def seconds(timeout: object, refusal: type[MultipandaError]) -> float:
+    """Return a timeout [s] that may be waited for; infinity is for ever.
+
+    Args:
+        timeout: What the caller gave.
+        refusal: The error that says so if it is no such number.
+
+    Raises:
+        refusal: If it is not a number, or not 0 or more.
+
+    Thread: any.
+    """
+    if isinstance(timeout, (int, float, np.integer, np.floating)) and not (
+        isinstance(timeout, bool) or math.isnan(timeout) or timeout < 0
+    ):
+        return float(timeout)
+    raise refusal(f"timeout: got {timeout!r:.60}, allowed a number of seconds, 0 or more")
 
 
 class Connection:

@@ -10,7 +10,7 @@ from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import UnknownName
-from multipanda_py.limits import ArmLimits
+from multipanda_py.state import ArmLimits
 
 
 class CellNames:

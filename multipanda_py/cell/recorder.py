@@ -3,24 +3,74 @@
 
 from __future__ import annotations
 
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LogError
-from multipanda_py.logs.events_topic import event_message
-from multipanda_py.logs.fault_folder import fault_folder, faults_are_kept
-from multipanda_py.logs.file_sink import FileSink
-from multipanda_py.logs.plan import CellPlan
-from multipanda_py.logs.plan_of import plan_of
-from multipanda_py.logs.recording import Recorded, Recording, new_file, recorded
-from multipanda_py.logs.running import Announced
-from multipanda_py.loop.mailbox import Mailbox
-from multipanda_py.loop.row_reader import RowReader
-from multipanda_py.machine.outputs import say
-from multipanda_py.machine.realtime import other_cpus
+from multipanda_py.realtime.record_ring import RowPlace, RowReader
+from multipanda_py.realtime.recording.fault_recorder import fault_folder, faults_are_kept
+from multipanda_py.realtime.recording.log import event_message
+from multipanda_py.realtime.recording.mcap_file import FileSink
+from multipanda_py.realtime.recording.record_columns import arm_facts
+from multipanda_py.realtime.recording.recorder import Recorded, Recording, new_file, recorded
+from multipanda_py.realtime.recording.topics import CELL_FILE, ArmPlan, CellPlan
+from multipanda_py.realtime.running_cell import Announced
+from multipanda_py.realtime.shared_memory import Mailbox
+from multipanda_py.realtime.system.child_process import say
+from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.registry import VERSION
+from multipanda_py.robots.urdf import cell_urdf
+
+URDF_FILE = "robot_description.urdf"
+"""Attachment of every log, beside the cell as it ran."""
+
+
+def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], place: RowPlace) -> CellPlan:
+    """Return what a recorder is told of a cell.
+
+    Args:
+        config: The cell.
+        specs: Its instances.
+        place: Of its rows.
+    """
+    arms = describe_arms(config)
+    about = {
+        "multipanda_py": VERSION,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "host": platform.node(),
+        "kernel": platform.release(),
+        "cell": config.cell.name,
+        "rate": f"{config.cell.rate:g}",
+        "placement": config.cell.placement,
+        "arms": json.dumps([asdict(facts) for facts in arm_facts(config)]),
+        "laws": json.dumps([spec.name for spec in specs]),
+    }
+    return CellPlan(
+        name=config.cell.name,
+        rate=config.cell.rate,
+        place=place,
+        arms=tuple(ArmPlan(arm.name, tuple(arm.joint_names), arm.base_frame) for arm in arms),
+        laws=tuple(spec.name for spec in specs),
+        attachments={
+            CELL_FILE: config.model_dump_json(),
+            URDF_FILE: cell_urdf(arms, config.cell.name),
+        },
+        about=about,
+    )
+
 
 INLINE_STEPS = 1000
 """Cycles of an inline cell between two looks at its rows, of which 4096 are kept."""

@@ -3,23 +3,176 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.cell.connection import Connection
-from multipanda_py.cell.moment import RecordedMoment
+from multipanda_py.cell.history import RecordedMoment
 from multipanda_py.cell.names import CellNames
-from multipanda_py.cell.snapshots import Snapshots
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import movable_things
-from multipanda_py.exceptions import LoopError
-from multipanda_py.gripper_record import Outcome
-from multipanda_py.loop.events import LoopEvent
-from multipanda_py.loop.row import columns, row_dtype
-from multipanda_py.loop.statistics import LoopStatistics, summarise
+from multipanda_py.exceptions import ActuatorRefused, LoopError
 from multipanda_py.pose import Pose
-from multipanda_py.report import Reports
-from multipanda_py.state import ArmSnapshot, Vector
+from multipanda_py.realtime.cycle_record import ARM_FIELDS, columns, row_dtype
+from multipanda_py.realtime.events import Event, LoopEvent
+from multipanda_py.realtime.timing import LoopStatistics, summarise
+from multipanda_py.robots.actuated_joints import OperationMode
+from multipanda_py.robots.gripper import Outcome
+from multipanda_py.simulation.actuators.springs import JointSprings
+from multipanda_py.state import INTERFACES, ArmSnapshot, Matrix, Vector
+from multipanda_py.targets import Reports
+
+
+@dataclass(frozen=True, eq=False)
+class ActuatorSnapshot:
+    """The m joints of an arm that have compliant actuators, as they were in one cycle.
+
+    Attributes:
+        joints: Their names, without the arm's prefix.
+        modes: Their operation modes.
+        q: Positions of links, (m,) [rad].
+        dq: Their velocities, (m,) [rad/s].
+        torque: On links: of springs, or of what drives rigid ones, (m,) [Nm].
+        stiffness: Of springs at links, (m,) [Nm/rad]; zero without springs in between.
+        reference: Where both motors are asked to be, (2, m) [rad, or m where that is their unit].
+        position: Where they are, (2, m).
+        velocity: How fast, (2, m).
+        motor_torque: What they exert, (2, m) [Nm].
+        load: What springs exert on them, (2, m) [Nm].
+        equilibrium: Where springs would be at rest, (m,) [rad].
+        preset: Of their stiffness, (m,).
+    """
+
+    joints: tuple[str, ...]
+    modes: tuple[OperationMode, ...]
+    q: Vector
+    dq: Vector
+    torque: Vector
+    stiffness: Vector
+    reference: Matrix
+    position: Matrix
+    velocity: Matrix
+    motor_torque: Matrix
+    load: Matrix
+    equilibrium: Vector
+    preset: Vector
+
+
+class ActuatorReader:
+    """Find the actuators of arms in rows, and compute what follows from where motors are.
+
+    Args:
+        names: Of the cell's arms.
+
+    Thread: any.
+    """
+
+    def __init__(self, names: CellNames) -> None:
+        self._names = names
+        self._springs: dict[str, JointSprings] = {}
+
+    def of(self, row: NDArray[np.void], arm: str) -> ActuatorSnapshot:
+        """Return what the actuators of an arm do.
+
+        Args:
+            row: Of a cycle, shape ().
+            arm: Name of the arm.
+
+        Raises:
+            UnknownName: If it does not exist.
+            ActuatorRefused: If it has no compliant actuators.
+        """
+        record = row["arms"][self._names.arm_index(arm)]
+        joints = self._names.descriptions[arm].actuated
+        if joints is None:
+            raise ActuatorRefused(f"{arm}: got no compliant actuators, allowed arms with some")
+        q, dq, torque, numbers, reference, position, velocity, exerted, load = (
+            record[name][..., joints.places]
+            for name in (
+                "q", "dq", "tau_J", "actuator_mode", "motor_reference", "motor_position",
+                "motor_velocity", "motor_torque", "motor_load",
+            )
+        )  # fmt: skip
+        modes, springs = tuple(map(OperationMode, numbers.tolist())), self._springs_of(arm)
+        elastic = np.array([not mode.is_rigid for mode in modes])
+        stiffness = np.where(elastic, springs.stiffness(q, position), 0.0)
+        return ActuatorSnapshot(
+            joints.names, modes, q, dq, torque, stiffness, reference, position, velocity,
+            exerted, load, springs.equilibrium_of(position), springs.preset_of(position),
+        )  # fmt: skip
+
+    def _springs_of(self, arm: str) -> JointSprings:
+        """Return the springs of an arm; made when first asked for."""
+        if arm not in self._springs:
+            # Needs mujoco, which whoever has such an arm has: cells of other arms do without.
+            from multipanda_py.simulation.actuators.arm import CompliantGroups
+
+            groups = CompliantGroups([self._names.arm_config(arm)])
+            self._springs[arm] = JointSprings(groups.springs, groups.count)
+        return self._springs[arm]
+
+
+_SHOWN = {field.name for field in fields(ArmSnapshot)}
+
+
+class Snapshots:
+    """Find one arm in rows that are seen as numbers.
+
+    Every target is checked against a snapshot, so that fields are found by place: by name each
+    takes five times as long.
+
+    Args:
+        arm: Name of the arm.
+        index: Its place in the cell.
+        joints: How many it has.
+        instances: Names of the cell's controllet instances, by index.
+        row: Of the loop's records.
+
+    Thread: any.
+    """
+
+    def __init__(
+        self, arm: str, index: int, joints: int, instances: Sequence[str], row: np.dtype[np.void]
+    ) -> None:
+        self._arm, self._instances = arm, instances
+        record = np.empty(0, row)["arms"].dtype
+        start = columns(row, "arms").start + index * record.itemsize // 8
+        self._time = columns(row, "time").start
+        self._owner, self._fault, self._interface = (
+            start + columns(record, name).start for name in ("owner", "fault", "interface")
+        )
+        self._vectors: list[tuple[str, slice]] = []
+        self._matrices: list[tuple[str, slice, int]] = []
+        for field in ARM_FIELDS:
+            if field.name not in _SHOWN or not field.shape:
+                continue
+            place = columns(record, field.name)
+            size = joints if field.shape == ("joints",) else place.stop - place.start
+            place = slice(start + place.start, start + place.start + size)
+            if len(field.shape) == 1:
+                self._vectors.append((field.name, place))
+            else:
+                self._matrices.append((field.name, place, int(field.shape[0])))
+
+    def of(self, row: Vector) -> ArmSnapshot:
+        """Return the arm's snapshot; its arrays are views of the row, (n,)."""
+        words = row.view(np.int64)
+        fault = int(words[self._fault])
+        snapshot = object.__new__(ArmSnapshot)  # its own way sets frozen fields one by one
+        fields = snapshot.__dict__
+        fields["name"], fields["time"] = self._arm, float(row[self._time])
+        fields["owner"] = self._instances[int(words[self._owner])]
+        fields["fault"] = Event(fault).name.lower() if fault else ""
+        fields["interface"] = INTERFACES[int(words[self._interface])]
+        for name, place in self._vectors:
+            fields[name] = row[place]
+        for name, place, rows in self._matrices:
+            fields[name] = row[place].reshape(rows, -1)
+        return snapshot
+
 
 SILENT = 0.05
 """Silence of the loop from which on nothing is handed to it that nobody waits for [s]."""

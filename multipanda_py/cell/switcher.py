@@ -6,15 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from multipanda_py.cell.connection import Connection
-from multipanda_py.cell.counts import Counts
+from multipanda_py.cell.connection import Connection, Counts, seconds
 from multipanda_py.cell.names import CellNames
-from multipanda_py.cell.patience import seconds
-from multipanda_py.cell.pending_switch import PendingSwitch
+from multipanda_py.cell.pending_switch import PendingSwitch, SwitchTurn
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.cell.switch_planning import Strictness
-from multipanda_py.cell.switch_result import SwitchResult
-from multipanda_py.cell.switch_turn import SwitchTurn
+from multipanda_py.cell.switch_planning import Strictness, SwitchResult
 from multipanda_py.exceptions import SwitchRejected
 
 

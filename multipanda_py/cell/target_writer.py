@@ -11,23 +11,49 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from multipanda_py.cell import gate
-from multipanda_py.cell.connection import Connection
-from multipanda_py.cell.counts import Counts
-from multipanda_py.cell.given_motions import OTHER, GivenMotions
+from multipanda_py.cell import goals as gate
+from multipanda_py.cell.commanded_motions import OTHER, GivenMotions
+from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.cell.unused_channel import refuse_unused
-from multipanda_py.channel import Asked, AskedOfArm
-from multipanda_py.channels.stream import Stream
-from multipanda_py.channels.trajectory import TRAJECTORY, Trajectory
-from multipanda_py.compliance.mode import ALIASES
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.instance_spec import InstanceSpec
-from multipanda_py.dynamics.tool_jacobian import ToolJacobian
+from multipanda_py.controllets.targets.joint import TRAJECTORY, Trajectory
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
+from multipanda_py.robots.actuated_joints import ALIASES
+from multipanda_py.robots.dynamics.arm_model import ToolJacobian
 from multipanda_py.state import ArmSnapshot, Vector
+from multipanda_py.targets import Asked, AskedOfArm, Stream
+
+
+def refuse_unused(
+    spec: InstanceSpec, channel: str, parameters: Callable[[str], Mapping[str, Any]]
+) -> None:
+    """Refuse a target that is for features only, if the instance has none of them switched on.
+
+    Args:
+        spec: The active instance.
+        channel: One of its channels, by name.
+        parameters: Returns those of an instance by name.
+
+    Raises:
+        TargetRejected: If nobody would read it.
+    """
+    if channel in spec.own_channels:
+        return
+    readers = [
+        name
+        for name, feature in spec.features.items()
+        if channel in feature.reads or channel in {str(brought) for brought in feature.channels}
+    ]
+    values = parameters(spec.name)
+    if not any(values[f"{name}.enabled"] for name in readers):
+        off = " and ".join(f"{name}.enabled is false" for name in readers)
+        raise TargetRejected(
+            f"{spec.name}: {channel}: got a target, allowed none: only a feature would use it; "
+            f"{off or 'this controllet has no such feature'}"
+        )
 
 
 class _Record(NamedTuple):

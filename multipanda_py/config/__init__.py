@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cell file: what may stand in it, its rules, and what it describes."""
+"""Bounded reading of files."""
+
+from __future__ import annotations

@@ -19,7 +19,7 @@ from multipanda_py.actuator import PINION, Actuator
 from multipanda_py.config.section import Section
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.robots import Robot
-from multipanda_py.robots.actuator_file import read_actuator
+from multipanda_py.robots.measured_files import read_actuator
 
 _SOMETHING = 1e-3
 _TORQUES = (

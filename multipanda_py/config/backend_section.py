@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The section of an arm that belongs to a backend: declared there, checked here.
 
-A section named after a backend holds its settings (:mod:`multipanda_py.settings`), whichever
+A section named after a backend holds its settings (:mod:`multipanda_py.parameters`), whichever
 backend moves the arm. Backends may share a section: simulated arms read ``franka``.
 """
 
@@ -13,11 +13,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from multipanda_py import registry
-from multipanda_py.config.plain import in_plain_types
-from multipanda_py.config.sentences import sentences
+from multipanda_py.config.section import in_plain_types, sentences
 from multipanda_py.exceptions import ConfigurationError, SettingsRejected
-from multipanda_py.parameter_spec import Spec
-from multipanda_py.settings import Settings, by_class, declaration_fault, declared, live
+from multipanda_py.parameters import Settings, Spec, by_class, declaration_fault, declared, live
 
 
 def find_backend(name: str) -> type[Any]:

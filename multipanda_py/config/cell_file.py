@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cell file: one YAML that describes a cell, and is a ROS 2 parameter file too.
-
-Everything below ``ros__parameters`` of the file is one :class:`CellConfig`. A file
-is refused as a whole, with every fault it has: the path, what was got, what is allowed.
-"""
+"""What tells one cell from another."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import ValidationError
 
 from multipanda_py.config.backend_section import check_sections
 from multipanda_py.config.cell_sections import CellSections
-from multipanda_py.config.files import relative_to
-from multipanda_py.config.parameter_file import ParameterFile, with_sections
+from multipanda_py.config.model_section import relative_to
+from multipanda_py.config.parameter_file import (
+    PARAMETERS,
+    ParameterFile,
+    Parameters,
+    merged,
+    with_sections,
+)
 from multipanda_py.config.rules import Faults, check_cell
+from multipanda_py.config.section import sentences
 from multipanda_py.config.sections import ArmConfig
-from multipanda_py.config.sentences import sentences
 from multipanda_py.exceptions import ConfigurationError
 
 
@@ -89,3 +93,29 @@ def _with_checked_sections(data: Any, faults: Faults) -> Any:
             else:
                 result[key] = values
     return {**data, "arms": arms}
+
+
+def changed_text(path: str | Path, change: Parameters, head: str) -> str:
+    """Return a cell file with other values of some keys, whose own paths are now absolute.
+
+    Args:
+        path: The file.
+        change: What goes before what its cell says.
+        head: A comment.
+
+    Raises:
+        ConfigurationError: As :meth:`.ParameterFile.read`.
+    """
+    file = ParameterFile.read(path)
+    cell = merged(relative_to([Path(path).parent], file.cell), change)
+    data = {"/**": {PARAMETERS: cell}, **{name: {PARAMETERS: own} for name, own in file.others}}
+    text = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=99)
+    return f"{head}\n{text}"
+
+
+def fingerprint(config: CellConfig) -> str:
+    """Return a text that is another one where anything of a cell is, or what its files say."""
+    text = config.model_dump_json() + "".join(
+        repr(arm.robot_of_body) + repr(arm.robot_of_laws) for arm in config.arms.values()
+    )
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from multipanda_py.config.bounds import Name
 from multipanda_py.config.parameter_file import merged
-from multipanda_py.config.section import Section
+from multipanda_py.config.section import Name, Section
 from multipanda_py.config.sections import (
     ArmConfig,
     CameraConfig,

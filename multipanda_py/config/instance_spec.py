@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 
 from multipanda_py import registry
-from multipanda_py.channel import Channel, channel_table
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
+from multipanda_py.config.instance_features import Switch, feature_names
 from multipanda_py.config.rules import flatten
 from multipanda_py.config.sections import InstanceConfig
-from multipanda_py.config.standing import Switch, feature_names
 from multipanda_py.controllet import Controllet
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.feature import Feature
-from multipanda_py.parameter_set import ParameterSet, check_values
-from multipanda_py.parameter_spec import Spec
+from multipanda_py.parameters import ParameterSet, Spec, check_values
 from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.state import Vector
+from multipanda_py.targets import Channel, channel_table
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,199 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError
 
-from multipanda_py.config.gazebo_actuators import actuators_of
+from multipanda_py.config.actuator_section import Mode
 from multipanda_py.config.section import Section
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.robots import MODELS, Robot
-from multipanda_py.robots.extra import read_extra
-from multipanda_py.robots.parameter_file import with_parameters
-from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.extra_data import read_extra
+from multipanda_py.robots.measured_files import with_parameters
+from multipanda_py.robots.parallel_gripper import ParallelGripper
+from multipanda_py.robots.read_gazebo import GazeboActuator, read_gazebo
+from multipanda_py.robots.read_gripper import read_gripper
+from multipanda_py.robots.read_robot import read_robot
+
+PATHS = ("urdf", "mjcf", "extra", "parameters")
+"""Keys that are paths of files."""
+WITH_FILES = ("model", "hand")
+"""Keys of an arm that may be files."""
+OF_PARAMETERS = (
+    ("", "identified"),
+    ("perturbation", "parameters"),
+    ("residual", "state"),
+    ("residual", "wrench"),
+)
+"""Sections and keys of an arm that are files of identified parameters, or of trained residuals."""
+
+
+def resolved(section: type[Section], value: Any) -> Any:
+    """Return a section with absolute paths for a mapping with files; anything else as it is."""
+    paths = _absolute(value)
+    with contextlib.suppress(ValidationError):  # which is said by the section itself
+        return section.model_validate(paths) if isinstance(paths, Mapping) else value
+    return value
+
+
+def _absolute(files: Any) -> Any:
+    """Return a mapping with files with absolute paths; anything else, or none, as it is."""
+    if not isinstance(files, Mapping):
+        return files
+    if not all(isinstance(files.get(key, ""), str) for key in PATHS):
+        return files
+    return {
+        key: str(Path(value).absolute()) if key in PATHS and value else value
+        for key, value in files.items()
+    }
+
+
+def with_absolute_paths(arm: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an arm whose files of parameters have absolute paths."""
+    return _with_paths(arm, lambda path: str(Path(path).absolute()))
+
+
+def _with_paths(arm: Mapping[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
+    """Return an arm whose files of parameters are elsewhere."""
+    found = dict(arm)
+    for section, key in OF_PARAMETERS:
+        own = found.get(section) if section else found
+        if isinstance(own, Mapping) and isinstance(own.get(key), str) and own[key]:
+            given = {**own, key: place(own[key])}
+            found = {**found, section: given} if section else given
+    groups = found.get("actuators")
+    if isinstance(groups, Mapping):
+        found["actuators"] = {name: _placed(group, place) for name, group in groups.items()}
+    return found
+
+
+def _placed(group: Any, place: Callable[[str], str]) -> Any:
+    """Return a group of actuators whose file of springs is elsewhere."""
+    path = group.get("identified") if isinstance(group, Mapping) else None
+    return {**group, "identified": place(path)} if isinstance(path, str) and path else group
+
+
+def relative_to(folders: Sequence[Path], data: Any) -> Any:
+    """Return a cell whose arms' models and hands have absolute paths.
+
+    Args:
+        folders: A relative path is one in the first of them that has such a file, or else in the
+            first.
+        data: As a cell file has it, well formed or not.
+    """
+    arms = data.get("arms") if isinstance(data, Mapping) else None
+    if not isinstance(arms, Mapping):
+        return data
+    return {**data, "arms": {name: _arm_relative_to(folders, arm) for name, arm in arms.items()}}
+
+
+def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
+    found = dict(arm) if isinstance(arm, Mapping) else {}
+    for part in WITH_FILES:
+        files = found.get(part)
+        if not isinstance(files, Mapping):
+            continue
+        paths = {key: files[key] for key in PATHS if isinstance(files.get(key), str)}
+        found[part] = {**files, **{key: _found_in(folders, path) for key, path in paths.items()}}
+    return _with_paths(found, lambda path: _found_in(folders, path)) or arm
+
+
+def _found_in(folders: Sequence[Path], path: str) -> str:
+    """Return the path in the first folder that has such a file, or else in the first."""
+    places = [folder.absolute() / path for folder in folders]
+    is_there = (place for place in places if place.is_file())
+    return str(next(is_there, places[0])) if path else path
+
+
+_PRESETS = {"awas2": 0.005}
+"""Where the toolbox's 0 until one is commanded is no spring at all: its paper's soft one [m]."""
+
+
+def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
+    """Return the section that a URDF's plug-ins make, empty if it has none.
+
+    Joints with the same type and mode, and the same parameters given, are one group, named after
+    its type: springs are computed group by group. Joints of the URDF that the arm does not have,
+    as those of another arm, are left out.
+
+    Args:
+        urdf: The file.
+        joints: Names of the arm's joints.
+
+    Raises:
+        ConfigurationError: If a tag is not what it has to be.
+    """
+    mine = [actuator for actuator in read_gazebo(urdf) if actuator.joint in joints]
+    alike: dict[tuple[Any, ...], list[GazeboActuator]] = {}
+    for actuator in mine:
+        given = (tuple(actuator.params), *(tuple(motor) for motor in actuator.motors))
+        alike.setdefault((actuator.type, actuator.mode, given), []).append(actuator)
+    groups: dict[str, Any] = {}
+    for members in alike.values():
+        first = members[0]
+        name = next(text for text in _names(first.type) if text not in groups)
+        motors = [
+            {key: [member.motors[k][key] for member in members] for key in first.motors[k]}
+            for k in range(len(first.motors))
+        ]
+        groups[name] = {
+            "type": first.type,
+            "joints": [member.joint for member in members],
+            "params": {key: [member.params[key] for member in members] for key in first.params},
+            "mode": get_args(Mode)[first.mode],
+            "motor": motors[0],
+            **({"preset": _PRESETS[first.type]} if first.type in _PRESETS else {}),
+            **({"motor_2": motors[1]} if len(motors) > 1 else {}),
+        }
+    return groups
+
+
+def _names(kind: str) -> list[str]:
+    return [kind, *(f"{kind}_{number}" for number in range(2, 65))]
+
+
+class HandConfig(Section):
+    """The files of a parallel gripper that is data; see :func:`.read_gripper`.
+
+    Paths in a cell file are relative to it, others to the current folder.
+    """
+
+    urdf: str = ""
+    extra: str = ""
+    """YAML with what the URDF lacks."""
+
+    @cached_property
+    def gripper(self) -> ParallelGripper:
+        """The gripper, read once.
+
+        Raises:
+            ConfigurationError: If the files describe none.
+        """
+        urdf, extra = (Path(path) if path else None for path in (self.urdf, self.extra))
+        return read_gripper(extra, urdf=urdf)
+
+
+def _readable_hand(files: HandConfig) -> HandConfig:
+    """Refuse files that describe no gripper here, where it is said of the hand."""
+    files.gripper  # noqa: B018 - reads it
+    return files
+
+
+def _kind_of_hand(value: object) -> str:
+    return "[files]" if isinstance(value, Mapping | HandConfig) else "[switch]"
+
+
+Hand = Annotated[
+    Annotated[bool, Tag("[switch]")]
+    | Annotated[HandConfig, AfterValidator(_readable_hand), Tag("[files]")],
+    Discriminator(_kind_of_hand),
+]
+"""A switch or the files; tags in brackets are left out of messages."""
 
 
 class ModelConfig(Section):

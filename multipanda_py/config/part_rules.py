@@ -1,16 +1,181 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms can be described, and no two of their parts have one name."""
+"""An arm whose hand is a tool: what holds nothing and only presses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ConfigurationError
+import numpy as np
+
+from multipanda_py import registry
+from multipanda_py.config.actuator_section import (
+    WITH_MOTORS,
+    ActuatorConfig,
+    LinkPidConfig,
+    MotorConfig,
+)
+from multipanda_py.config.backend_section import find_backend
+from multipanda_py.config.describe import describe_arm, first_real_arm
+from multipanda_py.config.instance_features import feature_names
+from multipanda_py.config.sections import ArmConfig, ToolConfig
+from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
+from multipanda_py.feature import Feature
+from multipanda_py.robots.geometry import rpy_from_rotation
+from multipanda_py.robots.inertial import Load, combined, moments_of
+from multipanda_py.state import INTERFACES
+from multipanda_py.targets import Channel, channel_table, refuse_twin
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_sections import CellSections
+    from multipanda_py.config.sections import ArmConfig
+    from multipanda_py.controllet import Controllet
+
+
+def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
+    """Yield what is wrong with an arm's actuators; its other sections are well formed."""
+    if not arm.actuators:
+        return
+    where = f"arms.{name}.actuators"
+    try:
+        if not find_backend(arm.backend).simulates_actuators:
+            yield (
+                f"{where}: got compliant actuators with backend {arm.backend}, allowed with "
+                "backend mujoco: they are simulated"
+            )
+            return
+    except ConfigurationError:  # of a backend that is missing, as is said of it
+        return
+    if not arm.joints.is_default:
+        yield (
+            f"{where}: got compliant actuators beside arms.{name}.joints, allowed one of them: "
+            "both are the spring between a motor and its joint"
+        )
+    joints = tuple(joint.name for joint in arm.robot.joints)
+    yield from _taken(where, arm, joints)
+    for key, group in arm.actuators.items():
+        yield from _group_faults(f"{where}.{key}", group, len(group.joints or joints))
+    slides = [j for j, is_one in zip(joints, arm.robot.limits.slides) if is_one]
+    for key, group in arm.actuators.items():
+        for joint in group.joints or joints:
+            if joint in slides:
+                yield f"{where}.{key}.joints: got {joint}, which slides, allowed joints that turn"
+
+
+def command_faults(
+    where: str,
+    law: type[Controllet[Any, Any]],
+    kind: str,
+    config: CellSections,
+    arms: Sequence[str],
+    values: Mapping[str, Any],
+) -> Iterator[str]:
+    """Yield what is wrong with a law and its parameters on arms of a cell without other faults.
+
+    Args:
+        where: Path of the controllet.
+        law: Its class.
+        kind: Its name.
+        config: The cell.
+        arms: Names of its arms, which exist.
+        values: Its parameters by name.
+    """
+    rigid = [name for name in arms if not config.arms[name].actuators]
+    if law.commands_actuators and rigid:
+        yield (
+            f"{where}.type: {kind} commands motors and springs, which arm {rigid[0]} does not "
+            f"have; allowed for arms with a section actuators"
+        )
+        return
+    described = {name: describe_arm(name, config.arms[name]) for name in arms}
+    yield from (f"{where}.params.{why}" for why in law.refuse(values, described))
+
+
+def _taken(where: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
+    """Yield a fault for joints that do not exist, or are there twice."""
+    owner: dict[str, str] = {}
+    for key, group in arm.actuators.items():
+        for joint in group.joints or joints:
+            if joint not in joints:
+                yield (
+                    f"{where}.{key}.joints: got {joint!r}, which does not exist; known: "
+                    f"{', '.join(joints)}"
+                )
+            elif joint in owner:
+                yield (
+                    f"{where}.{key}.joints: got {joint}, which group {owner[joint]} has, allowed "
+                    "each joint once"
+                )
+            owner[joint] = key
+
+
+def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[str]:
+    try:
+        springs = group.actuator(n_joints)
+    except (ConfigurationError, ActuatorRefused) as error:
+        of_file = bool(group.identified) and str(error).startswith(group.identified)
+        place = "identified" if of_file else "type"
+        place = "params" if isinstance(error, ActuatorRefused) else place
+        yield f"{where}.{place}: {error}"
+    else:
+        if group.motor_2 is not None and springs.n_motors == 1:
+            yield f"{where}.motor_2: got a second motor, allowed without: {group.type} has one"
+        try:
+            springs.checked_preset(group.preset)
+        except ActuatorRefused as error:
+            yield f"{where}.preset: {error}"
+    for joint, most in enumerate(group.exertable(n_joints)):
+        if most == 0.0 and not group.actuator(n_joints).exertable(group.preset)[joint]:
+            yield (
+                f"{where}.preset: got one at which the springs of joint {joint + 1} of the group "
+                "exert nothing; allowed what stiffens them"
+            )
+        elif most == 0.0:
+            yield (
+                f"{where}.motor.max_torque: got less than the springs of joint {joint + 1} of the "
+                "group take at the preset alone, friction included; allowed more, or another "
+                "preset"
+            )
+    if group.mode in WITH_MOTORS and group.motor is None:
+        yield (
+            f"{where}.motor: missing for mode {group.mode}; allowed without motors: modes "
+            "equilibrium, spring_references, link_torque and link_pid"
+        )
+    lists = {"output_inertia": group.output_inertia}
+    for key in ("motor", "motor_2"):
+        motor: MotorConfig | None = getattr(group, key)
+        if motor is None:
+            continue
+        lists |= {f"{key}.{own}": getattr(motor, own) for own in MotorConfig.model_fields}
+        yield from _reversed_stops(f"{where}.{key}", motor, n_joints)
+    lists |= {
+        f"link_pid.{key}": getattr(group.link_pid, key) for key in LinkPidConfig.model_fields
+    }
+    if group.mode == "link_pid" and not np.all(group.link_pid.p):
+        yield (
+            f"{where}.link_pid.p: got {group.link_pid.p}, allowed more than 0 in mode link_pid: "
+            "nothing else turns the link"
+        )
+    for key, values in lists.items():
+        if isinstance(values, list) and len(values) != n_joints:
+            yield (
+                f"{where}.{key}: got {len(values)} numbers, allowed one or {n_joints}, one for "
+                "each joint of the group"
+            )
+
+
+def _reversed_stops(where: str, motor: MotorConfig, n_joints: int) -> Iterator[str]:
+    """Yield a fault for a lower stop that is not below the upper one."""
+    try:
+        low, high = (np.broadcast_to(stops, n_joints) for stops in (motor.low, motor.high))
+    except ValueError:  # another number of them, as is said
+        return
+    for joint in np.flatnonzero(low >= high)[:1]:
+        whose = f" for joint {joint + 1} of the group" if n_joints > 1 else ""
+        yield f"{where}.low: got {low[joint]:g}{whose}, allowed less than high, {high[joint]:g}"
+
 
 _IDENTIFIED = {"identified": "robot_of_laws", "perturbation.parameters": "robot_of_body"}
 """Keys of an arm that are files, and the robot that each of them makes."""
@@ -36,3 +201,134 @@ def part_faults(config: CellSections) -> Iterator[str]:
                 f"arms.{name}: got a part {taken}, which arm {owner[taken]} has, allowed another "
                 "name of the arm or of its model"
             )
+
+
+OVERVIEW = "overview"
+"""Camera that every scene has."""
+FREE = "free"
+"""Name of the view from where a viewer begins, which every scene has, too."""
+PLACED = ("position", "look_at", "fovy")
+"""What a camera has that the scene does not have by itself."""
+_LEAST = 1e-3
+
+
+def camera_faults(config: CellSections) -> Iterator[str]:
+    """Yield what is wrong with the cameras of a cell whose parts are well formed."""
+    if not config.cameras:
+        return
+    with contextlib.suppress(ConfigurationError):  # of a missing backend, as said elsewhere
+        if real := first_real_arm(config):
+            yield f"cameras: got {real}, allowed simulated arms, as pictures are of a scene"
+    for name, camera in config.cameras.items():
+        where = f"cameras.{name}"
+        if name in (FREE, *config.arms, *config.objects):
+            yield f"{where}: this name is taken by an arm, an object or the free view"
+        given = [key for key in PLACED if getattr(camera, key) is not None]
+        if name == OVERVIEW:
+            for key in given:
+                yield f"{where}.{key}: got a value, allowed none: the scene says where this one is"
+        elif missing := [key for key in PLACED[:2] if key not in given]:
+            yield f"{where}.{missing[0]}: got none, allowed a point in the world [m]"
+        elif math.dist(camera.position or (), camera.look_at or ()) < _LEAST:
+            yield f"{where}.look_at: got its own position, allowed a point in front of it"
+
+
+def channel_faults(config: CellSections) -> Iterator[str]:
+    """Yield a sentence for every channel that another law of the cell has declared otherwise."""
+    known: list[Channel] = []
+    for name, controllet in config.controllets.items():
+        law = registry.find("controllets", controllet.type)
+        parts = [
+            registry.find("features", part) for part in feature_names(law, controllet.features)
+        ]
+        declared = (channel for part in (law.Target, *parts) for channel in part.channels)
+        for channel in channel_table(declared).values():
+            try:
+                for other in known:
+                    refuse_twin(channel, other)
+            except ConfigurationError as error:
+                yield f"controllets.{name}.type: {controllet.type}: {error}"
+            else:
+                known.append(channel)
+
+
+def only_adds_torques(feature: type[Feature[Any]]) -> bool:
+    """Return whether a feature does nothing for a law that commands something else."""
+    has = [name for name in ("add", "prepare", "pace") if name in _own(feature)]
+    return has == ["add"]
+
+
+def _own(feature: type[Feature[Any]]) -> set[str]:
+    return {name for kind in feature.__mro__ if kind is not Feature for name in vars(kind)}
+
+
+def interfaces_of(arm: ArmConfig) -> tuple[str, ...]:
+    """Return what an arm can be commanded, in the order of :data:`.INTERFACES`.
+
+    Raises:
+        ConfigurationError: If its backend cannot be loaded.
+    """
+    offered = find_backend(arm.backend).interfaces_with(arm.settings)
+    return tuple(name for name in INTERFACES if name in (arm.interfaces or offered))
+
+
+def interface_faults(config: CellSections) -> Iterator[str]:
+    """Yield a fault for every arm that is to take what its backend does not offer."""
+    for name, arm in config.arms.items():
+        offered = find_backend(arm.backend).interfaces_with(arm.settings)
+        for wanted in arm.interfaces:
+            if wanted not in offered:
+                yield (
+                    f"arms.{name}.interfaces: got {wanted}, allowed {', '.join(offered)} with "
+                    f"backend {arm.backend}"
+                )
+
+
+def unfit(
+    where: str,
+    law: type[Controllet[Any, Any]],
+    kind: str,
+    config: CellSections,
+    arms: Sequence[str],
+) -> Iterator[str]:
+    """Yield a fault if a law commands what some of its arms do not take.
+
+    Args:
+        where: Path of the controllet.
+        law: Its class.
+        kind: Its name.
+        config: The cell.
+        arms: Names of its arms, which exist.
+    """
+    for name in arms:
+        taken = interfaces_of(config.arms[name])
+        if law.command_interface not in taken:
+            yield (
+                f"{where}.type: {kind} commands {law.command_interface}, which arm {name} does "
+                f"not take; allowed laws that command {' or '.join(taken)}"
+            )
+
+
+def with_rigid_hand(arm: ArmConfig) -> ArmConfig:
+    """Return an arm with one tool instead of its hand, or of hand and tool.
+
+    Mass, inertia and working point are those of what it replaces, with open fingers; its shape is
+    a rod. The same arm where it has no hand.
+    """
+    described = describe_arm("arm", arm)
+    gripper, tool = described.gripper, described.tool
+    if gripper is None:
+        return arm
+    load, tip = gripper.load, gripper.pose_tcp_in_flange
+    if tool is not None:
+        load = combined([load, Load(tool.mass, tool.com_in_flange, tool.inertia)])
+        tip = tool.pose_tcp_in_flange
+    rigid = ToolConfig(
+        mass=float(load.mass),
+        com=load.com.tolist(),
+        inertia=list(moments_of(load.inertia)),
+        position=tip[:3, 3].tolist(),
+        rpy=list(rpy_from_rotation(tip[:3, :3])),
+        friction=tool.friction if tool is not None else 0.0,
+    )
+    return arm.model_copy(update={"hand": False, "tool": rigid})

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from multipanda_py.config.bounds import JointFriction, JointTorques, Offset, Rpy
-from multipanda_py.config.section import Section
+from multipanda_py.config.section import JointFriction, JointTorques, Offset, Rpy, Section
 from multipanda_py.state import JOINTS
 
 _PER_JOINT = Field(min_length=1, max_length=64)

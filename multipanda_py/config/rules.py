@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from multipanda_py import registry
-from multipanda_py.channel import channel_table
-from multipanda_py.config.actuator_rules import actuator_faults, command_faults
 from multipanda_py.config.backend_section import find_backend
-from multipanda_py.config.camera_rules import camera_faults
-from multipanda_py.config.channel_rules import channel_faults
-from multipanda_py.config.interfaces import interface_faults, only_adds_torques, unfit
+from multipanda_py.config.instance_features import feature_names, feature_specs
 from multipanda_py.config.node_names import NODES
-from multipanda_py.config.part_rules import part_faults
+from multipanda_py.config.part_rules import (
+    actuator_faults,
+    camera_faults,
+    channel_faults,
+    command_faults,
+    interface_faults,
+    only_adds_torques,
+    part_faults,
+    unfit,
+)
 from multipanda_py.config.perturbation_section import PER_AXIS
 from multipanda_py.config.sections import PER_JOINT
-from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.parameter_set import check_values
-from multipanda_py.parameters import specs_of
-from multipanda_py.report import report_titles
+from multipanda_py.parameters import check_values, specs_of
 from multipanda_py.state import INTERFACES, JOINTS
+from multipanda_py.targets import channel_table, report_titles
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_sections import CellSections

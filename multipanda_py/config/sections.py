@@ -12,7 +12,18 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from multipanda_py.config.actuator_section import ActuatorConfig, GroupName, with_outputs
 from multipanda_py.config.backend_section import find_backend, read_settings, section_of
-from multipanda_py.config.bounds import (
+from multipanda_py.config.model_section import (
+    Hand,
+    HandConfig,
+    Model,
+    ModelConfig,
+    resolved,
+    robot_of,
+    tags_of,
+    with_absolute_paths,
+)
+from multipanda_py.config.perturbation_section import PER_AXIS, PerturbationConfig
+from multipanda_py.config.section import (
     Color,
     Inertia,
     JointFriction,
@@ -23,21 +34,16 @@ from multipanda_py.config.bounds import (
     Position,
     Posture,
     Rpy,
+    Section,
     Size,
     SpringDamping,
     ThingMass,
 )
-from multipanda_py.config.files import resolved, with_absolute_paths
-from multipanda_py.config.hand_section import Hand, HandConfig
-from multipanda_py.config.model_section import Model, ModelConfig, robot_of, tags_of
-from multipanda_py.config.perturbation_section import PER_AXIS, PerturbationConfig
-from multipanda_py.config.section import Section
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.limits import GateLimits
+from multipanda_py.parameters import Settings
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, Robot
-from multipanda_py.robots.parameter_file import with_parameters
-from multipanda_py.settings import Settings
-from multipanda_py.state import JOINTS
+from multipanda_py.robots.measured_files import with_parameters
+from multipanda_py.state import JOINTS, GateLimits
 
 
 class ToolConfig(Section):

@@ -9,23 +9,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from multipanda_py.actuator_state import LAWS
-from multipanda_py.channel import Channel
-from multipanda_py.compliance.channels import (
+from multipanda_py.context import Context
+from multipanda_py.control.impedance.joint_spring import SOFT
+from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
+from multipanda_py.controllets.targets.actuators import (
     COMMAND_CHANNELS,
     CONFIGURED,
     EXTERNAL_TORQUE,
     PUSH_CHANNEL,
     modes_of,
 )
-from multipanda_py.compliance.mode import OperationMode
-from multipanda_py.context import Context
-from multipanda_py.control.joint_spring import SOFT
-from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.parameters import choice
 from multipanda_py.robots import ArmDescription
-from multipanda_py.state import ArmState, Matrix, Vector
-from multipanda_py.targets import JointTarget
+from multipanda_py.robots.actuated_joints import OperationMode
+from multipanda_py.state import LAWS, ArmState, Matrix, Vector
+from multipanda_py.targets import Channel, JointTarget
 
 MODE_NAMES = tuple(mode.name.lower() for mode in OperationMode)
 _AT_FIRST = (OperationMode.LINK_TORQUE, OperationMode.LINK_PID, OperationMode.MOTOR_TORQUE)

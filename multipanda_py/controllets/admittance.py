@@ -8,21 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BORNE
-from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
-from multipanda_py.control.modal_damping import KEPT
-from multipanda_py.control.virtual_body import VirtualBody, length
+from multipanda_py.context import Context, Handover, bounded_error
+from multipanda_py.control.force.virtual_mass import VirtualBody, length
+from multipanda_py.control.impedance.gains import MAX_STIFFNESS
+from multipanda_py.control.impedance.limit_scaling import BORNE
+from multipanda_py.control.impedance.modal_damping import KEPT
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
     CartesianImpedanceParams,
 )
-from multipanda_py.handover import Handover, bounded_error
 from multipanda_py.parameters import number, vector
-from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import CartesianTarget
+from multipanda_py.targets import CartesianTarget, Report
 
 _dot, _add = np.dot, np.add
 
@@ -97,7 +95,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         M \ddot\delta + D \dot\delta + K \delta = F_{ext}, \qquad
         p_c = p_d + \delta_p, \quad R_c = \exp([\delta_\phi]_\times)\, R_d
 
-    A stiffer :class:`~multipanda_py.controllets.cartesian_impedance.CartesianImpedance` draws
+    A stiffer :class:`.CartesianImpedance` draws
     the tool to :math:`p_c, R_c`. Translation and rotation are integrated apart and about the
     fixed axes of the base, see :class:`.VirtualBody`: a pure rotation
     leaves the tool's point where it is. Displacement and speed are bounded, and the integration

@@ -9,16 +9,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BORNE, SURE, BearableShare
-from multipanda_py.control.cartesian_gains import CartesianGains
-from multipanda_py.control.cartesian_spring import CartesianSpring
-from multipanda_py.control.lost_modes import LostModes
-from multipanda_py.control.modal_damping import KEPT
-from multipanda_py.control.ramped_gains import RampedGains
-from multipanda_py.control.singularity_guard import SingularityGuard
-from multipanda_py.control.speed_margin import FAST, FASTEST, SpeedMargin
-from multipanda_py.handover import Handover, tool_wrench
+from multipanda_py.context import Context, Handover, tool_wrench
+from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
+from multipanda_py.control.impedance.gains import CartesianGains, RampedGains
+from multipanda_py.control.impedance.limit_scaling import (
+    BORNE,
+    FAST,
+    FASTEST,
+    SURE,
+    BearableShare,
+    SpeedMargin,
+)
+from multipanda_py.control.impedance.modal_damping import KEPT
+from multipanda_py.control.impedance.singularity import LostModes, SingularityGuard
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import MovingCartesianTarget
@@ -54,7 +57,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     (parameter ``feedforward``); on the way to a target that has jumped nothing is, so that a
     tool meets what is in the way no faster than its spring draws it, unless
     ``governor.response`` is ``direct``
-    (:class:`~multipanda_py.control.told_motion.ToldMotion`). Nor is it at rest, so that the arm
+    (:class:`.ToldMotion`). Nor is it at rest, so that the arm
     is as compliant as ever, nor where the tool does not follow or joints get fast, as on the way
     to a singular posture: it fades out between a half and the whole of the clipped error, and
     from 0.35 to 0.65 of a joint's speed limit. Of the velocity goes in what a damping ratio of 1
@@ -66,13 +69,13 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     Without a governor a streamed twist is fed forward alone.
 
     Where the spring asks more of a joint than its torque limit, all of its wrench is scaled down
-    (:class:`~multipanda_py.control.bearable_share.BearableShare`), which keeps its direction.
+    (:class:`.BearableShare`), which keeps its direction.
     Where joints get fast its damper becomes critical, if it is less, and above 0.72 of a speed
-    limit the spring fades out (:class:`~multipanda_py.control.speed_margin.SpeedMargin`).
+    limit the spring fades out (:class:`.SpeedMargin`).
 
     An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
-    :class:`~multipanda_py.control.lost_modes.LostModes` brakes that, and nothing else.
-    :class:`~multipanda_py.control.singularity_guard.SingularityGuard` holds the arm there against
+    :class:`.LostModes` brakes that, and nothing else.
+    :class:`.SingularityGuard` holds the arm there against
     torques that the model lacks.
 
     On hard contacts, a tool of mass m on a surface of stiffness k swings at :math:`\sqrt{k / m}`,
@@ -80,7 +83,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     with more than some 7 ms, and the more the stiffer the spring. An arm with up to 3 ms of delay
     and 2 ms of lag presses there with 4000 N/m at rest; with 5 and 2 ms half of the postures
     swing, most by 130 N and more, and with 1000 N/m some by 30 N. On 3e4 N/m none do. A wrench
-    of :class:`~multipanda_py.controllets.force_impedance.ForceImpedance`, beside soft springs,
+    of :class:`.ForceImpedance`, beside soft springs,
     presses on such things without.
 
     Sources: Hogan 1985;

@@ -9,15 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from multipanda_py.channel import Channel
 from multipanda_py.context import Context
-from multipanda_py.control.position_ik import PositionIK
+from multipanda_py.control.reference.governor_commanded_pose import PositionIK
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import number
-from multipanda_py.planning.stopping import stoppable_rate
-from multipanda_py.report import Report
+from multipanda_py.planning.trajectory.trajectory import stoppable_rate
 from multipanda_py.state import JOINTS, ArmState
-from multipanda_py.targets import CartesianTarget, Joints, ReferenceMotion
+from multipanda_py.targets import CartesianTarget, Channel, Joints, ReferenceMotion, Report
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.energy_notice import EnergyNotice
-from multipanda_py.control.force_control import ForceController
-from multipanda_py.control.force_impedance_arm import LEAST_MOBILITY
-from multipanda_py.control.force_params import ForceParams
+from multipanda_py.context import Context, Handover
+from multipanda_py.control.force.energy_tank import EnergyNotice
+from multipanda_py.control.force.force_control import ForceController, ForceParams
+from multipanda_py.control.force.force_impedance import LEAST_MOBILITY
 from multipanda_py.controllets.coupled_impedance import CoupledImpedanceLaw, CoupledImpedanceParams
-from multipanda_py.handover import Handover
-from multipanda_py.report import Report
 from multipanda_py.state import ArmState
-from multipanda_py.targets import ObjectTarget
+from multipanda_py.targets import ObjectTarget, Report
 
 _dot = np.dot
 

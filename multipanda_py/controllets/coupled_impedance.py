@@ -12,27 +12,36 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.channels.object import OBJECT_POSITION
-from multipanda_py.context import Context
-from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
-from multipanda_py.control.conservative_spring import ConservativeSpring
-from multipanda_py.control.free_motion import is_soft
-from multipanda_py.control.held_object import HeldObject
-from multipanda_py.control.modal_damping import (
+from multipanda_py.context import (
+    SMALL_FORCE,
+    Context,
+    Handover,
+    bounded_error,
+    share_of,
+    tool_wrench,
+)
+from multipanda_py.control.grasped_object import (
+    BearableSqueeze,
+    HeldObject,
+    SqueezeMeasurement,
+    buckling,
+)
+from multipanda_py.control.impedance.cartesian_spring import ConservativeSpring
+from multipanda_py.control.impedance.free_motion import is_soft
+from multipanda_py.control.impedance.gains import MAX_STIFFNESS
+from multipanda_py.control.impedance.modal_damping import (
     BANDWIDTH,
     KEPT,
     LEAST_RATIO,
     ModalDamping,
 )
-from multipanda_py.control.pose_error import PoseError
-from multipanda_py.control.singularity_guard import SingularityGuard
-from multipanda_py.control.squeeze import BearableSqueeze, SqueezeMeasurement, buckling
+from multipanda_py.control.impedance.pose_error import PoseError
+from multipanda_py.control.impedance.singularity import SingularityGuard
 from multipanda_py.controllet import Controllet
-from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of, tool_wrench
+from multipanda_py.controllets.targets.pose import OBJECT_POSITION
 from multipanda_py.parameters import number, vector
-from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Matrix, Vector
-from multipanda_py.targets import ObjectTarget
+from multipanda_py.targets import ObjectTarget, Report
 
 _add, _multiply, _norm = np.add, np.multiply, math.hypot
 _pack = Struct("7d").pack_into
@@ -82,7 +91,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     with the velocities :math:`\dot x` of all hands, their deviations e from the grasp captured at
     activation, A, which maps the object's twist to those of the hands, and n, which points from
     the hands to the object's origin. B and :math:`B_n` share a wrench on the object by levers and
-    inertia (:class:`~multipanda_py.control.grasp_map.GraspMap`): all hands together exert
+    inertia (:class:`.GraspMap`): all hands together exert
     W exactly, and light wrists get little of a moment.
     The squeeze adds up to nothing, so it strains the object and does not move it; joints of all
     hands bear it, or all press with less (:class:`.BearableSqueeze`). All damping

@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BORNE
-from multipanda_py.control.cartesian_gains import CartesianGains
-from multipanda_py.control.force_impedance_arm import ForceImpedanceArm
-from multipanda_py.control.force_params import ForceParams
-from multipanda_py.control.modal_damping import KEPT
-from multipanda_py.control.ramped_gains import RampedGains
-from multipanda_py.handover import Handover, share_of
+from multipanda_py.context import Context, Handover, share_of
+from multipanda_py.control.force.force_control import ForceParams
+from multipanda_py.control.force.force_impedance import ForceImpedanceArm
+from multipanda_py.control.impedance.gains import CartesianGains, RampedGains
+from multipanda_py.control.impedance.limit_scaling import BORNE
+from multipanda_py.control.impedance.modal_damping import KEPT
 from multipanda_py.parameters import number
-from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import ForceTarget
+from multipanda_py.targets import ForceTarget, Report
 
 _pack = Struct("9d").pack_into
 
@@ -42,7 +39,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     (multipanda_ros2, section IV, eq. 4). The wrench target sets the direction
     :math:`u = F_d / \|F_d\|` and the size of the force that the tool exerts on the world;
     across it the impedance acts alone, along it force control alone:
-    :class:`~multipanda_py.control.force_subspace.ForceSubspace` takes the spring out with
+    :class:`.ForceSubspace` takes the spring out with
     :math:`P = I - u u^T` and brings it back in relaxed when the force is withdrawn. Force part
     F and its tank: :class:`.ForceController`; impedance tank and
     :math:`x'_d = x_d + \alpha_i (x_d - x)`: :class:`.SpringTank`.
@@ -55,7 +52,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
 
     The spring asks of joints what they bear, fades out and is damped where they get fast, and is
     braked where it pulls along a direction that is being lost, as that of
-    :class:`~multipanda_py.controllets.cartesian_impedance.CartesianImpedance`. The same holds
+    :class:`.CartesianImpedance`. The same holds
     for the guard near singular configurations.
 
     A target has no velocity: a damper with a moving reference is a motor. With the acceleration

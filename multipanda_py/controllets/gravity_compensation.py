@@ -8,20 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.modal_damping import (
+from multipanda_py.context import Context, Handover
+from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
+from multipanda_py.control.impedance.gains import Ramp, RampedGains, damping_share
+from multipanda_py.control.impedance.modal_damping import (
     BANDWIDTH,
     KEPT,
     LEAST_RATIO,
     ModalDamping,
 )
-from multipanda_py.control.pose_error import PoseError
-from multipanda_py.control.ramp import Ramp
-from multipanda_py.control.ramped_gains import RampedGains
-from multipanda_py.control.rate_bound import damping_share
-from multipanda_py.control.singularity_guard import SingularityGuard
-from multipanda_py.control.speed_brake import SpeedBrake, bound_speeds
-from multipanda_py.handover import Handover
+from multipanda_py.control.impedance.pose_error import PoseError
+from multipanda_py.control.impedance.singularity import SingularityGuard
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import HeldPose
@@ -87,7 +84,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
 
     P is I to hold the point, :math:`n n^T` to stay in the plane through it with normal n, else
     zero; O is I to hold the orientation, else zero. D belongs to K and the inertia, see
-    :class:`~multipanda_py.control.modal_damping.ModalDamping`: what is not held is not braked.
+    :class:`.ModalDamping`: what is not held is not braked.
 
     The reference :math:`p_0, R_0` is measured at activation. What is not held follows the arm,
     so a hold that is asked for later holds what is measured then. The square root of K is

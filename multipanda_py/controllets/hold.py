@@ -9,15 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.momentum_brake import MomentumBrake
-from multipanda_py.control.torque_room import TorqueRoom
+from multipanda_py.context import Context, Handover
+from multipanda_py.control.impedance.brakes import MomentumBrake
+from multipanda_py.control.impedance.limit_scaling import TorqueRoom
 from multipanda_py.controllet import Controllet
-from multipanda_py.handover import Handover
-from multipanda_py.limits import ArmLimits
 from multipanda_py.parameters import number
 from multipanda_py.robots import ArmDescription
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import ArmLimits, ArmState, Vector
 from multipanda_py.targets import HeldPosture
 
 _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply

@@ -9,15 +9,13 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.joint_spring import JointSpring
-from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO
+from multipanda_py.context import MAX_STEP, Context, Handover, share_of, tool_wrench
+from multipanda_py.control.impedance.joint_spring import JointSpring
+from multipanda_py.control.impedance.modal_damping import KEPT, LEAST_RATIO
 from multipanda_py.controllet import Controllet
-from multipanda_py.handover import MAX_STEP, Handover, share_of, tool_wrench
 from multipanda_py.parameters import JointVector, joint_vector
-from multipanda_py.report import Report, report_titles
 from multipanda_py.state import ArmState
-from multipanda_py.targets import JointTarget
+from multipanda_py.targets import JointTarget, Report, report_titles
 
 _dot, _add, _maximum, _minimum = np.dot, np.add, np.maximum, np.minimum
 _TargetT = TypeVar("_TargetT", bound=JointTarget)

@@ -10,9 +10,13 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.motion_watch import MOTION_REPORTS, MotionParams, MotionWatch
+from multipanda_py.control.reference.trajectory_monitor import (
+    MOTION_REPORTS,
+    MotionParams,
+    MotionWatch,
+)
 from multipanda_py.controllet import Controllet
-from multipanda_py.planning.joint_motion import JointMotion
+from multipanda_py.planning.trajectory.joint_motion import JointMotion
 from multipanda_py.state import ArmState
 from multipanda_py.targets import TrajectoryTarget
 

@@ -12,10 +12,9 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import number
-from multipanda_py.planning.stopping import stoppable_rate
-from multipanda_py.report import Report
+from multipanda_py.planning.trajectory.trajectory import stoppable_rate
 from multipanda_py.state import ArmState
-from multipanda_py.targets import RateTarget
+from multipanda_py.targets import RateTarget, Report
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.modal_damping import KEPT
-from multipanda_py.control.motion_watch import (
+from multipanda_py.context import Context, Handover
+from multipanda_py.control.impedance.modal_damping import KEPT
+from multipanda_py.control.reference.trajectory_monitor import (
     MOTION_REPORTS,
     MOTIONS,
     STATE,
@@ -21,12 +21,10 @@ from multipanda_py.control.motion_watch import (
     MotionWatch,
 )
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
-from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag
-from multipanda_py.planning.joint_motion import JointMotion
-from multipanda_py.report import Report
+from multipanda_py.planning.trajectory.joint_motion import JointMotion
 from multipanda_py.state import ArmState
-from multipanda_py.targets import TrajectoryTarget
+from multipanda_py.targets import Report, TrajectoryTarget
 
 _dot, _add = np.dot, np.add
 _STATE, _MOTIONS = MOTION_REPORTS.index(STATE), MOTION_REPORTS.index(MOTIONS)
@@ -47,7 +45,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     .. math::
         \tau = K (q_d - q) + D (\dot q_d - \dot q) + M \ddot q_d
 
-    with the damping of :class:`~multipanda_py.controllets.joint_impedance.JointImpedanceLaw`.
+    with the damping of :class:`.JointImpedanceLaw`.
     With the Coriolis torques, which are a default feature, the error then obeys the impedance
     alone, so an undisturbed arm has none. The reference is a trajectory (quintic between its
     points), or the way to a posture (jerk-limited); a new one may come at any time.

@@ -10,15 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.modal_damping import KEPT
+from multipanda_py.context import Context, Handover
+from multipanda_py.control.impedance.modal_damping import KEPT
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
-from multipanda_py.handover import Handover
-from multipanda_py.limits import ArmLimits
 from multipanda_py.parameters import number
-from multipanda_py.report import Report
-from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import RateTarget
+from multipanda_py.state import ArmLimits, ArmState, Vector
+from multipanda_py.targets import RateTarget, Report
 
 _add, _multiply, _subtract, _sqrt = np.add, np.multiply, np.subtract, np.sqrt
 _minimum, _maximum = np.minimum, np.maximum
@@ -134,7 +131,7 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     .. math::
         \tau = K (q_r - q) + D (\dot q_r - \dot q)
 
-    with the damping of :class:`~multipanda_py.controllets.joint_impedance.JointImpedanceLaw`
+    with the damping of :class:`.JointImpedanceLaw`
     and a reference that keeps to limits of velocity and acceleration, slows down before joint
     limits, and before obstacles by the feature for them, and does not run away from an arm that
     is held. A target with positions is

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BORNE, BearableShare
-from multipanda_py.control.cartesian_gains import CartesianGains
-from multipanda_py.control.conservative_spring import ConservativeSpring
-from multipanda_py.control.free_motion import SLOW_MODE, projected_inertia
-from multipanda_py.control.pose_error import PoseError
-from multipanda_py.control.ramp import Ramp
-from multipanda_py.control.ramped_gains import RampedGains
-from multipanda_py.control.stoppable_speed import MAX_BRAKING_SPEED_FRACTION, StoppableSpeed
-from multipanda_py.dynamics.task_inertia import fade
-from multipanda_py.handover import Handover, bounded_error, share_of
+from multipanda_py.context import Context, Handover, bounded_error, share_of
+from multipanda_py.control.impedance.cartesian_spring import ConservativeSpring
+from multipanda_py.control.impedance.free_motion import SLOW_MODE, projected_inertia
+from multipanda_py.control.impedance.gains import CartesianGains, Ramp, RampedGains
+from multipanda_py.control.impedance.limit_scaling import (
+    BORNE,
+    MAX_BRAKING_SPEED_FRACTION,
+    BearableShare,
+    StoppableSpeed,
+)
+from multipanda_py.control.impedance.pose_error import PoseError
 from multipanda_py.parameters import vector
+from multipanda_py.robots.dynamics.task_inertia import fade
 from multipanda_py.state import ArmState, Matrix, TaskSpaceDynamics, Vector
 from multipanda_py.targets import CartesianTarget
 
@@ -79,7 +80,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     A target that stays ahead is followed at :math:`\dot x = D^{-1} K\,\mathrm{clip}(e)`, which
     could be more than joints stand, or stop from. The whole spring is scaled by :math:`\nu \le 1`
-    of :class:`~multipanda_py.control.stoppable_speed.StoppableSpeed` in every cycle, so that the
+    of :class:`.StoppableSpeed` in every cycle, so that the
     path stays straight; :math:`\Lambda_s` there is :math:`\Lambda_d` for
     :math:`\tfrac14 \lambda^2`, where it ends as the posture brakes less. The posture's pull is
     bounded to the speed :math:`0.6\, \dot q_{max}`. Nor does the spring ask more of any joint
@@ -87,8 +88,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     press on is thrown aside. Like the clip, all this bounds what a large error presses with.
 
     Near singular postures (:math:`w_{min} < 0.02` 1/kg) the inertia is damped, see
-    :class:`multipanda_py.dynamics.task_inertia.OperationalSpace`. What the damping takes from a
-    direction that is being lost goes to the posture, at a quarter of the bandwidth: the arm
+    :class:`multipanda_py.robots.dynamics.task_inertia.OperationalSpace`. What the damping takes
+    from a direction that is being lost goes to the posture, at a quarter of the bandwidth: the arm
     slows down before it is stretched, and finds back. The price is that a tool may stop short
     of its target there: by less than 1 % of a 3 cm step in most such postures, by 7 % in some.
 

@@ -9,22 +9,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from multipanda_py.channel import Channel
-from multipanda_py.context import Context
-from multipanda_py.control.augmented_params import AugmentedParams
-from multipanda_py.control.bounded_pose import BoundedPose
-from multipanda_py.control.bounded_pull import BoundedPull
-from multipanda_py.control.cartesian_spring import CartesianSpring
-from multipanda_py.control.motion_watch import MotionState
-from multipanda_py.control.plan_integral import PlanIntegral
-from multipanda_py.control.pressing_team import PressingTeam
-from multipanda_py.control.singularity_guard import SingularityGuard
-from multipanda_py.control.speed_margin import FADING, SpeedMargin
+from multipanda_py.context import MAX_STEP, Context, Handover, tool_wrench
+from multipanda_py.control.force.multi_contact_force import PressingTeam
+from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
+from multipanda_py.control.impedance.limit_scaling import FADING, SpeedMargin
+from multipanda_py.control.impedance.singularity import SingularityGuard
+from multipanda_py.control.optimization_augmented import AugmentedParams, BoundedPull, PlanIntegral
+from multipanda_py.control.reference.reference_limits import BoundedPose
+from multipanda_py.control.reference.trajectory_monitor import MotionState
 from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
-from multipanda_py.handover import MAX_STEP, Handover, tool_wrench
-from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import TrajectoryTarget
+from multipanda_py.targets import Channel, Report, TrajectoryTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 POSTURE_SHARE = 0.1

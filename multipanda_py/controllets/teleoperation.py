@@ -9,28 +9,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BORNE, BearableShare
-from multipanda_py.control.bounded_pose import BoundedPose
-from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
-from multipanda_py.control.cartesian_spring import CartesianSpring
-from multipanda_py.control.force_reflection import ForceReflection
-from multipanda_py.control.guided_posture import GuidedPosture
-from multipanda_py.control.lost_modes import LostModes
-from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO
-from multipanda_py.control.motion_mapping import MotionMapping
-from multipanda_py.control.posture_spring import PostureSpring
-from multipanda_py.control.ramped_gains import RampedGains
-from multipanda_py.control.reflection_account import ReflectionAccount
-from multipanda_py.control.singularity_guard import SingularityGuard
-from multipanda_py.control.speed_brake import SpeedBrake, bound_speeds
-from multipanda_py.control.speed_margin import SpeedMargin
-from multipanda_py.control.wrench_tare import WrenchTare
-from multipanda_py.handover import Handover
+from multipanda_py.context import Context, Handover
+from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
+from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
+from multipanda_py.control.impedance.free_motion import GuidedPosture
+from multipanda_py.control.impedance.gains import MAX_STIFFNESS, RampedGains
+from multipanda_py.control.impedance.joint_spring import PostureSpring
+from multipanda_py.control.impedance.limit_scaling import BORNE, BearableShare, SpeedMargin
+from multipanda_py.control.impedance.modal_damping import KEPT, LEAST_RATIO
+from multipanda_py.control.impedance.singularity import LostModes, SingularityGuard
+from multipanda_py.control.reference.reference_limits import BoundedPose
+from multipanda_py.control.teleoperation import (
+    ForceReflection,
+    MotionMapping,
+    ReflectionAccount,
+    WrenchTare,
+)
 from multipanda_py.parameters import flag, joint_vector, number, vector
-from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import Target
+from multipanda_py.targets import Report, Target
 
 _add, _dot, _multiply, _subtract = np.add, np.dot, np.multiply, np.subtract
 
@@ -132,7 +129,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     :class:`.LostModes` brakes the swing that the spring drives there, and
     :class:`.SingularityGuard` holds it against torques that the model lacks. The leader floats,
     and feels the wrench that the world exerts on the follower
-    (:class:`~multipanda_py.control.force_reflection.ForceReflection`), with gain
+    (:class:`.ForceReflection`), with gain
     :math:`g \min(1, \alpha)` for forces: where the follower moves less than the leader
     (:math:`\alpha < 1`), forces are scaled like motion. Source: CRISP section III-H, where
     the sign of F is that of the robot on the world.

@@ -10,17 +10,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from multipanda_py.robots.arm import ArmDescription
+from multipanda_py.robots.arm import ArmDescription, SceneObject, Tool
 from multipanda_py.robots.franka import (
     ARMATURE,
     FINGER_UPPER,
     READY_POSTURE,
 )
+from multipanda_py.robots.geometry import Capsule
 from multipanda_py.robots.models import DEFAULT_MODEL, MODELS
 from multipanda_py.robots.robot import Robot
-from multipanda_py.robots.scene_object import SceneObject
-from multipanda_py.robots.shapes import Capsule
-from multipanda_py.robots.tool import Tool
 
 if TYPE_CHECKING:
     from multipanda_py.robots.urdf import arm_urdf as arm_urdf

@@ -10,14 +10,151 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.actuated_joints import ActuatedJoints
-from multipanda_py.robots.checks import rotation_matrix, vector
+from multipanda_py.robots.geometry import Capsule, Turned
+from multipanda_py.robots.inertial import rigid_pose, rotation_matrix, vector
 from multipanda_py.robots.models import DEFAULT_MODEL, MODELS
 from multipanda_py.robots.parallel_gripper import ParallelGripper
 from multipanda_py.robots.robot import Robot
-from multipanda_py.robots.shapes import Capsule
-from multipanda_py.robots.tool import Tool
+from multipanda_py.state import ArmLimits
+
+PARKED = (0.0, 0.0, -1000.0)
+"""Where things are that are absent, in the world: far from everything that looks [m]."""
+# How many numbers describe the size of each shape.
+SHAPES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class SceneObject:
+    """A solid, movable when it has a mass.
+
+    Attributes:
+        name: Name of its body, and with suffix ``_joint`` of its free joint.
+        shape: ``box``, ``sphere``, ``cylinder`` or ``capsule``.
+        size: As in MuJoCo [m]: half edges x, y, z of a box; radius of a sphere; radius and
+            half length of a cylinder or capsule (without the capsule's ends).
+        position: Centre in the world, (3,) [m].
+        rotation: Orientation in the world, (3, 3).
+        mass: Mass [kg]; 0 fixes it to the world.
+        rgba: Red, green, blue, opacity, each 0 to 1.
+        friction: Sliding [-], torsional [m] and rolling [m] friction, as in MuJoCo.
+        contact: Time constant [s] and damping ratio of its contacts, as in MuJoCo.
+        present: Whether it is in the scene from the start; only what has a mass may be absent.
+
+    Raises:
+        ConfigurationError: If a value cannot be used; the message says which and why.
+    """
+
+    name: str
+    shape: str
+    size: tuple[float, ...]
+    position: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    rotation: NDArray[np.float64] = field(default_factory=lambda: np.eye(3))
+    mass: float = 0.0
+    rgba: tuple[float, float, float, float] = (0.85, 0.55, 0.25, 1.0)
+    friction: tuple[float, float, float] = (1.0, 0.005, 0.0001)
+    contact: tuple[float, float] = (0.02, 1.0)
+    present: bool = True
+
+    def __post_init__(self) -> None:
+        """Copy the arrays, check them and make them read-only."""
+        where = f"of object {self.name}"
+        if not self.name:
+            raise ConfigurationError("an object needs a name")
+        if self.shape not in SHAPES:
+            raise UnknownName(f"shape {where}", self.shape, tuple(SHAPES))
+        size = vector(f"size {where} ({self.shape})", self.size, (SHAPES[self.shape],))
+        if (size <= 0.0).any():
+            raise ConfigurationError(f"size {where} must be positive, got {size.tolist()}")
+        if not (np.isfinite(self.mass) and self.mass >= 0.0):
+            raise ConfigurationError(f"mass {where} must be 0 kg or more, got {self.mass}")
+        if not (self.present or self.mass > 0.0):
+            raise ConfigurationError(f"present {where} must be true: it has no mass, and rests")
+        rgba = vector(f"rgba {where}", self.rgba, (4,))
+        friction = vector(f"friction {where}", self.friction, (3,))
+        if (friction < 0.0).any() or (rgba < 0.0).any() or (rgba > 1.0).any():
+            raise ConfigurationError(f"friction {where} must be >= 0 and rgba within [0, 1]")
+        contact = vector(f"contact {where}", self.contact, (2,))
+        if (contact <= 0.0).any():
+            raise ConfigurationError(f"contact {where} must be positive, got {contact.tolist()}")
+        checked = {
+            "contact": tuple(contact.tolist()),
+            "size": tuple(size.tolist()),
+            "position": vector(f"position {where}", self.position, (3,)),
+            "rotation": rotation_matrix(f"rotation {where}", self.rotation),
+            "rgba": tuple(rgba.tolist()),
+            "friction": tuple(friction.tolist()),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        """Position of its centre at the start, (3,) [m]: parked if it is absent."""
+        return self.position if self.present else np.array(PARKED)
+
+
+ROD_RADIUS = 0.008  # of the rod that stands for a tool [m]
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """A rigid load on the flange, beside the hand if there is one.
+
+    Attributes:
+        mass: Mass [kg].
+        com_in_flange: Centre of mass, (3,) [m].
+        inertia: About the centre of mass along the flange's axes, (3, 3) [kg m^2].
+        pose_tcp_in_flange: Tool centre point, homogeneous transform, (4, 4).
+        friction: On things in simulation; 0 for that of the thing.
+
+    Raises:
+        ConfigurationError: If no rigid body has such values, or the pose is no transform.
+    """
+
+    mass: float
+    com_in_flange: NDArray[np.float64]
+    inertia: NDArray[np.float64]
+    pose_tcp_in_flange: NDArray[np.float64]
+    friction: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Copy the arrays, check them and make them read-only."""
+        com = vector("tool: com_in_flange", self.com_in_flange, (3,))
+        inertia = vector("tool: inertia", self.inertia, (3, 3))
+        moments = np.linalg.eigvalsh((inertia + inertia.T) / 2.0)
+        if not (np.isfinite(self.mass) and self.mass >= 0.0):
+            raise ConfigurationError(f"tool: mass must be 0 kg or more, got {self.mass}")
+        if not np.allclose(inertia, inertia.T, atol=1e-9):
+            raise ConfigurationError("tool: inertia must be symmetric")
+        if moments[0] < 0.0 or moments[0] + moments[1] < moments[2] - 1e-9:
+            raise ConfigurationError(
+                f"tool: no body has the principal moments {moments} kg m^2; "
+                "the sum of any two must reach the third"
+            )
+        if self.mass > 0.0 and moments[0] <= 0.0:
+            raise ConfigurationError("tool: inertia must be positive definite when mass is given")
+        object.__setattr__(self, "com_in_flange", com)
+        object.__setattr__(self, "inertia", inertia)
+        pose = rigid_pose("tool: pose_tcp_in_flange", self.pose_tcp_in_flange)
+        object.__setattr__(self, "pose_tcp_in_flange", pose)
+
+    @property
+    def capsules(self) -> tuple[Capsule, ...]:
+        """A thin rod from the flange to the tip, in the frame of the flange; none if short."""
+        tip = self.pose_tcp_in_flange[:3, 3]
+        length = float(np.linalg.norm(tip))
+        if length < 4.0 * ROD_RADIUS:
+            return ()
+        x, y, z = (tip * (1.0 - ROD_RADIUS / length)).tolist()
+        return (Capsule((0.0, 0.0, 0.0), (x, y, z), ROD_RADIUS),)
+
+    @property
+    def look(self) -> tuple[Turned, ...]:
+        """Picture of the rod."""
+        r = ROD_RADIUS
+        return tuple(Turned(c.start, c.end, r, r, r, r, "tool") for c in self.capsules)
+
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
@@ -28,7 +165,7 @@ class ArmDescription:
 
     Attributes:
         name: Its name in the cell: letters, digits, underscores.
-        model: One of :data:`~multipanda_py.robots.models.MODELS` by name, or any other robot.
+        model: One of :data:`.MODELS` by name, or any other robot.
         position_base_in_world: Origin of its first link, (3,) [m].
         rotation_base_in_world: Orientation of its first link, (3, 3).
         hand: Whether it carries the hand of its model, None if there is one; or another gripper.

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.arm import ArmDescription
+from multipanda_py.robots.geometry import Origin, Point
 from multipanda_py.robots.parallel_gripper import ParallelGripper
-from multipanda_py.robots.shapes import Origin, Point
 
 Vector = NDArray[np.float64]
 

@@ -12,8 +12,77 @@ from math import pi
 
 import numpy as np
 
+from multipanda_py.robots.geometry import Block, Capsule, Origin
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.shapes import Block, Capsule, Origin
+from multipanda_py.state import ArmLimits, Vector
+
+JOINTS = 7
+"""Of either model."""
+
+
+def _limits(
+    lower: tuple[float, ...],
+    upper: tuple[float, ...],
+    velocity: tuple[float, ...],
+    acceleration: tuple[float, ...],
+    jerk: tuple[float, ...],
+) -> ArmLimits:
+    """Build limits of a robot; torque and torque rate are the same for all of them."""
+    return ArmLimits(
+        lower=np.array(lower),
+        upper=np.array(upper),
+        velocity=np.array(velocity),
+        acceleration=np.array(acceleration),
+        jerk=np.array(jerk),
+        torque=np.array((87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)),
+        torque_rate=np.full(JOINTS, 1000.0),
+    )
+
+
+# Position, velocity and torque: franka_description, robots/<model>/joint_limits.yaml.
+# Acceleration, jerk and torque rate: Franka Control Interface documentation, "Robot and
+# interface specifications", joint space constants.
+# The FR3 also lowers its speed limit near the position limits; that is not modelled here.
+FR3_LIMITS = _limits(
+    lower=(-2.7437, -1.7837, -2.9007, -3.0421, -2.8065, 0.5445, -3.0159),
+    upper=(2.7437, 1.7837, 2.9007, -0.1518, 2.8065, 4.5169, 3.0159),
+    velocity=(2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26),
+    acceleration=(10.0,) * JOINTS,
+    jerk=(5000.0,) * JOINTS,
+)
+FER_LIMITS = _limits(
+    lower=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),
+    upper=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973),
+    velocity=(2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61),
+    acceleration=(15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0),
+    jerk=(7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0),
+)
+LIMITS = {"fr3": FR3_LIMITS, "fer": FER_LIMITS}
+"""Limits by robot model."""
+
+
+LOWER = np.array([-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196])
+UPPER = np.array([2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196])
+VELOCITY = np.array([2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26])
+VELOCITY_OFFSET = np.array([0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35])
+DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])  # [rad/s^2]
+
+
+def velocity_towards(distance: Vector, deceleration: Vector = DECELERATION) -> Vector:
+    r"""Return the largest speed at a distance from a position limit.
+
+    .. math:: v = \min(v_{max}, \max(0, \sqrt{2 a d} - v_0))
+
+    Args:
+        distance: From the joint positions to the limits that they move to, (7,) [rad].
+        deceleration: a, (7,) [rad/s^2].
+
+    Returns:
+        Speeds, (7,) [rad/s]. Source: FCI documentation, position-based velocity limits.
+    """
+    reach = np.sqrt(np.maximum(2.0 * deceleration * distance, 0.0)) - VELOCITY_OFFSET
+    return np.asarray(np.clip(reach, 0.0, VELOCITY))
+
 
 JOINT_ORIGINS = (
     Origin((0.0, 0.0, 0.333), (0.0, 0.0, 0.0)),

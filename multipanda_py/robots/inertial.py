@@ -1,14 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mass, centre of mass and inertia of one link."""
+"""What the flange carries, as one rigid body."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from multipanda_py.robots.shapes import Point
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.parameters import Settings
+from multipanda_py.robots.geometry import Point, point_of
+
+TOLERANCE = 1e-6  # of a rotation matrix that was typed or printed
+
+
+def vector(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return a read-only copy of an array of finite numbers.
+
+    Args:
+        what: What the array is, for the message.
+        value: The array.
+        shape: The shape it must have.
+
+    Raises:
+        ConfigurationError: If it has another shape, or numbers that are not finite.
+    """
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{what} must be numbers of shape {shape}: {error}") from error
+    if array.shape != shape:
+        raise ConfigurationError(f"{what} must have shape {shape}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ConfigurationError(f"{what} must be finite, got {array.tolist()}")
+    array.flags.writeable = False
+    return array
+
+
+def rotation_matrix(what: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Return a read-only rotation matrix, (3, 3), made exactly orthonormal.
+
+    Raises:
+        ConfigurationError: If the value is further than 1e-6 from a rotation.
+    """
+    given = vector(what, value, (3, 3))
+    left, _, right = np.linalg.svd(given)
+    rotation = np.asarray(left @ right, dtype=np.float64)
+    if np.linalg.det(given) < 0.0 or np.abs(rotation - given).max() > TOLERANCE:
+        raise ConfigurationError(f"{what} is not a rotation matrix: {given.tolist()}")
+    if np.abs(given.T @ given - np.eye(3)).max() < 1e-14:
+        return given
+    rotation.flags.writeable = False
+    return rotation
+
+
+def rigid_pose(what: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Return a read-only homogeneous transform, (4, 4).
+
+    Raises:
+        ConfigurationError: If the value is none.
+    """
+    given = vector(what, value, (4, 4))
+    if np.abs(given[3] - (0.0, 0.0, 0.0, 1.0)).max() > TOLERANCE:
+        raise ConfigurationError(f"{what} must end with the row 0 0 0 1, got {given[3].tolist()}")
+    pose = np.eye(4)
+    pose[:3, :3] = rotation_matrix(f"rotation of {what}", given[:3, :3])
+    pose[:3, 3] = given[:3, 3]
+    pose.flags.writeable = False
+    return pose
+
 
 TRIANGLE_MARGIN = 1e-9  # kept when an inertia is repaired [kg m^2]
 
@@ -55,3 +117,67 @@ def nearest_consistent(inertia: NDArray[np.float64]) -> NDArray[np.float64]:
     third = (missing + TRIANGLE_MARGIN) / 3.0
     repaired = axes @ np.diag(moments + np.array([third, third, -third])) @ axes.T
     return np.asarray((repaired + repaired.T) / 2.0)
+
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """A rigid body on the flange.
+
+    Attributes:
+        mass: Mass [kg].
+        com: Centre of mass in the flange's frame, (3,) [m].
+        inertia: About the centre of mass along the flange's axes, (3, 3) [kg m^2].
+    """
+
+    mass: float
+    com: Vector
+    inertia: Vector
+
+
+NO_LOAD = Load(0.0, np.zeros(3), np.zeros((3, 3)))
+
+
+def load_of(settings: Settings) -> Load:
+    """Return the load of an arm with these settings."""
+    return settings.load or NO_LOAD
+
+
+def combined(parts: Sequence[Load]) -> Load:
+    r"""Return several bodies as one, by the parallel axis theorem.
+
+    .. math::
+        c = \sum m_i c_i / \sum m_i, \quad
+        I = \sum I_i + m_i (d_i^T d_i E - d_i d_i^T), \quad d_i = c_i - c
+
+    Bodies without mass do not count.
+    """
+    heavy = [part for part in parts if part.mass > 0.0]
+    if len(heavy) < 2:
+        return heavy[0] if heavy else NO_LOAD
+    mass = sum(part.mass for part in heavy)
+    com = sum((part.mass * part.com for part in heavy), np.zeros(3)) / mass
+    inertia = np.zeros((3, 3))
+    for part in heavy:
+        arm = part.com - com
+        inertia += part.inertia + part.mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    return Load(mass, com, inertia)
+
+
+def inertial_of(body: Load) -> Inertial:
+    """Return a body as the inertial of its link."""
+    return Inertial(float(body.mass), point_of(body.com), moments_of(body.inertia))
+
+
+def moments_of(inertia: Vector) -> tuple[float, float, float, float, float, float]:
+    """Return xx yy zz xy xz yz of a matrix, (3, 3): the reverse of :func:`inertia_matrix`."""
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.tolist()
+    return xx, yy, zz, xy, xz, yz
+
+
+def inertia_matrix(values: Sequence[float]) -> Vector:
+    """Return the matrix of xx yy zz xy xz yz, (3, 3)."""
+    xx, yy, zz, xy, xz, yz = values
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])

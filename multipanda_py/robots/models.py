@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import pi
 from pathlib import Path
 
 from multipanda_py.exceptions import ConfigurationError
@@ -12,18 +13,55 @@ from multipanda_py.registry import plug_ins
 from multipanda_py.robots.franka import (
     ARMATURE,
     FIGURES,
+    FINGER_BLOCKS,
+    FINGER_FORCE,
+    FINGER_HEIGHT,
+    FINGER_INERTIAL,
+    FINGER_UPPER,
+    FINGER_VELOCITY,
     FLANGE_HEIGHT,
+    HAND_CAPSULES,
+    HAND_CONTACT,
+    HAND_INERTIAL,
+    HAND_TCP_HEIGHT,
+    HAND_YAW,
     INERTIALS,
     JOINT_ORIGINS,
+    LIMITS,
     LINK_CAPSULES,
     READY_POSTURE,
 )
-from multipanda_py.robots.franka_hand import FRANKA_HAND
-from multipanda_py.robots.limits import LIMITS
-from multipanda_py.robots.look import LINK_LOOK
-from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.geometry import Origin
+from multipanda_py.robots.parallel_gripper import Finger, GripperBody, ParallelGripper
+from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.robot import Flange, Joint, Link, Robot
-from multipanda_py.robots.shapes import Origin
+from multipanda_py.robots.visuals import FINGER_LOOK, HAND_LOOK, LINK_LOOK
+
+
+def _finger(yaw: float) -> Finger:
+    return Finger(
+        inertial=FINGER_INERTIAL,
+        contact=FINGER_BLOCKS,
+        look=FINGER_LOOK,
+        origin=Origin((0.0, 0.0, FINGER_HEIGHT), (0.0, 0.0, yaw)),
+        axis=(0.0, 1.0, 0.0),
+    )
+
+
+FRANKA_HAND = ParallelGripper(
+    name="franka_hand",
+    mount=Origin((0.0, 0.0, 0.0), (0.0, 0.0, HAND_YAW)),
+    tcp=Origin((0.0, 0.0, HAND_TCP_HEIGHT)),
+    body=GripperBody(HAND_INERTIAL, HAND_CONTACT, HAND_LOOK),
+    fingers=(_finger(0.0), _finger(pi)),
+    lower=0.0,
+    upper=FINGER_UPPER,
+    velocity=FINGER_VELOCITY,
+    speed=FINGER_VELOCITY,
+    force=FINGER_FORCE,
+    most_force=2.0 * FINGER_FORCE,  # half of it can be kept up (product sheet)
+    capsules=HAND_CAPSULES,
+)
 
 
 def _franka(name: str) -> Robot:

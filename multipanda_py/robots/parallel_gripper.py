@@ -9,10 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.load import Load, combined
-from multipanda_py.robots.rotations import rotation_from_rpy
-from multipanda_py.robots.shapes import Block, Capsule, Origin, Point, Turned
+from multipanda_py.robots.geometry import Block, Capsule, Origin, Point, Turned, rotation_from_rpy
+from multipanda_py.robots.inertial import Inertial, Load, combined
 
 Contact: TypeAlias = Capsule | Block
 Look: TypeAlias = Turned | Block

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from multipanda_py import registry
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.xml_file import read_xml
+from multipanda_py.robots.read_urdf import read_xml
 
 REQUIRED = ("joint", "operation_mode", "pub_eltau", "pub_state", "sub_ext_tau")
 TYPES = {"sea": "sea", "qbmove": "qbmove", "bavs": "bavs", "awas_ii": "awas2"}

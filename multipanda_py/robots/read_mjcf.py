@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.extras import extras_named
-from multipanda_py.files.regular_file import MAX_DESCRIPTION, check_regular
-from multipanda_py.robots.load import NO_LOAD, Load
+from multipanda_py.files import MAX_DESCRIPTION, check_regular
+from multipanda_py.registry import extras_named
+from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.robots.tree import SLIDING, Tree, TreeJoint, moved, pose_from
 
 with extras_named():

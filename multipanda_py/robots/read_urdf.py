@@ -11,10 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.load import NO_LOAD, Load
-from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.files import MAX_DESCRIPTION, open_regular
+from multipanda_py.robots.geometry import rotation_from_rpy
+from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.robots.tree import MOVING, Tree, TreeJoint, moved, pose_from
-from multipanda_py.robots.xml_file import read_xml
+
+
+def read_xml(path: Path) -> ElementTree.Element:
+    """Return the root of an XML file.
+
+    Raises:
+        ConfigurationError: If the file cannot be read, is too large, or is not well formed.
+    """
+    try:
+        with open_regular(path, MAX_DESCRIPTION) as file:
+            return ElementTree.parse(file).getroot()
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # of unknown encodings
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+
 
 Element = ElementTree.Element
 Matrix = NDArray[np.float64]

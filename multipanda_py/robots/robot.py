@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kind of arm is: joints, links, limits, and what its laws start from.
-
-One record per model; :mod:`~multipanda_py.robots.models` has them by name. Everything that
-depends on the kind of arm, the number of its joints first of all, is asked of it.
-"""
+"""What the joints of an identified robot take away from their torques."""
 
 from __future__ import annotations
 
@@ -16,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.limits import NAMES, ArmLimits
+from multipanda_py.robots.geometry import Block, Capsule, Origin, Point, Turned
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.shapes import Block, Capsule, Origin, Point, Turned
+from multipanda_py.state import NAMES, ArmLimits
 
 if TYPE_CHECKING:
     from multipanda_py.robots.parallel_gripper import ParallelGripper
+
 
 Vector = NDArray[np.float64]
 
@@ -192,3 +189,42 @@ class Robot:
         if name not in NAMES:
             raise UnknownName(f"figure of robot {self.name}", name, (*self.figures, *NAMES))
         return tuple(getattr(self.limits, name).tolist())
+
+
+STEEPNESS = 100.0
+"""Of Coulomb friction near rest, where no figure says it [s/rad]."""
+FIGURES = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
+"""Figures of a robot: height [Nm], steepness [s/rad] and offset [rad/s] of the sigmoid."""
+
+
+class JointLosses:
+    r"""Friction and offset of joints.
+
+    .. math::
+        \tau_f = f_v \dot q + f_c \tanh\!\left( \tfrac12 \varphi_2 (\dot q + \varphi_3) \right)
+        + f_o
+
+    with damping, friction and torque offset of the robot, and the shape near rest that its figures
+    of the sigmoid of Gaz et al. (RA-L 2019) have.
+
+    Args:
+        robot: Whose these are; zero unless it was identified.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        n = robot.n_joints
+        shape = FIGURES[1:]
+        known = set(shape) <= set(robot.figures)
+        steepness, shift = (
+            (np.array(robot.figure(name)) for name in shape)
+            if known
+            else (np.full(n, STEEPNESS), np.zeros(n))
+        )
+        self._viscous, self._coulomb = robot.damping, robot.friction
+        self._offset, self._half, self._shift = robot.torque_offset, 0.5 * steepness, shift
+
+    def torque(self, dq: Vector) -> Vector:
+        """Return what they take at joint velocities (n,) [rad/s], (n,) [Nm]."""
+        step = np.tanh(self._half * (dq + self._shift))
+        found: Vector = self._viscous * dq + self._coulomb * step + self._offset
+        return found

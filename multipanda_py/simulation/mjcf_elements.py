@@ -9,11 +9,16 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.extras import extras_named
+from multipanda_py.registry import extras_named
+from multipanda_py.robots.geometry import (
+    Block,
+    Capsule,
+    Turned,
+    rotation_from_rpy,
+    rotation_of_axis,
+)
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.look import COLORS
-from multipanda_py.robots.rotations import rotation_from_rpy, rotation_of_axis
-from multipanda_py.robots.shapes import Block, Capsule, Turned
+from multipanda_py.robots.visuals import COLORS
 
 with extras_named():
     import mujoco

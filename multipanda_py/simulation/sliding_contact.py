@@ -7,7 +7,7 @@ import math
 from operator import mul
 from typing import Any
 
-from multipanda_py.extras import extras_named
+from multipanda_py.registry import extras_named
 
 with extras_named():
     import mujoco

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from multipanda_py.extras import extras_named
-from multipanda_py.simulation.presence import DEEP
+from multipanda_py.registry import extras_named
+from multipanda_py.simulation.object_activation import DEEP
 
 with extras_named():
     import mujoco

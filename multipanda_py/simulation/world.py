@@ -1,20 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of a simulated world, and done to it, between two steps."""
+"""The whole state of a simulated world, saved and loaded."""
 
 from __future__ import annotations
 
+import copy
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.exceptions import SimulationRefused, UnknownName
-from multipanda_py.extras import extras_named
 from multipanda_py.pose import Pose
+from multipanda_py.registry import extras_named, require
 from multipanda_py.simulation.mjcf_elements import quaternion
-from multipanda_py.simulation.presence import Presence
-from multipanda_py.state import Vector
+from multipanda_py.simulation.object_activation import Presence
+from multipanda_py.state import Matrix, Vector
 
 with extras_named():
     import mujoco
+
+
+require("mujoco")
+
+
+_DIVERGED = "unstable"
+_GAVE_UP = [
+    int(one)
+    for one in (
+        mujoco.mjtWarning.mjWARN_BADQPOS,
+        mujoco.mjtWarning.mjWARN_BADQVEL,
+        mujoco.mjtWarning.mjWARN_BADQACC,
+    )
+]
+_KIND = 24  # characters of a warning that do not depend on numbers in it
+
+_log = logging.getLogger(__name__)
+_kinds: set[str] = set()
+_newest = ""
+
+
+def listen() -> None:
+    """Take MuJoCo's warnings, if the program has no handler of its own."""
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_keep)
+
+
+def diverged(what: str) -> str:
+    """Say in one line that a simulation has diverged, and what MuJoCo found."""
+    return f"{what}: {_newest}" if _DIVERGED in _newest else what
+
+
+def was_reset(data: mujoco.MjData, before: float) -> bool:
+    """Return whether MuJoCo has put everything to its start while it made a step.
+
+    Time tells, but in the very first step: it begins at 0, as what was put to its start does.
+
+    Args:
+        data: After the step.
+        before: Its time before [s].
+    """
+    return bool(data.time <= before or (before == 0.0 and data.warning.number[_GAVE_UP].any()))
+
+
+def _keep(text: str) -> None:
+    """Keep a warning; log the first of its kind unless the backend reports it. Thread: any."""
+    global _newest
+    _newest = " ".join(text.split())
+    kind = _newest[:_KIND]
+    if _DIVERGED not in _newest and kind not in _kinds:
+        _kinds.add(kind)
+        _log.warning("MuJoCo: %s", _newest)
+
 
 FLOOR = "floor"
 """Name of what stands still and has no other one."""
@@ -195,3 +256,64 @@ def _positive(what: str, value: float, zero: bool = False) -> float:
             f"{what}: got {value!r:.60}, allowed {'0 or more' if zero else 'more than 0'}"
         )
     return float(value)
+
+
+def save_fields(part: object, names: Sequence[str]) -> dict[str, object]:
+    """Return copies of attributes of a part, by name."""
+    return {name: _saved(getattr(part, name)) for name in names}
+
+
+def load_fields(part: object, saved: Mapping[str, Any]) -> None:
+    """Give a part the attributes that :func:`save_fields` has copied."""
+    for name, value in saved.items():
+        now = getattr(part, name)
+        if isinstance(now, np.random.Generator):
+            now.bit_generator.state = value
+        else:
+            setattr(part, name, _saved(value))
+
+
+def _saved(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    if isinstance(value, (tuple, list, deque)):
+        return type(value)(_saved(item) for item in value)
+    return value  # numbers, words and frozen records
+
+
+@dataclass(frozen=True)
+class WorldState:
+    """All of MuJoCo's data, and where things stand that have no joint.
+
+    More than MuJoCo's integration state: also what was computed last, so that the forces that
+    laws feel in the next cycle are those that they would have felt.
+
+    Attributes:
+        data: A copy of MuJoCo's data.
+        body_pos: Positions of bodies in their parents (n, 3) [m].
+        body_quat: Their orientations, (n, 4).
+        presence: Of bodies, how much of their weight is compensated; of geoms, what they touch.
+    """
+
+    data: mujoco.MjData
+    body_pos: Matrix
+    body_quat: Matrix
+    presence: tuple[Vector, NDArray[np.int32], NDArray[np.int32]]
+
+    @classmethod
+    def of(cls, model: mujoco.MjModel, data: mujoco.MjData) -> WorldState:
+        """Return a copy of the state of now."""
+        presence = (
+            model.body_gravcomp.copy(), model.geom_contype.copy(), model.geom_conaffinity.copy(),
+        )  # fmt: skip
+        return cls(copy.copy(data), model.body_pos.copy(), model.body_quat.copy(), presence)
+
+    def load(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Put a world into this state; arrays of ``data`` that others view stay where they are."""
+        mujoco.mj_copyData(data, model, self.data)
+        model.body_pos[:], model.body_quat[:] = self.body_pos, self.body_quat
+        compensated, contype, conaffinity = self.presence
+        model.body_gravcomp[:] = compensated
+        model.geom_contype[:], model.geom_conaffinity[:] = contype, conaffinity

@@ -8,8 +8,8 @@ import pytest
 from cell_names import ARMS, TRAJECTORY
 
 from multipanda_py.exceptions import MotionFailed, PlanRejected
-from multipanda_py.moves.move_plan import MovePlan
-from multipanda_py.moves.via_postures import via_postures
+from multipanda_py.planning.motions.motion_request import MovePlan
+from multipanda_py.planning.motions.paths import via_postures
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 CUBE = {"cube": {"shape": "box", "size": [0.02, 0.02, 0.02], "mass": 0.05,

@@ -15,8 +15,8 @@ import pytest
 from processes import PATIENCE, let_pass, wait_until
 
 from multipanda_py.exceptions import CellBusy, LoopError, SwitchRejected, UnknownName
-from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
+from multipanda_py.realtime.events import Event
 from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.workspace]

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from multipanda_py import logs
 from multipanda_py.cell.recorder import Recorder
-from multipanda_py.logs.file_sink import FileSink
-from multipanda_py.view import viewer
+from multipanda_py.realtime import recording as logs
+from multipanda_py.realtime.recording.mcap_file import FileSink
+from multipanda_py.simulation import viewer
 
 pytestmark = [pytest.mark.inline, pytest.mark.sim]
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.backends.mock import Mock
 from multipanda_py.cell.switch_planning import Strictness
-from multipanda_py.loop.turns import Turns
+from multipanda_py.hardware.mock import Mock
+from multipanda_py.realtime.cycle_checks import Turns
 from multipanda_py.robots.models import MODELS
 from multipanda_py.testing import StateMaker
 

@@ -17,17 +17,15 @@ from hypothesis import strategies as st
 from postures import READY
 
 from multipanda_py import Cell
-from multipanda_py.cell.gate import Frames
-from multipanda_py.channel import HERE
-from multipanda_py.channels.joint import JOINT, check_joint
-from multipanda_py.channels.pose import POSE, check_pose
-from multipanda_py.channels.stiffness import check_stiffness
-from multipanda_py.channels.stream import PAUSE, Stream
+from multipanda_py.cell.goals import Frames
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import GateConfig
+from multipanda_py.controllets.targets.joint import JOINT, check_joint
+from multipanda_py.controllets.targets.pose import POSE, check_pose, check_stiffness
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
-from multipanda_py.robots.limits import LIMITS
+from multipanda_py.robots.franka import LIMITS
+from multipanda_py.targets import HERE, PAUSE, Stream
 
 pytestmark = pytest.mark.inline
 

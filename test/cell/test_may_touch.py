@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from multipanda_py.cell.may_touch import may_touch
+from multipanda_py.cell.checks import may_touch
 from multipanda_py.config.cell_file import CellConfig
 
 pytestmark = pytest.mark.inline

@@ -10,11 +10,11 @@ import yaml
 from repository import CONFIG
 from springs_of_fr3 import springs
 
+from multipanda_py.apps.cli import main
 from multipanda_py.cell import Cell
-from multipanda_py.cell.notes import NOTES, notes_of
-from multipanda_py.cli import main
+from multipanda_py.cell.checks import NOTES, notes_of
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.loop.events import Event
+from multipanda_py.realtime.events import Event
 
 pytestmark = pytest.mark.inline
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from multipanda_py.cell.patience import seconds
+from multipanda_py.cell.connection import seconds
 from multipanda_py.exceptions import SwitchRejected, TareRejected
 
 pytestmark = pytest.mark.inline

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from multipanda_py import Pose
+from multipanda_py.cell.goals import Places, goals_by_arm
 from multipanda_py.cell.names import CellNames
-from multipanda_py.cell.places import Places, goals_by_arm
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import PlanRejected, UnknownName
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from multipanda_py import Pose
-from multipanda_py.cell.starts_inside import starts_inside
-from multipanda_py.commands.check import summary_of
+from multipanda_py.apps.commands.check import summary_of
+from multipanda_py.cell.checks import starts_inside
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import (
     ConfigurationError,
@@ -16,7 +16,7 @@ from multipanda_py.exceptions import (
     SimulationRefused,
     UnknownName,
 )
-from multipanda_py.robots.scene_object import PARKED
+from multipanda_py.robots.arm import PARKED
 
 pytestmark = pytest.mark.inline
 

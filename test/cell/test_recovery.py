@@ -7,7 +7,7 @@ import pytest
 from cell_names import LEFT_JOINT
 
 from multipanda_py.exceptions import BackendError, LoopTimeout, RecoveryFailed, UnknownName
-from multipanda_py.loop.events import Event
+from multipanda_py.realtime.events import Event
 
 pytestmark = pytest.mark.inline
 

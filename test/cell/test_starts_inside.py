@@ -8,7 +8,7 @@ import re
 import pytest
 from repository import CONFIG
 
-from multipanda_py.cell.starts_inside import starts_inside
+from multipanda_py.cell.checks import starts_inside
 from multipanda_py.config.cell_file import CellConfig
 
 pytestmark = pytest.mark.inline

@@ -99,7 +99,7 @@ def test_ten_seconds_of_it_are_flat_and_every_late_cycle_has_a_cause():
         capture_output=True, text=True, check=False, timeout=110,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "multipanda_py.loop.process | memory" in done.stdout
+    assert "multipanda_py.realtime.process | memory" in done.stdout
     cycles = int(done.stdout.split(" cycles | |")[0].split()[-1])
     assert cycles > 1000
     assert overruns.UNSEEN not in done.stdout

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from multipanda_py import Cell
-from multipanda_py.compliance.mode import OperationMode
-from multipanda_py.compliance.motors import LinkPid, Motors
 from multipanda_py.config import actuator_section
 from multipanda_py.config.actuator_section import LinkPidConfig, MotorConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import find
 from multipanda_py.robots import MODELS
-from multipanda_py.simulation.compliant_build import CompliantGroups, elastic_of
+from multipanda_py.robots.actuated_joints import OperationMode
+from multipanda_py.simulation.actuators.arm import CompliantGroups, elastic_of
+from multipanda_py.simulation.actuators.motors import LinkPid, Motors
 
 pytestmark = pytest.mark.inline
 

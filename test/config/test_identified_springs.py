@@ -8,7 +8,7 @@ import yaml
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.actuator_file import actuator_text
+from multipanda_py.robots.measured_files import actuator_text
 
 pytestmark = pytest.mark.inline
 

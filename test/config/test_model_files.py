@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import yaml
 
+from multipanda_py.apps.cli import main
 from multipanda_py.cell import Cell
-from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.files import relative_to
+from multipanda_py.config.model_section import relative_to
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.models import DATA, MODELS
 

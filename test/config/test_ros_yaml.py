@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from needs import needs_rclpy
 
-from multipanda_py.config.ros_yaml import load, ros_faults
+from multipanda_py.config.parameter_file import load, ros_faults
 
 pytestmark = pytest.mark.inline
 

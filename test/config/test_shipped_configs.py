@@ -12,7 +12,7 @@ from long_form import LONG
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.loop.events import Event
+from multipanda_py.realtime.events import Event
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.control.force_reflection import ForceReflection
+from multipanda_py.control.teleoperation import ForceReflection
 
 pytestmark = pytest.mark.inline
 

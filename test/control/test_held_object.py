@@ -8,7 +8,7 @@ import pytest
 from postures import READY
 from scipy.spatial.transform import Rotation
 
-from multipanda_py.control.held_object import HeldObject
+from multipanda_py.control.grasped_object import HeldObject
 from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline

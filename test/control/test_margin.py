@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from multipanda_py import registry, testing
-from multipanda_py.control.approach_barrier import settle
-from multipanda_py.control.margin import STEADY, Probe, linearise
+from multipanda_py.control.delay_margin import STEADY, Probe, linearise
+from multipanda_py.control.safety.collision_forces import settle
 from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline

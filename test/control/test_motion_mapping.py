@@ -7,7 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.control.motion_mapping import MotionMapping
+from multipanda_py.control.teleoperation import MotionMapping
 
 pytestmark = pytest.mark.inline
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from postures import READY
 
-from multipanda_py.control.plan_integral import PlanIntegral
+from multipanda_py.control.optimization_augmented import PlanIntegral
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.reflection_account import ReflectionAccount
+from multipanda_py.control.teleoperation import ReflectionAccount
 
 pytestmark = pytest.mark.inline
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from postures import READY
 
-from multipanda_py.control.held_object import HeldObject
-from multipanda_py.control.modal_damping import ModalDamping
-from multipanda_py.control.squeeze import SqueezeMeasurement, buckling
+from multipanda_py.control.grasped_object import HeldObject, SqueezeMeasurement, buckling
+from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.wrench_tare import WrenchTare
+from multipanda_py.control.teleoperation import WrenchTare
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline

@@ -12,10 +12,10 @@ import pytest
 from springs_of_fr3 import springs
 from world import compliant
 
-from multipanda_py.compliance import CompliantJoints, CompliantRobot, OperationMode
 from multipanda_py.exceptions import ConfigurationError, ParameterRejected, TargetRejected
-from multipanda_py.loop.events import Event
-from multipanda_py.simulation.compliant_build import CompliantGroups
+from multipanda_py.realtime.events import Event
+from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot, OperationMode
+from multipanda_py.simulation.actuators.arm import CompliantGroups
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 LAW = "commands"

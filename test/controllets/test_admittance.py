@@ -11,8 +11,8 @@ from contact_rig import ContactRig
 from postures import READY
 from pushed_arm import PushedArm
 
-from multipanda_py.control.bearable_share import BORNE
-from multipanda_py.control.virtual_body import VirtualBody
+from multipanda_py.control.force.virtual_mass import VirtualBody
+from multipanda_py.control.impedance.limit_scaling import BORNE
 from multipanda_py.controllets.admittance import Admittance, AdmittanceParams
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,

@@ -16,7 +16,7 @@ from multipanda_py.controllets.cartesian_impedance import (
 )
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.robots.franka import FR3_LIMITS
 from multipanda_py.targets import MovingCartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

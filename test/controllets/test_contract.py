@@ -9,7 +9,7 @@ from models import over_others
 from near_postures import arrived, near_postures
 
 from multipanda_py import registry, testing
-from multipanda_py.control.margin import STEADY, linearise
+from multipanda_py.control.delay_margin import STEADY, linearise
 from multipanda_py.testing import ContractBroken, StateMaker, check_bandwidth, check_contract
 
 pytestmark = pytest.mark.inline

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from multipanda_py.loop.events import Event
+from multipanda_py.realtime.events import Event
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

@@ -13,7 +13,7 @@ from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedanceParams,
 )
 from multipanda_py.controllets.joint_impedance import JointImpedance, JointImpedanceParams
-from multipanda_py.dynamics.task_inertia import TaskInertia
+from multipanda_py.robots.dynamics.task_inertia import TaskInertia
 from multipanda_py.targets import JointTarget, MovingCartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

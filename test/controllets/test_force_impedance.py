@@ -13,8 +13,8 @@ from postures import READY
 
 from multipanda_py.controllets.force_impedance import ForceImpedance, ForceImpedanceParams
 from multipanda_py.exceptions import ParameterRejected, TargetRejected
-from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
+from multipanda_py.realtime.events import Event
 from multipanda_py.targets import ForceTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

@@ -9,7 +9,7 @@ import pytest
 from contact_rig import LATE, ROD, ContactRig
 
 from multipanda_py.pose import Pose
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.robots.franka import FR3_LIMITS
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

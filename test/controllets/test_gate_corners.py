@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motions, forces and objects at the corners of the gate: no fault, no swing, at rest in the end.
 
-Laws that a governor stands in front of are in test/features/test_governor_corners.py.
+Laws that a governor stands in front of are in test/controllets/features/test_governor_corners.py.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from postures import anywhere
 
 from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig
-from multipanda_py.control.governed_channel import GovernorParams
-from multipanda_py.control.motion_watch import MotionState
+from multipanda_py.control.reference.governor import GovernorParams
+from multipanda_py.control.reference.trajectory_monitor import MotionState
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots import READY_POSTURE as Q_READY
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.robots.franka import FR3_LIMITS
 
 GATE = GateConfig()
 LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}

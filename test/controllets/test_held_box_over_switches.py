@@ -8,8 +8,8 @@ import pytest
 from held_box import BASES, BOTH, LAWS, HeldBox
 
 from multipanda_py import registry
-from multipanda_py.handover import Handover
-from multipanda_py.parameter_set import ParameterSet
+from multipanda_py.context import Handover
+from multipanda_py.parameters import ParameterSet
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker
 

@@ -9,8 +9,8 @@ import pytest
 from postures import READY
 from stopping import Rigs, StopRig, Throw
 
-from multipanda_py.loop.events import Event
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.realtime.events import Event
+from multipanda_py.robots.franka import FR3_LIMITS
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

@@ -9,7 +9,7 @@ import pytest
 from hand_motion import arrivals, jerk, lag, strokes
 
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.robots.franka import FR3_LIMITS
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 ARMS = {

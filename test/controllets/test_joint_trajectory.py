@@ -11,14 +11,14 @@ import pytest
 from dense_impedance import impedance
 from postures import READY
 
-from multipanda_py.control.modal_damping import BANDWIDTH, KEPT
-from multipanda_py.control.motion_watch import CONTACT, MOTIONS, MotionState
+from multipanda_py.control.impedance.modal_damping import BANDWIDTH, KEPT
+from multipanda_py.control.reference.trajectory_monitor import CONTACT, MOTIONS, MotionState
 from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.loop.events import Event
-from multipanda_py.planning.quintic import evaluate
-from multipanda_py.planning.trajectory import complete
-from multipanda_py.robots.limits import LIMITS
+from multipanda_py.planning.trajectory.quintic import evaluate
+from multipanda_py.planning.trajectory.trajectory import complete
+from multipanda_py.realtime.events import Event
+from multipanda_py.robots.franka import LIMITS
 from multipanda_py.targets import TrajectoryTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

@@ -9,7 +9,7 @@ from dense_impedance import impedance
 from postures import READY
 
 from multipanda_py.controllets.joint_velocity import JointVelocity, JointVelocityParams
-from multipanda_py.robots.limits import LIMITS
+from multipanda_py.robots.franka import LIMITS
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

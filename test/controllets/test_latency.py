@@ -10,7 +10,7 @@ from postures import READY
 from multipanda_py import registry
 from multipanda_py.parameters import specs_of
 from multipanda_py.pose import Pose
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.robots.franka import FR3_LIMITS
 from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.inline]

@@ -10,7 +10,7 @@ from postures import READY
 
 from multipanda_py.controllets.operational_space import OperationalSpace, OperationalSpaceParams
 from multipanda_py.pose import Pose
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.robots.franka import FR3_LIMITS
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

@@ -12,11 +12,11 @@ from held_box import AT_BOX, BOTH, HeldBox
 from postures import READY
 
 from multipanda_py import registry
-from multipanda_py.control.motion_watch import MotionState
+from multipanda_py.control.reference.trajectory_monitor import MotionState
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.loop.events import Event
-from multipanda_py.parameter_set import ParameterSet
+from multipanda_py.parameters import ParameterSet
 from multipanda_py.pose import Pose
+from multipanda_py.realtime.events import Event
 from multipanda_py.testing import PERIOD, StateMaker, check_contract
 
 pytestmark = pytest.mark.inline

@@ -11,8 +11,8 @@ import pytest
 from cell_names import ARMS
 
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
+from multipanda_py.realtime.events import Event
 from multipanda_py.robots import MODELS
 
 pytestmark = pytest.mark.inline

@@ -8,12 +8,18 @@ import re
 import numpy as np
 import pytest
 
-from multipanda_py.channels.trajectory import Trajectory
-from multipanda_py.control.motion_watch import CONTACT_JOINT, MOTIONS, STATE, TIME, MotionState
+from multipanda_py.control.reference.trajectory_monitor import (
+    CONTACT_JOINT,
+    MOTIONS,
+    STATE,
+    TIME,
+    MotionState,
+)
+from multipanda_py.controllets.targets.joint import Trajectory
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.planning.quintic import evaluate
-from multipanda_py.planning.trajectory import complete
-from multipanda_py.robots.limits import LIMITS
+from multipanda_py.planning.trajectory.quintic import evaluate
+from multipanda_py.planning.trajectory.trajectory import complete
+from multipanda_py.robots.franka import LIMITS
 from multipanda_py.testing import PERIOD
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]

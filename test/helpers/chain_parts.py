@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.robots.dynamics.arm_model import heavy_model
 
 
 def parts_of(arm):

@@ -8,9 +8,9 @@ import collections
 import mujoco
 import numpy as np
 
-from multipanda_py.features.felt_wrench import FeltWrench
-from multipanda_py.teleoperation import HandCommand, Teleoperator
-from multipanda_py.teleoperation.wrench_feedback import WrenchFeedback
+from multipanda_py.apps.teleoperation import HandCommand, Teleoperator
+from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback
+from multipanda_py.controllets.features.external_wrench import FeltWrench
 from multipanda_py.testing import simple_cell
 
 WALL = 10_000.0

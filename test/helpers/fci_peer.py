@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.fci_sim.requests import handle
-from multipanda_py.fci_sim.robot import FciRobot
-from multipanda_py.fci_sim.wire import COMMAND, MOVE, STATE, RobotRequest
+from multipanda_py.simulation.fci.requests import handle
+from multipanda_py.simulation.fci.robot import FciRobot
+from multipanda_py.simulation.fci.wire import COMMAND, MOVE, STATE, RobotRequest
 
 
 class Peer:

@@ -9,10 +9,10 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.dynamics.gravity import heavy_model
-from multipanda_py.identification.fourier import FourierMotion
-from multipanda_py.identification.motion import MeasuredMotion
-from multipanda_py.robots.load import Load, inertial_of
+from multipanda_py.identification.arm.fourier import FourierMotion
+from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
+from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.inertial import Load, inertial_of
 from multipanda_py.simulation.mjcf import build_scene
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from postures import READY
 
 from multipanda_py import registry
-from multipanda_py.control.margin import Probe
-from multipanda_py.parameter_set import ParameterSet
+from multipanda_py.control.delay_margin import Probe
+from multipanda_py.parameters import ParameterSet
 from multipanda_py.testing import PERIOD, StateMaker
 
 

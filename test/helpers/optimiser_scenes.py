@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.robots import ArmDescription, SceneObject
 
 

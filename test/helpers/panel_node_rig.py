@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from panel_rig import Rig
 
-from multipanda_py.panel import CellPanel
-from multipanda_py.ros.node_cell import NodeCell
+from multipanda_py.apps.panel import CellPanel
+from multipanda_py.ros.client.panel_cell import NodeCell
 
 
 class NodeRig(Rig):

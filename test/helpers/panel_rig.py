@@ -7,7 +7,7 @@ import numpy as np
 from cell_names import CARTESIAN
 from panel_page import PanelPage, until
 
-from multipanda_py.panel import CellPanel
+from multipanda_py.apps.panel import CellPanel
 from multipanda_py.testing import simple_cell
 
 

@@ -8,7 +8,7 @@ import pytest
 from browser import Browser
 from cell_names import CARTESIAN, JOINT
 
-from multipanda_py.panel.panel import CAMERA, LOOKED_AT
+from multipanda_py.apps.panel.panel import CAMERA, LOOKED_AT
 
 WIDTH, HEIGHT = 900, 560
 FIELD_OF_VIEW = 75.0  # viser's own [deg]

@@ -8,7 +8,7 @@ from functools import cache
 import mujoco
 import numpy as np
 
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.robots.franka import FR3_LIMITS
 from multipanda_py.testing import simple_cell
 
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])

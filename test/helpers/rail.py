@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from multipanda_py.robots.models import DATA
-from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.read_robot import read_robot
 
 NAME = "railed_ur5e"
 RAIL = """

@@ -73,7 +73,11 @@ class Rig:
 
     def drivers(self):
         """Return the process ids of the drivers; at first those of left and right."""
-        return [p for p in children(self.loop) if runs_module(p, "multipanda_py.franka.driver")]
+        return [
+            p
+            for p in children(self.loop)
+            if runs_module(p, "multipanda_py.hardware.franka.driver")
+        ]
 
     def driver_of_left(self):
         """Return the process id of a driver that may be another one than at first."""

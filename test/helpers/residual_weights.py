@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.residual.network import LAYERS, PRECISE, REAL_TIME
-from multipanda_py.residual.normalisation import Normalisation
-from multipanda_py.residual.weights_file import TrainedResidual
+from multipanda_py.robots.residual.inputs import Normalisation
+from multipanda_py.robots.residual.network import LAYERS, PRECISE, REAL_TIME
+from multipanda_py.robots.residual.weights import TrainedResidual
 
 
 def weights(rng, inputs, units):

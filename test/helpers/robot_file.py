@@ -8,8 +8,8 @@ from dataclasses import replace
 from measured_arm import perturbed
 
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.joint_losses import FIGURES
-from multipanda_py.robots.parameter_file import parameters_text
+from multipanda_py.robots.measured_files import parameters_text
+from multipanda_py.robots.robot import FIGURES
 
 
 def other_robot(seed, friction=True, model="fr3"):

@@ -10,10 +10,10 @@ import numpy as np
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.shadow import ArmShadow, Shadowed
-from multipanda_py.simulation.sensor_noise import SensorNoise
-from multipanda_py.validation import make_task
-from multipanda_py.validation.record import TaskCell
+from multipanda_py.identification.monitor import ArmShadow, Shadowed
+from multipanda_py.identification.validation import make_task
+from multipanda_py.identification.validation.record import TaskCell
+from multipanda_py.simulation.drivetrain.sensors import SensorNoise
 
 BREAKS = 2.5
 """When something breaks [s]."""

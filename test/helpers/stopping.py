@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from multipanda_py.loop.events import Event
-from multipanda_py.robots.limits import FR3_LIMITS
-from multipanda_py.simulation.delay import CommandDelay, Delay
-from multipanda_py.simulation.perturbation import Perturbation
+from multipanda_py.realtime.events import Event
+from multipanda_py.robots.franka import FR3_LIMITS
+from multipanda_py.simulation.drivetrain.sensors import CommandDelay, Delay
+from multipanda_py.simulation.perturbed_arm import Perturbation
 from multipanda_py.testing import simple_cell
 
 GRAVITY = 9.81

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
+from multipanda_py.context import Handover
 from multipanda_py.controllet import Controllet
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams, choice, number
-from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import Target
+from multipanda_py.targets import AskedOfArm, Channel, Report, Target, finite_numbers
 
 
 class Mute(RuntimeError):

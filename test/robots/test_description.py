@@ -9,16 +9,21 @@ import numpy as np
 import pytest
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.limits import ArmLimits
 from multipanda_py.robots import (
     ArmDescription,
     SceneObject,
     Tool,
 )
-from multipanda_py.robots.franka import FINGER_INERTIAL, HAND_INERTIAL, INERTIALS
+from multipanda_py.robots.franka import (
+    FER_LIMITS,
+    FINGER_INERTIAL,
+    FR3_LIMITS,
+    HAND_INERTIAL,
+    INERTIALS,
+)
+from multipanda_py.robots.geometry import rotation_from_rpy, rpy_from_rotation
 from multipanda_py.robots.inertial import nearest_consistent
-from multipanda_py.robots.limits import FER_LIMITS, FR3_LIMITS
-from multipanda_py.robots.rotations import rotation_from_rpy, rpy_from_rotation
+from multipanda_py.state import ArmLimits
 
 pytestmark = pytest.mark.inline
 

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from multipanda_py.cli import main
+from multipanda_py.apps.cli import main
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.models import DATA, MODELS
-from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.read_robot import read_robot
 
 pytestmark = pytest.mark.inline
 

@@ -9,8 +9,8 @@ import pytest
 
 from multipanda_py.robots import ArmDescription, Tool
 from multipanda_py.robots.frames import MovingLinks, fixed_links
+from multipanda_py.robots.geometry import rotation_from_rpy
 from multipanda_py.robots.models import MODELS
-from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.urdf import arm_urdf
 
 pytestmark = pytest.mark.inline

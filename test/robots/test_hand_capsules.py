@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from multipanda_py.robots.franka_hand import FRANKA_HAND
-from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.geometry import rotation_from_rpy
+from multipanda_py.robots.models import FRANKA_HAND
 
 pytestmark = pytest.mark.inline
 

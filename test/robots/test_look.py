@@ -7,8 +7,8 @@ import pytest
 from repository import BENCH_ARM
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.read import read_robot
-from multipanda_py.robots.shapes import Turned
+from multipanda_py.robots.geometry import Turned
+from multipanda_py.robots.read_robot import read_robot
 
 pytestmark = pytest.mark.inline
 

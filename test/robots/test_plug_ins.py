@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from multipanda_py import registry
-from multipanda_py.cli import main
+from multipanda_py.apps.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.models import DATA, MODELS

@@ -10,16 +10,14 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.dynamics.arm_model import ArmModel
-from multipanda_py.dynamics.gravity import ArmGravity
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.loop.row import row_dtype
 from multipanda_py.pose import Pose
+from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.franka_hand import FRANKA_HAND
-from multipanda_py.robots.models import DATA, MODELS
-from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.dynamics.arm_model import ArmGravity, ArmModel
+from multipanda_py.robots.models import DATA, FRANKA_HAND, MODELS
 from multipanda_py.robots.read_gripper import read_gripper
+from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.state import ArmState

@@ -20,7 +20,7 @@ from outside import outside  # noqa: F401 -- a fixture
 from processes import PATIENCE, children, is_running, runs_module, wait_until
 from repository import DUAL_SIM, ROOT
 
-from multipanda_py.machine.child import end_with_parent
+from multipanda_py.realtime.system.child_process import end_with_parent
 
 if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
     collect_ignore_glob = ["test_*.py"]
@@ -39,7 +39,7 @@ class NodeProcess:
     """``multimode_controller`` as users run it; its output goes to a file."""
 
     def __init__(self, folder, *overrides, file=DUAL_SIM, name=None, remap=(), domain=None,
-                 environment=None, program=("-m", "multipanda_py.ros.node")):  # fmt: skip
+                 environment=None, program=("-m", "multipanda_py.ros.node.node")):  # fmt: skip
         number = next(_numbers)
         self.name = name or f"test_{os.getpid()}_{number}"
         self._log = folder / f"{number}.log"
@@ -76,7 +76,7 @@ class NodeProcess:
     def loop_pid(self):
         """Return the process id of the loop."""
         found = children(self.process.pid)
-        return next(pid for pid in found if runs_module(pid, "multipanda_py.loop.process"))
+        return next(pid for pid in found if runs_module(pid, "multipanda_py.realtime.process"))
 
     def end(self, number=signal.SIGINT, timeout=15.0):
         """Send a signal if it runs still, and return the exit code."""

@@ -18,7 +18,7 @@ from rclpy.time import Time
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from multipanda_py.machine.dds_memory import FOLDER
+from multipanda_py.realtime.system.dds import FOLDER
 
 pytestmark = pytest.mark.node
 

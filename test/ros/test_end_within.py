@@ -14,7 +14,7 @@ pytestmark = pytest.mark.inline
 
 HUNG = """
 import threading
-from multipanda_py.ros.running import end_within, ended
+from multipanda_py.ros.node.running import end_within, ended
 end_within({patience})
 {then}
 lock = threading.Lock()
@@ -25,7 +25,7 @@ lock.acquire(timeout=20.0)
 HUNG_LATER = """
 import sys, time
 from functools import partial
-import multipanda_py.ros.node as node
+import multipanda_py.ros.node.node as node
 node.end_within = partial(node.end_within, 0.5)
 node.rclpy.try_shutdown = lambda: time.sleep(20.0)
 sys.exit(node.main(["node"]))
@@ -33,7 +33,7 @@ sys.exit(node.main(["node"]))
 
 DEAF = """
 import os, sys, time
-import multipanda_py.ros.running as running
+import multipanda_py.ros.node.running as running
 running.CALLBACK_PATIENCE = 0.3
 signals = running.StopSignals()
 with signals.serving():
@@ -99,7 +99,14 @@ def test_a_node_whose_callback_never_returned_was_not_ended_by_a_signal(tmp_path
 def test_a_parameter_file_that_is_a_fifo_kept_the_start_waiting(tmp_path):
     path = tmp_path / "cell.yaml"
     os.mkfifo(path)
-    words = [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args", "--params-file", path]
+    words = [
+        sys.executable,
+        "-m",
+        "multipanda_py.ros.node.node",
+        "--ros-args",
+        "--params-file",
+        path,
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30.0)
     assert done.returncode == 1
     assert f"{path}: " in done.stderr

@@ -18,7 +18,7 @@ from repository import DUAL_SIM
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from multipanda_py.cell.notes import notes_of
+from multipanda_py.cell.checks import notes_of
 from multipanda_py.config.cell_file import CellConfig
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]

@@ -19,8 +19,8 @@ import numpy as np
 import rclpy
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from sensor_msgs.msg import JointState
-from multipanda_py.ros.clock import NodeClock
-from multipanda_py.ros.publishers import StatePublishers
+from multipanda_py.ros.node.clock import NodeClock
+from multipanda_py.ros.topics.publishers import StatePublishers
 from multipanda_py.testing import simple_cell
 
 class Mallinfo(ctypes.Structure):

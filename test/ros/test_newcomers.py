@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from processes import PATIENCE, let_pass
 
-from multipanda_py.machine.discovery import VARIABLE
+from multipanda_py.realtime.system.dds import VARIABLE
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 

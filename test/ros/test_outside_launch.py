@@ -15,7 +15,7 @@ from outside import require_clients
 from processes import descendants, is_running, wait_until
 from repository import ROOT
 
-from multipanda_py.moveit.files import move_group_parameters, read_files
+from multipanda_py.planning.moveit_files import move_group_parameters, read_files
 
 require_clients()
 

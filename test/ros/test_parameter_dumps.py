@@ -11,7 +11,7 @@ from parameters_of import CELL_NODE, NODES
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
 
-from multipanda_py.commands import check
+from multipanda_py.apps.commands import check
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 

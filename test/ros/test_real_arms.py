@@ -28,8 +28,8 @@ from real_rig import STEP, Rig
 from repository import ROOT
 from robots import unused_address, within_bounds
 
-from multipanda_py.cli import main
-from multipanda_py.fci_sim import FciSim
+from multipanda_py.apps.cli import main
+from multipanda_py.simulation.fci import FciSim
 
 pytestmark = [pytest.mark.slow, pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 

@@ -15,8 +15,7 @@ from sensor_msgs.msg import JointState
 from multipanda_py import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.shadow.cell_shadow import CellShadow
-from multipanda_py.shadow.live import LiveRows
+from multipanda_py.identification.monitor.cell_monitor import CellShadow, LiveRows
 
 pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
@@ -52,7 +51,7 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
     line = ["shadow", "--node", name, "--band", str(band), "--ros", "--namespace", "twins"]
     line += ["-o", str(tmp_path / "a.png")]
     process = subprocess.Popen(
-        [sys.executable, "-m", "multipanda_py.cli", *line],
+        [sys.executable, "-m", "multipanda_py.apps.cli", *line],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

@@ -16,11 +16,11 @@ from processes import wait_until
 from repository import DUAL_SIM, ROOT
 from sensor_msgs.msg import JointState
 
-from multipanda_py.commands import heard_over_ros
-from multipanda_py.commands.heard_over_ros import HeardOverRos
+from multipanda_py.apps.commands import shadow_live as heard_over_ros
+from multipanda_py.apps.commands.shadow_live import HeardOverRos
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ShadowRefused
-from multipanda_py.shadow.cell_shadow import CellShadow
+from multipanda_py.identification.monitor.cell_monitor import CellShadow
 
 pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -74,12 +74,12 @@ def test_a_twin_on_another_host_follows_and_warns(tmp_path):
     """The band is learnt over there, too; then an arm is sent elsewhere than in good runs."""
     band, log = tmp_path / "band.yaml", tmp_path / "node.log"
     there = os.environ | {"ROS_DOMAIN_ID": "51", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
-    line = [sys.executable, "-m", "multipanda_py.cli", "shadow", "--topics"]
+    line = [sys.executable, "-m", "multipanda_py.apps.cli", "shadow", "--topics"]
     line += ["--twin", str(DUAL_SIM)]
     with network.Network("first", "second") as hosts, log.open("wb") as output:
         node = subprocess.Popen(
-            [*hosts.enter("first"), sys.executable, "-m", "multipanda_py.ros.node", "--ros-args",
-             "--params-file", str(DUAL_SIM), "-p", "cell.name:=over_there"],
+            [*hosts.enter("first"), sys.executable, "-m", "multipanda_py.ros.node.node",
+             "--ros-args", "--params-file", str(DUAL_SIM), "-p", "cell.name:=over_there"],
             env=there, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:

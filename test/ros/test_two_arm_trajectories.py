@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from multipanda_py import Cell
-from multipanda_py.planning.quintic import evaluate
+from multipanda_py.planning.trajectory.quintic import evaluate
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 

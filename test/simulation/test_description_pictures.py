@@ -9,7 +9,7 @@ import pytest
 from repository import BENCH_ARM
 
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import VISUAL_GROUP
 

@@ -10,13 +10,12 @@ import pytest
 import yaml
 from robot_file import write_robot
 
-from multipanda_py.cli import main
+from multipanda_py.apps.cli import main
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.dynamics.arm_model import build_pinocchio
-from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.config.perturbation import PerturbationSpec
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.perturbation import PerturbationSpec
 from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio, heavy_model
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

@@ -9,7 +9,7 @@ import pytest
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import READY_POSTURE, ArmDescription, SceneObject
-from multipanda_py.robots.shapes import Turned
+from multipanda_py.robots.geometry import Turned
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import revolve
 

@@ -10,11 +10,10 @@ import pytest
 from world import world
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
-from multipanda_py.dynamics.arm_model import build_pinocchio
-from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio, heavy_model
+from multipanda_py.robots.geometry import rotation_from_rpy
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.simulation.perturbed_arm import perturbed, stretched
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from multipanda_py.simulation.presence import Presence
+from multipanda_py.simulation.object_activation import Presence
 from multipanda_py.simulation.world import World
 
 pytestmark = pytest.mark.inline

@@ -8,8 +8,8 @@ import pytest
 from forces import forces_on
 from world import world
 
-from multipanda_py.gripper_record import Outcome
 from multipanda_py.pose import Pose
+from multipanda_py.robots.gripper import Outcome
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

@@ -12,7 +12,7 @@ from world import world
 
 from multipanda_py.exceptions import SettingsRejected
 from multipanda_py.pose import Pose
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.robots.franka import FR3_LIMITS
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

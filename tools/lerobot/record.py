@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 
-from multipanda_py.datasets import Dataset, EpisodeRecorder
-from multipanda_py.gym import CellEnv
+from multipanda_py.learning.datasets import Dataset, EpisodeRecorder
+from multipanda_py.learning.gym import CellEnv
 
 folder, expected = sys.argv[1:]
 env = CellEnv("push", rate=30.0, cameras={"overview": (96, 128)})

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.exceptions import PolicyFailed
-from multipanda_py.gym import CellEnv
-from multipanda_py.policies import LeRobotInference, LockstepInference, PolicyRunner
+from multipanda_py.learning.gym import CellEnv
+from multipanda_py.learning.policies import LeRobotInference, LockstepInference, PolicyRunner
 
 saved, python = sys.argv[1:]
 

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What laws and the parts of a cycle cost in a hot loop on one core.
+
+Run as ``python -m multipanda_py.apps.bench.hot ROUNDS [N ...]``: prints JSON. In a process of its
+own, which keeps to one core and collects no garbage; N are numbers of arms in a row.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.apps.bench.conditions import (
+    CONDITIONS,
+    FORCE,
+    condition_cell,
+    inline_cell,
+    row_of_arms,
+)
+from multipanda_py.cell import Cell
+from multipanda_py.realtime.cycle import ControlLoop
+
+FEATURES = ("collision_avoidance", "manipulability")
+SETTLE = 300
+"""Cycles before anything is measured."""
+_WARM = 20
+_REPEAT = 300
+_INLINE = 3000
+
+Block = Callable[[], object]
+
+
+def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEAT) -> dict[str, Any]:
+    """Time blocks in turn, so that a busy moment hits all of them.
+
+    Returns:
+        Median and 99th percentile of each [us].
+    """
+    samples: dict[str, list[int]] = {name: [] for name in blocks}
+    clock = time.perf_counter_ns
+    for _ in range(rounds):
+        for name, block in blocks.items():
+            for _ in range(_WARM):
+                block()
+            mine = samples[name]
+            for _ in range(repeat):
+                begin = clock()
+                block()
+                mine.append(clock() - begin)
+    return {
+        name: dict(zip(("median_us", "p99_us"), (np.percentile(v, [50, 99]) * 1e-3).tolist()))
+        for name, v in samples.items()
+    }
+
+
+def models_of(loop: ControlLoop) -> Block:
+    """Return what computes the models of all arms."""
+    arms = loop.arms
+
+    def models() -> None:
+        for arm in arms:
+            arm.model.update(arm.state)
+
+    return models
+
+
+def laws_of(cell: Cell) -> Block:
+    """Return what computes models, laws and features of one cycle of a started cell."""
+    loop = cell.loop
+    models = models_of(loop)
+    active = [instance for instance in loop.instances if instance.active]
+
+    def laws() -> None:
+        models()
+        for instance in active:
+            instance.update()
+
+    return laws
+
+
+def parts_of(cell: Cell) -> dict[str, Block]:
+    """Return what makes up a cycle of a started cell on simulated arms."""
+    loop = cell.loop
+    backend, everyone = loop.backends[0], range(len(loop.arms))
+    return {
+        "models": models_of(loop),
+        "reading": lambda: backend.read(everyone),
+        "physics": lambda: backend.write(everyone),
+        "whole cycle": lambda: loop.cycle(1, 1),
+    }
+
+
+def inline_speed(cell: Cell, cycles: int = _INLINE) -> float:
+    """Return how many times faster than real time a started cell steps by hand."""
+    begin = time.perf_counter()
+    cell.step(cycles)
+    return cycles / cell.config.cell.rate / (time.perf_counter() - begin)
+
+
+def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Measure the conditions, or rows of arms; by name, :func:`measure` and ``inline``.
+
+    Args:
+        rounds: Turns that every block has.
+        rows: Numbers of arms; none for the conditions.
+    """
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    if rows:
+        cells = {f"{n}": inline_cell(row_of_arms(n, ())) for n in rows}
+        cells |= {f"{n} CA-MA": inline_cell(row_of_arms(n, FEATURES)) for n in rows}
+    else:
+        cells = {name: condition_cell(name) for name in (*CONDITIONS, FORCE)}
+    try:
+        for cell in cells.values():
+            cell.start()
+            cell.step(SETTLE)
+        blocks = {name: laws_of(cell) for name, cell in cells.items()}
+        apart = cells if rows else {CONDITIONS[0]: cells[CONDITIONS[0]]}
+        for name, cell in apart.items():
+            blocks |= {f"{name}: {part}": block for part, block in parts_of(cell).items()}
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        found = measure(blocks, rounds)
+        for name, cell in apart.items():
+            found[f"{name}: inline"] = {"real_time_factor": inline_speed(cell)}
+    finally:
+        for cell in cells.values():
+            cell.close()
+    return found
+
+
+if __name__ == "__main__":
+    rounds, *rows = map(int, sys.argv[1:])
+    json.dump(hot(rounds, tuple(rows)), sys.stdout)

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole node on simulated arms: time of its loop under every condition, and of switches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.apps.bench.conditions import (
+    CONDITIONS,
+    PLAIN,
+    all_conditions,
+    instances_of,
+    two_arms,
+)
+from multipanda_py.apps.bench.node import BenchNode, read_sent, ros_environment
+from multipanda_py.apps.bench.processes import UsageMeter
+from multipanda_py.apps.bench.records import (
+    SLOW,
+    CycleTimes,
+    cycle_times,
+    summary,
+    topic_to_use,
+    undisturbed,
+    watch,
+)
+from multipanda_py.exceptions import BenchError
+from multipanda_py.state import Vector
+
+SOURCE = Path(__file__).with_name("floor.c")
+
+
+class Floor:
+    """A 1 kHz loop in C, compiled on the spot.
+
+    Args:
+        folder: For the program.
+
+    Raises:
+        BenchError: If there is no compiler, or it fails.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            raise BenchError("no C compiler: the loop in C beside ours is left out (apt: gcc)")
+        self._program = folder / "floor"
+        done = subprocess.run(
+            [compiler, "-O2", "-o", str(self._program), str(SOURCE)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise BenchError(f"{SOURCE.name} does not compile: {done.stderr.strip()}")
+
+    def run(self, seconds: float, cpu: int, priority: int) -> tuple[Vector, int]:
+        """Let it run.
+
+        Args:
+            seconds: For how long.
+            cpu: Core that it keeps to, or -1.
+            priority: Of SCHED_FIFO, 0 for none.
+
+        Returns:
+            How late each cycle was [us], and how many were missed.
+        """
+        out = subprocess.run(
+            [str(self._program), str(seconds), str(cpu), str(priority)],
+            check=True, capture_output=True, text=True,
+        ).stdout.split()  # fmt: skip
+        return np.array(out[:-2], dtype=np.float64) * 1e-3, int(out[-1])
+
+
+def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
+    """Switch to and fro, at random phases of the loop.
+
+    Returns:
+        Figures, or ``trouble``; and what is drawn: from the request to the first cycle of the new
+        laws, (trials,) [us].
+    """
+    try:
+        delays, answered = _trials(node, trials)
+    except BenchError as error:  # what was measured before stays
+        return {"trouble": f"{error}"}, np.zeros(0)
+    figures = {
+        "trials": trials,
+        "mean_ms": float(delays.mean()) * 1e-3,
+        "std_ms": float(delays.std()) * 1e-3,
+        "delay_us": summary(delays),
+        "service_us": summary(answered),
+    }
+    return figures, delays
+
+
+def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
+    """Return until the first cycle of the new laws, and until the answer [us]."""
+    rng = np.random.default_rng(0)
+    pair = instances_of(CONDITIONS[0]), instances_of(CONDITIONS[1])
+    delays, answered = [], []
+    for trial in range(trials):
+        time.sleep(float(rng.uniform(0.02, 0.05)))
+        message, took = node.timed_switch(pair[trial % 2])
+        found = re.search(r"([0-9.]+) ms from request", message)
+        if found is None:
+            raise BenchError(f"no delay in {message!r}")
+        delays.append(float(found[1]) * 1e3)
+        answered.append(took * 1e6)
+    return np.array(delays), np.array(answered)
+
+
+FLOOR_SECONDS = 3.0
+"""Of the loop in C after each condition, at most: the node misses its loop meanwhile [s]."""
+PLAIN_SECONDS = 5.0
+"""Of measuring the way from a topic to the loop, at most [s]."""
+Samples = dict[str, dict[str, Vector]]
+
+
+def paced(
+    seconds: float, trials: int, folder: Path, say: Callable[[str], None]
+) -> tuple[dict[str, Any], Samples]:
+    """Run the node under each condition while targets stream, then switch it.
+
+    Args:
+        seconds: Of each condition.
+        trials: Number of switches.
+        folder: For files.
+        say: Told of progress.
+
+    Returns:
+        Figures by condition (``conditions``), of switches (``switching``) and of the start; and by
+        condition what is drawn: ``control``, ``floor`` ..., ``switching`` [us].
+    """
+    data = all_conditions(two_arms(backend="mujoco", hand=True), f"bench_{os.getpid()}")
+    sent, floor = folder / "sent.npy", _floor(folder, say)
+    samples: Samples = {}
+    figures: dict[str, Any] = {}
+    used = np.zeros(0)
+    with BenchNode(data, folder, ros_environment()) as node:
+        found: dict[str, Any] = {"start_to_active_s": node.start_to_active, "conditions": figures}
+        plain = None
+        try:
+            plain = _conditions(node, floor, seconds, sent, say, figures, samples)
+        except BenchError as error:  # what was measured before stays
+            for condition in CONDITIONS:
+                figures.setdefault(condition, {"trouble": f"{error}"})
+        if sent.is_file():
+            published = read_sent(sent)
+            found["targets_per_second"] = (len(published) - 1) / float(np.ptp(published[:, 0]))
+            used = used if plain is None else topic_to_use(plain, published)
+        found["topic_to_use_us"] = summary(used)
+        found["switching"], delays = switching(node, trials)
+    samples["switching"] = {"delay": delays, "topic to use": used}
+    return found, samples
+
+
+def _conditions(
+    node: BenchNode,
+    floor: Floor | None,
+    seconds: float,
+    sent: Path,
+    say: Callable[[str], None],
+    figures: dict[str, Any],
+    samples: Samples,
+) -> CycleTimes | None:
+    """Measure all conditions; return the cycles from which one tells the target of each."""
+    plain = None
+    wanted = (*CONDITIONS[:-1], PLAIN, CONDITIONS[-1])
+    with node.under_each(wanted, sent) as each:
+        for condition, user in each:
+            if condition == PLAIN:
+                say("measuring the way from a topic to the loop")
+                with contextlib.suppress(BenchError):  # the report says that it was not seen
+                    plain, _ = _measure(node, condition, user.pid, min(seconds, PLAIN_SECONDS))
+                continue
+            say(f"measuring {condition} on simulated arms")
+            try:
+                timing, usage = _measure(node, condition, user.pid, seconds)
+            except BenchError as error:
+                figures[condition] = {"trouble": f"{error}"}
+                continue
+            figures[condition], samples[condition] = _figures(timing, usage)
+            below = under_the_same_load(floor, node.loop, min(seconds, FLOOR_SECONDS))
+            if below is not None:
+                late, missed = below
+                samples[condition]["floor"] = late
+                figures[condition]["floor"] = {
+                    "lateness_us": summary(late), "cycles": len(late), "missed": missed,
+                }  # fmt: skip
+    return plain
+
+
+def _measure(
+    node: BenchNode, condition: str, user: int, seconds: float
+) -> tuple[CycleTimes, list[dict[str, Any]]]:
+    def both() -> tuple[list[CycleTimes], list[dict[str, Any]]]:
+        meter = UsageMeter([*node.pids, user, os.getpid()])
+        timing = watch(node.rows, seconds)
+        return [timing], [asdict(one) for one in meter.read()]
+
+    (timing,), usage = undisturbed({node: instances_of(condition)}, both)
+    return timing, usage
+
+
+def _floor(folder: Path, say: Callable[[str], None]) -> Floor | None:
+    try:
+        return Floor(folder)
+    except BenchError as error:
+        say(str(error))
+        return None
+
+
+def _figures(
+    timing: CycleTimes, usage: list[dict[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Vector]]:
+    times = cycle_times(timing)
+    figures: dict[str, Any] = {f"{name}_us": summary(values) for name, values in times.items()}
+    return {**figures, **counts(timing), "processes": usage}, times
+
+
+def counts(timing: CycleTimes) -> dict[str, int]:
+    """Return how many cycles there were, and how many were late for a robot or left out."""
+    times = cycle_times(timing)
+    return {
+        "cycles": len(timing.wake),
+        "over_300_us": int((times["lateness"] + times["control"] > SLOW).sum()),
+        "missed": int(timing.missed[-1] - timing.missed[0]),
+        "held": int(timing.held.sum()),
+        "not_seen": timing.dropped,
+    }
+
+
+def under_the_same_load(
+    floor: Floor | None, loop: int, seconds: float
+) -> tuple[Vector, int] | None:
+    """Stop a loop and let one in C have its core and priority; messages go on meanwhile."""
+    if floor is None:
+        return None
+    cores, policy = os.sched_getaffinity(loop), os.sched_getscheduler(loop)
+    priority = os.sched_getparam(loop).sched_priority if policy == os.SCHED_FIFO else 0
+    os.kill(loop, signal.SIGSTOP)
+    try:
+        return floor.run(seconds, max(cores) if len(cores) == 1 else -1, priority)
+    finally:
+        os.kill(loop, signal.SIGCONT)

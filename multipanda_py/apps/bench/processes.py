@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What processes take of the machine, from /proc."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from multipanda_py.exceptions import BenchError
+from multipanda_py.realtime.system.child_process import Closing, ended, module_command
+from multipanda_py.realtime.system.signals import time_left
+
+READY = "ready"
+END = 10.0
+"""For a process to end [s]."""
+
+
+class Child(Closing):
+    """A module of the package in a process of its own.
+
+    Whatever happens to its owner, even SIGKILL, closes its standard input, and so ends it.
+
+    Args:
+        module: Its full name.
+        arguments: Of it.
+        environment: Beside this process's own.
+        through: Command that starts commands elsewhere.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        through: Sequence[str] = (),
+    ) -> None:
+        self._name = module
+        self.process = subprocess.Popen(
+            [*through, *module_command(module, *arguments)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, **(environment or {})}, bufsize=0,
+        )  # fmt: skip
+        self._rest = b""
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self.process.pid
+
+    def line(self, timeout: float) -> str:
+        """Return the next line.
+
+        Raises:
+            BenchError: If the process ends, or says nothing in time.
+        """
+        out, deadline = self.process.stdout, time.monotonic() + timeout
+        while b"\n" not in self._rest:
+            left = deadline - time.monotonic()
+            if out is None or left <= 0.0 or not select.select([out], [], [], left)[0]:
+                raise BenchError(f"{self._name} said nothing for {timeout:g} s")
+            data = os.read(out.fileno(), 65536)
+            if not data:
+                raise BenchError(f"{self._name} ended with code {self.process.wait()}")
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode()
+
+    def wait_until_ready(self, timeout: float) -> None:
+        """Wait for its first line.
+
+        Raises:
+            BenchError: If it is another one than ``ready``, or does not come.
+        """
+        line = self.line(timeout)
+        if line != READY:
+            raise BenchError(f"{self._name}: {line}")
+
+    def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
+        """Return the answer to a request.
+
+        Raises:
+            BenchError: If there is none in time.
+        """
+        if self.process.stdin is not None:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(self.line(timeout))
+        return answer
+
+    def finish(self) -> str:
+        """End it; return what it has said since."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+            self.process.stdin = None
+        try:
+            last, _ = self.process.communicate(timeout=END)
+        except subprocess.TimeoutExpired:
+            self.close()
+            return ""
+        return (self._rest + last).decode()
+
+    def close(self) -> None:
+        """End it, by force if need be."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        ended(self.process, time_left(END))
+        if self.process.stdout is not None:  # only now: it may have something to say at its end
+            self.process.stdout.close()
+
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process has taken in a while.
+
+    Attributes:
+        name: The module that it runs.
+        cores: Processor time per time.
+        resident_mib: Memory, shared pages in full [MiB].
+        proportional_mib: Memory, shared pages divided among those who share them [MiB].
+    """
+
+    name: str
+    cores: float
+    resident_mib: float
+    proportional_mib: float
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and its descendants."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    except OSError:
+        return []
+    return [pid, *(other for child in children for other in family(int(child)))]
+
+
+def module_of(pid: int) -> str:
+    """Return the module of this package that a process runs, else its program; empty: gone."""
+    if pid == os.getpid():
+        return "bench"
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return ""
+    found = [word for word in words if re.fullmatch(r"multipanda_py(\.\w+)+", word)]
+    return found[0].removeprefix("multipanda_py.") if found else Path(words[0]).name
+
+
+def processor_time(pid: int) -> float:
+    """Return the processor time that a process has taken [s]."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def memory_mib(pid: int) -> tuple[float, float]:
+    """Return resident and proportional memory of a process [MiB]."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^(Rss|Pss):\s+(\d+) kB", rollup, re.MULTILINE))
+    return int(found["Rss"]) / 1024, int(found["Pss"]) / 1024
+
+
+def cores_of(figures: Mapping[str, Any], name: str) -> float:
+    """Return what all processes of a name take, out of ``processes`` of a part of a report."""
+    return sum(float(one["cores"]) for one in figures["processes"] if one["name"] == name)
+
+
+class UsageMeter:
+    """Measures processes from its making on.
+
+    Args:
+        pids: Of the processes.
+    """
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        self._begun = time.monotonic()
+        self._before: dict[int, float] = {}
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                self._before[pid] = processor_time(pid)
+
+    def read(self) -> list[Usage]:
+        """Return what those that still live have taken since."""
+        passed, found = max(time.monotonic() - self._begun, 1e-9), []
+        for pid, before in self._before.items():
+            with contextlib.suppress(OSError):
+                cores = (processor_time(pid) - before) / passed
+                found.append(Usage(module_of(pid), cores, *memory_mib(pid)))
+        return found

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All measurements of a report, one after the other; what cannot be done is left out, and said."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import multipanda_py
+from multipanda_py.apps.bench.conditions import COUPLED, Data, Effort, row_of_arms
+from multipanda_py.apps.bench.hot import FEATURES
+from multipanda_py.apps.bench.node import SETTLE, START, BenchNode, finish_user, ros_environment
+from multipanda_py.apps.bench.paced import Samples, counts, paced
+from multipanda_py.apps.bench.processes import Child, UsageMeter, cores_of
+from multipanda_py.apps.bench.records import (
+    CycleTimes,
+    cycle_times,
+    summary,
+    undisturbed,
+    watch_all,
+)
+from multipanda_py.apps.bench.wired import wired
+from multipanda_py.exceptions import BenchError, MultipandaError
+from multipanda_py.realtime.system.checks import machine_facts
+from multipanda_py.realtime.system.child_process import end_with_parent, module_command
+from multipanda_py.realtime.system.dds import remove_leftovers
+
+ROW = (1, 2, 4, 8)
+"""Numbers of arms."""
+CELLS = {
+    "one cell": ("",),
+    "two, a ROS domain each": ("", ""),
+    "two on one domain": ("/one", "/two"),
+}
+"""Namespaces of the cells; without them each is on a domain of its own."""
+PERIOD_US = 1000.0
+"""Of a cycle at 1 kHz [us]."""
+Say = Callable[[str], None]
+
+
+def scaling(seconds: float, hot: Data, folder: Path, say: Say) -> dict[str, Any]:
+    """Measure rows of arms and pairs of cells under the targets of a generator each.
+
+    Args:
+        seconds: Of each.
+        hot: Costs in a hot loop, by number of arms; see :func:`multipanda_py.apps.bench.hot.hot`.
+        folder: For files.
+        say: Told of progress.
+
+    Returns:
+        ``hot``, ``arms`` by number, ``cells`` by how they are apart, each with figures or its
+        ``trouble``; ``end``: where 1 kHz ends.
+    """
+    arms = {}
+    for n in ROW:
+        say(f"measuring {n} arms")
+        (arms[f"{n}"],) = _together(
+            [_row(n, f"row_{n}")], [""], [ros_environment()], seconds, folder
+        )
+    cells = {}
+    for how, namespaces in CELLS.items():
+        say(f"measuring {how} of two arms")
+        data = [_row(2, f"cell_{k}") for k in range(len(namespaces))]
+        first = int(ros_environment()["ROS_DOMAIN_ID"])
+        environments = [
+            ros_environment(first if name else 1 + (first + k) % 100)
+            for k, name in enumerate(namespaces)
+        ]
+        cells[how] = _together(data, namespaces, environments, seconds, folder)
+    return {"hot": hot, "arms": arms, "cells": cells, "end": end_of_1_khz(arms)}
+
+
+def _row(n: int, name: str) -> Data:
+    data = row_of_arms(n, FEATURES)
+    data["cell"] = {"name": f"bench_{name}_{os.getpid()}"}
+    return data
+
+
+def _together(
+    data: Sequence[Data],
+    namespaces: Sequence[str],
+    environments: Sequence[dict[str, str]],
+    seconds: float,
+    folder: Path,
+) -> list[dict[str, Any]]:
+    """Run cells at the same time; return the figures of each, or why there are none."""
+    try:
+        with contextlib.ExitStack() as stack:
+            nodes, users = [], []
+            for one, namespace, environment in zip(data, namespaces, environments):
+                node = stack.enter_context(BenchNode(one, folder, environment, namespace))
+                bases = [f"{arm}=0" for arm in one["arms"]]
+                remap = ["--namespace", namespace] if namespace else []
+                user = stack.enter_context(
+                    Child("multipanda_py.ros.client.motion_generator", *bases, "--each", *remap,
+                          environment=environment)
+                )  # fmt: skip
+                user.wait_until_ready(START)
+                nodes.append(node)
+                users.append(user)
+            time.sleep(SETTLE)
+
+            def all_at_once() -> tuple[list[CycleTimes], list[list[dict[str, Any]]]]:
+                meters = [UsageMeter([*n.pids, u.pid]) for n, u in zip(nodes, users)]
+                timings = watch_all([node.rows for node in nodes], seconds)
+                return timings, [[asdict(one) for one in meter.read()] for meter in meters]
+
+            instances = {node: one["active"] for node, one in zip(nodes, data)}
+            timings, usage = undisturbed(instances, all_at_once)
+            rates = [finish_user(user) for user in users]
+            return [_figures(*found) for found in zip(timings, usage, rates)]
+    except BenchError as error:  # the machine is too small, or too busy, for these
+        return [{"trouble": f"{error}"} for _ in data]
+
+
+def _figures(timing: CycleTimes, usage: list[dict[str, Any]], rate: float) -> dict[str, Any]:
+    return {
+        **{f"{name}_us": summary(values) for name, values in cycle_times(timing).items()},
+        **counts(timing),
+        "processes": usage,
+        "targets_per_second": rate,
+    }
+
+
+def end_of_1_khz(arms: Data) -> dict[str, float]:
+    """Return at how many arms a cycle, its 99th percentile and the ROS process fill a core.
+
+    By straight lines between the numbers of arms that were measured, and beyond them by one
+    through the smallest and the largest, which are ``few`` and ``many``; infinity for what does
+    not grow. Nothing if there are not two.
+    """
+    numbers = sorted(int(n) for n, found in arms.items() if "trouble" not in found)
+    if len(numbers) < 2:
+        return {}
+    few, many = numbers[0], numbers[-1]
+
+    def crossing(value: Callable[[Data], float], limit: float) -> float:
+        at = {n: value(arms[f"{n}"]) for n in numbers}
+        pairs = [*pairwise(numbers), (few, many)]
+        a, b = next((pair for pair in pairs if at[pair[1]] >= limit), pairs[-1])
+        slope = (at[b] - at[a]) / (b - a)
+        return a + (limit - at[a]) / slope if slope > 0.0 else float("inf")
+
+    return {
+        "few": few,
+        "many": many,
+        "cycle_median": crossing(lambda row: float(row["cycle_us"]["median"]), PERIOD_US),
+        "cycle_p99": crossing(lambda row: float(row["cycle_us"]["p99"]), PERIOD_US),
+        "ros_process": crossing(lambda row: cores_of(row, "ros.node"), 1.0),
+    }
+
+
+CPP = Path(multipanda_py.__file__).resolve().parents[1] / "benchmarks" / "cpp" / "run.py"
+"""The same laws in C++; in a checkout only, as it needs a compiler."""
+_CPP_NAMES = {"CDC-MA": COUPLED}
+_CPP_TIME = 900.0  # to compile pinocchio's headers and to run [s]
+
+
+def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
+    """Measure everything.
+
+    Args:
+        effort: How much.
+        say: Told of progress.
+
+    Returns:
+        The report, and by part what is drawn.
+    """
+    report: dict[str, Any] = {
+        "machine": machine_facts(),
+        "effort": asdict(effort),
+        "left_out": {},
+    }
+    samples: dict[str, Samples] = {}
+
+    def part(name: str, needs: tuple[str, ...], measure: Callable[[], Any]) -> None:
+        if name not in effort.parts:
+            report["left_out"][name] = "not asked for"
+            return
+        missing = [module for module in needs if find_spec(module) is None]
+        try:
+            if missing:
+                raise BenchError(f"{', '.join(missing)} not installed")
+            report[name] = measure()
+        except (MultipandaError, OSError) as error:
+            report["left_out"][name] = f"{error}"
+            say(f"left out: {name}: {error}")
+
+    def kept(name: str, figures: dict[str, Any], drawn: Samples) -> dict[str, Any]:
+        samples[name] = drawn
+        return figures
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="multipanda_bench_") as temporary:
+            folder = Path(temporary)
+            part("hot", ("mujoco",), lambda: hot(effort.rounds, (), say))
+            part("cpp", (), lambda: cpp(say))
+            ros = ("rclpy", "controller_manager_msgs")
+            part("paced", ("mujoco", *ros), lambda: kept(
+                "paced", *paced(effort.seconds, effort.trials, folder, say)))  # fmt: skip
+            part("wired", ("mujoco", "pylibfranka", *ros), lambda: kept(
+                "wired", *wired(effort.seconds, folder, say)))  # fmt: skip
+            part("scaling", ("mujoco", *ros), lambda: scaling(
+                effort.seconds, rows_hot(effort.rounds, say), folder, say))  # fmt: skip
+    finally:  # what was ended by force leaves memory behind
+        remove_leftovers()
+    return report, samples
+
+
+def hot(rounds: int, rows: tuple[int, ...], say: Say) -> dict[str, Any]:
+    """Measure laws and parts of a cycle in a process of its own; see :mod:`.hot`.
+
+    Raises:
+        BenchError: If that fails.
+    """
+    say("measuring laws in a hot loop")
+    command = module_command("multipanda_py.apps.bench.hot", str(rounds), *map(str, rows))
+    return _json_of(command, 60.0 + 20.0 * rounds)
+
+
+def rows_hot(rounds: int, say: Say) -> dict[str, Any]:
+    """Measure rows of arms so; nothing if that fails, as it does where others have the core."""
+    try:
+        return hot(rounds, ROW, say)
+    except BenchError as error:
+        say(f"left out: laws and physics in a hot loop: {error}")
+        return {}
+
+
+def cpp(say: Say) -> dict[str, Any]:
+    """Build and measure the laws in C++.
+
+    Raises:
+        BenchError: If that cannot be done here, with the reason.
+    """
+    if not CPP.is_file():
+        raise BenchError("only in a checkout of the repository: benchmarks/cpp")
+    say("building and measuring the laws in C++")
+    found = _json_of([sys.executable, str(CPP), "--json"], _CPP_TIME)
+    return {_CPP_NAMES.get(name, name): figures for name, figures in found.items()}
+
+
+def _json_of(command: list[str], timeout: float) -> dict[str, Any]:
+    threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | threads, start_new_session=True,  # with a compiler, say
+        preexec_fn=end_with_parent,
+    )  # fmt: skip
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise BenchError(f"not done within {timeout:g} s") from None
+        raise
+    if process.returncode:
+        lines = (err or out).strip().splitlines()
+        raise BenchError(lines[-1] if lines else f"ended with code {process.returncode}")
+    found: dict[str, Any] = json.loads(out[out.index("{") :])
+    return found

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program ``multipanda``: run, check, list and draw cells, without ROS."""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before what takes a second to import
+    from multipanda_py.realtime.system.signals import end_at_once
+
+    end_at_once("multipanda")
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from multipanda_py.apps.commands.command_line import FAILED, INTERRUPTED, complain
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.realtime.system.signals import Interrupted
+from multipanda_py.registry import VERSION, extras_named
+
+COMMANDS = (
+    "run", "panel", "teleop", "task", "check", "list", "render", "margin", "robot", "moveit",
+    "perturb", "validate", "sweep", "refine", "pairs", "residual", "dataset",
+    "doctor", "bench", "fci-sim", "inject", "excite", "identify", "actuators",
+    "record", "plot", "shadow",
+)  # fmt: skip
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="multipanda",
+        description="Run, check, list and draw cells of Franka arms, without ROS.",
+    )
+    parser.add_argument("--version", action="version", version=f"multipanda {VERSION}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        module = import_module(f"multipanda_py.apps.commands.{name.replace('-', '_')}")
+        command = commands.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
+        module.add_arguments(command)
+        command.set_defaults(function=module.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        0, 1 after an error that was said in words, 2 for wrong usage, 130, 143 or 129
+        when a signal ended it.
+    """
+    command = "multipanda"
+    try:
+        with extras_named():
+            options = make_parser().parse_args(arguments)
+            command = f"multipanda {options.command}"
+            code: int = options.function(options)
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except (MultipandaError, OSError) as error:
+        complain(f"{command}: {error}")
+        return FAILED
+    except Interrupted as signal:
+        complain(f"{command}: {signal.name} before it was done")
+        return signal.code
+    except KeyboardInterrupt:
+        complain(f"{command}: interrupted")
+        return INTERRUPTED
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

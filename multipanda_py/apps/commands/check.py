@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check cell files."""
+
+from __future__ import annotations
+
+import argparse
+
+from multipanda_py.apps.commands.command_line import FAILED, OK, complain, say
+from multipanda_py.cell.checks import notes_of, unread_sections
+from multipanda_py.config.arm_residual import check_residuals
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError
+
+SUMMARY = "Check cell files and say everything that is wrong with them."
+DETAILS = """Nothing is simulated. Of arms on springs, motors' stops are compared with the limits
+of joints, without the weight; whether motors carry the arm is seen where it starts, when the
+cell does, and elsewhere only where they meet a stop."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = DETAILS
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a cell file")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one line per good file, with notes, and one per fault of a bad one."""
+    code = OK
+    for path in options.files:
+        try:
+            config = CellConfig.from_yaml(path)
+            check_residuals(config)
+            say(f"{path}: ok: {summary_of(config)}")
+            for sentence in (*unread_sections(path), *notes_of(config)):
+                say(f"{path}: note: {sentence}")
+        except ConfigurationError as error:
+            code = FAILED
+            for fault in error.faults:
+                complain(fault)
+    return code
+
+
+def summary_of(config: CellConfig) -> str:
+    """Say in a line what a cell consists of."""
+    arms = ", ".join(f"{name} {arm.robot.name} {arm.backend}" for name, arm in config.arms.items())
+    declared = [instance for instance in config.instances() if instance.type != "hold"]
+    absent = sum(not thing.present for thing in config.objects.values())
+    parts = [
+        f"{count(len(config.arms), 'arm')} ({arms})",
+        count(len(declared), "controllet"),
+        count(len(config.objects), "object") + (f" ({absent} absent)" if absent else ""),
+        f"active: {', '.join(config.active) or 'hold'}",
+    ]
+    return ", ".join(parts)
+
+
+def count(number: int, what: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check what a machine and its links to robots need, and say what to fix."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from multipanda_py.apps.commands.command_line import FAILED, OK, say
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.realtime.system.checks import Finding, examine_link, examine_machine
+
+SUMMARY = "Check this machine and its links to robots, and say what to fix."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "robots", nargs="*", metavar="IP_OR_FILE",
+        help="addresses of robots, or cell files that name them",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a line per finding; fail only for what a real arm cannot do without."""
+    failed = False
+    for finding in _findings(options.robots):
+        say(f"[{'ok' if finding.ok else '!!'}] {finding.what}: {finding.found}")
+        if not finding.ok:
+            say(f"     {finding.fix}")
+            failed = failed or finding.required
+    return FAILED if failed else OK
+
+
+def _findings(robots: list[str]) -> Iterator[Finding]:
+    yield from examine_machine()
+    for robot in robots:
+        if Path(robot).suffix not in (".yaml", ".yml"):
+            yield from examine_link(robot)
+            continue
+        for arm in CellConfig.from_yaml(robot).arms.values():
+            if arm.robot_ip:
+                yield from examine_link(arm.robot_ip)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find a motion that shows the inertia and friction of an arm."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+import yaml
+
+from multipanda_py.apps.commands.command_line import (
+    OK,
+    arm_of,
+    check_output,
+    complain,
+    count,
+    positive,
+    say,
+    seed,
+    write_whole,
+)
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.identification.arm.excitation import (
+    CRITERIA,
+    Clearance,
+    Excitation,
+    Wanted,
+    clearance_in,
+)
+from multipanda_py.identification.arm.fourier import FourierMotion, column_names
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.robots import MODELS, ArmDescription
+from multipanda_py.robots.geometry import gravity_in_base
+from multipanda_py.targets import TRAJECTORY_POINTS
+
+LONGEST, HARMONICS = 600.0, 50
+"""Of a motion [s], and its terms: more is neither computed nor followed in any useful time."""
+SUMMARY = "Find a motion by which `multipanda identify` can tell inertia and friction of an arm."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("cell", metavar="CELL|ROBOT", help="a cell file, or a model such as fr3")
+    parser.add_argument(
+        "--arm", metavar="ARM", help="which moves; the others hold where they start"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, required=True,
+        help=".csv: time, q, dq and ddq, as trajectories take them; .yaml: the coefficients",
+    )  # fmt: skip
+    parser.add_argument("--harmonics", type=count, default=5, help="default 5")
+    parser.add_argument("--period", type=positive, default=20.0, metavar="S", help="default 20")
+    parser.add_argument("--ramp", type=positive, default=1.0, metavar="S", help="default 1")
+    parser.add_argument(
+        "--share", type=float, default=0.9, help="of the limits that is used, default 0.9"
+    )
+    parser.add_argument(
+        "--margin", type=float, default=0.05, metavar="M",
+        help="least distance to floor, things and other arms, default 0.05",
+    )  # fmt: skip
+    parser.add_argument("--criterion", choices=CRITERIA, default=CRITERIA[0])
+    parser.add_argument(
+        "--mounting", type=float, nargs=3, action="append", default=[], metavar=("R", "P", "Y"),
+        help="base in the world [rad]; again for all mountings that the motion is to serve",
+    )  # fmt: skip
+    parser.add_argument("--evaluations", type=count, default=4000, help="default 4000")
+    parser.add_argument("--seed", type=seed, default=0)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, and write the motion."""
+    end_in_order()
+    check_output(options.output, ".csv", ".yaml", beside=[options.cell])
+    if not 0.05 <= options.share <= 1.0:
+        raise ConfigurationError(f"--share: got {options.share:g}, allowed 0.05 to 1")
+    if not 0.0 <= options.margin <= 1.0:
+        raise ConfigurationError(f"--margin: got {options.margin:g}, allowed 0 to 1 m")
+    if not options.period >= 1.0 or not options.period + 2.0 * options.ramp <= LONGEST:
+        raise ConfigurationError(
+            f"--period, --ramp: got {options.period:g} and {options.ramp:g} s, allowed a period "
+            f"from 1 s and, with both ramps, {LONGEST:g} s"
+        )
+    if options.harmonics > HARMONICS:
+        raise ConfigurationError(f"--harmonics: got {options.harmonics}, allowed 1 to {HARMONICS}")
+    if not all(math.isfinite(angle) for rpy in options.mounting for angle in rpy):
+        raise ConfigurationError(f"--mounting: got {options.mounting}, allowed finite angles")
+    arm, clearance = _arm(options)
+    gravities = [gravity_in_base(rpy) for rpy in options.mounting]
+    wanted = Wanted(
+        harmonics=options.harmonics,
+        period=options.period,
+        ramp=options.ramp,
+        share=options.share,
+        criterion=options.criterion,
+        evaluations=options.evaluations,
+        seed=options.seed,
+    )
+    search = Excitation(arm, wanted, clearance, gravities or (None,))
+    complain(f"excite: {search.parameters} base parameters, {wanted.evaluations} motions to try")
+    motion = search.search(
+        lambda done, best: complain(f"excite: {done}/{wanted.evaluations}: condition {best:.1f}")
+    )
+    _write(options.output, motion, arm)
+    say(
+        f"{options.output}: {motion.duration:g} s from rest to rest, condition number "
+        f"{search.condition(motion):.1f}"
+    )
+    if search.kept < 1.0:
+        complain(
+            f"excite: it was {search.best:.1f} at the samples of the search: between them the "
+            "motion came too near to something, so that all of it was made smaller, to "
+            f"{search.kept:.0%}; a smaller --margin or another --seed may tell more"
+        )
+    return OK
+
+
+def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
+    """Return the arm that moves, and what it keeps away from."""
+    if options.cell in MODELS:
+        if options.arm is not None:
+            raise ConfigurationError(f"--arm: got {options.arm!r}, but {options.cell} is one arm")
+        arm = ArmDescription("arm", options.cell)
+        return arm, Clearance(arm, options.margin)
+    if not Path(options.cell).exists():
+        raise ConfigurationError(
+            f"got {options.cell!r}, allowed a cell file that is there, or one of "
+            f"{', '.join(MODELS)}"
+        )
+    config = CellConfig.from_yaml(options.cell)
+    name = arm_of(config.arms, options.arm)
+    arm = describe_arm(name, config.arms[name])
+    return arm, clearance_in(config, name, options.margin)
+
+
+def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:
+    """Write a motion whole or not at all."""
+    if path.suffix.lower() == ".csv":
+        table = motion.table(motion.points(TRAJECTORY_POINTS))
+        rows = (",".join(f"{value:.9g}" for value in row) for row in table)
+        text = "\n".join([",".join(column_names(arm.n_joints)), *rows]) + "\n"
+    else:
+        data = {
+            "robot": arm.robot.name,
+            "joints": [joint.name for joint in arm.robot.joints],
+            "period": motion.period,
+            "ramp": motion.ramp,
+            "periods": motion.periods,
+            "q0": motion.q0.tolist(),
+            "a": motion.a.tolist(),
+            "b": motion.b.tolist(),
+        }
+        head = (
+            "# q = q0 + sum_l a_l / (w l) sin(w l s) - b_l / (w l) cos(w l s), w = 2 pi / period\n"
+        )
+        text = head + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=99)
+    write_whole(path, text)

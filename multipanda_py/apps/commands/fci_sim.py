@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulate Franka robots that libfranka connects to."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from multipanda_py.apps.commands.command_line import OK, complain, say
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.simulation.fci.arguments import add_arguments as add_shared_arguments
+
+if TYPE_CHECKING:
+    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.simulation.fci.server import Server
+
+SUMMARY = "Simulate Franka robots that libfranka connects to; Ctrl-C ends it."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_shared_arguments(parser)
+    parser.add_argument(
+        "--task", type=int, metavar="N",
+        help="with --cell: table or box of task 3, 4 or 5 of multipanda validate, and not the "
+        "things of the file; --tidy goes with it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--object-width", type=float, default=0.0, metavar="M",
+        help="of an object between the fingers of every hand, 0 for none",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve and report once a second."""
+    from multipanda_py.simulation.fci.process import make_server
+
+    server = make_server(options, _cell(options))
+    try:
+        end_in_order()
+        for unit in server.control_units:
+            unit.gripper.put_object(options.object_width)
+        kind = "in lockstep" if options.lockstep or options.together else "at 1 kHz"
+        say(f"robots at {', '.join(options.addresses)}, {kind}; Ctrl-C ends it")
+        server.run(lambda: True, _report)
+    except KeyboardInterrupt:
+        say("stopped")
+    finally:
+        server.close()
+    return OK
+
+
+def _cell(options: argparse.Namespace) -> CellConfig | None:
+    """Return the cell that the robots are of, if any, with what they do not have of it said."""
+    if options.cell is None:
+        if options.task is not None:
+            raise ConfigurationError("--task is for --cell, whose arms it puts things around")
+        return None
+    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.identification.validation.tasks import in_task
+    from multipanda_py.simulation.fci.scene import left_out
+
+    config = CellConfig.from_yaml(options.cell)
+    for sentence in left_out(config):
+        complain(f"note: {sentence}")
+    if options.task is None:
+        return config
+    options.tidy = True
+    return in_task(config, options.task)
+
+
+def _report(server: Server) -> None:
+    """Write a line per robot."""
+    for unit in server.control_units:
+        robot = unit.robot
+        counted = robot.cycles.summary()
+        client = f"client {unit.port.peer}" if unit.port.peer else "no client"
+        parts = [
+            f"{unit.address} {robot.message_id / 1e3:8.1f} s",
+            f"{robot.mode.name.lower().replace('_', ' '):12}",
+            client,
+            f"{counted['active_cycles']} cycles, {counted['lost']} lost "
+            f"(at most {counted['longest_run']} in a row)",
+        ]
+        if counted["latency_us"]:
+            parts.append(f"answered in {counted['latency_us']['50']:.0f} us")
+        if robot.errors:
+            parts.append(", ".join(robot.errors))
+        say("  ".join(parts))

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the inertia and friction of an arm, or what it carries, from logs."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from multipanda_py.apps.commands.command_line import (
+    OK,
+    arm_of,
+    check_output,
+    complain,
+    positive,
+    say,
+    write_whole,
+)
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ConfigurationError, IdentificationRefused, UnknownName
+from multipanda_py.files import replacing
+from multipanda_py.identification.arm.identify import (
+    FRICTIONS,
+    ROTORS,
+    Identified,
+    Options,
+    identify,
+)
+from multipanda_py.identification.arm.payload import find_load
+from multipanda_py.realtime.recording import Log
+from multipanda_py.realtime.recording.arm_log import motion_of
+from multipanda_py.realtime.recording.log import known_robot, unrecorded
+from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
+from multipanda_py.realtime.recording.plots import SUFFIXES
+from multipanda_py.realtime.recording.read import TABLES, read
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.registry import pyplot
+from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription
+from multipanda_py.robots.geometry import gravity_in_base
+from multipanda_py.robots.inertial import NO_LOAD, Load, load_of, moments_of
+from multipanda_py.robots.measured_files import parameters_text, with_parameters
+
+SUMMARY = "Find inertia and friction of an arm, or what its hand carries, from logs."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("logs", metavar="LOG", nargs="+", help="logs of one arm that moves")
+    parser.add_argument("--robot", metavar="NAME", help=f"its model; default {DEFAULT_MODEL}")
+    parser.add_argument(
+        "--cell", metavar="CELL", help="a cell file that describes the arm instead"
+    )
+    parser.add_argument("--arm", metavar="ARM", help="which one, where log or cell have several")
+    parser.add_argument("--no-hand", action="store_true", help="it carried no hand")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="the YAML to write")
+    parser.add_argument(
+        "--load", action="store_true", help="find what the flange carries beyond hand and tool"
+    )
+    parser.add_argument(
+        "--parameters", metavar="FILE", type=Path, help="of this command: what is known of the arm"
+    )
+    parser.add_argument("--friction", choices=FRICTIONS, default="coulomb")
+    parser.add_argument(
+        "--rotors", choices=ROTORS, default=ROTORS[0],
+        help="rotor inertia: find it, take the model's, or unseen by sensors behind the gears, as "
+        "those of a Franka; by default what the log says of its sensors decides",
+    )  # fmt: skip
+    parser.add_argument("--cutoff", type=positive, default=5.0, metavar="HZ", help="default 5")
+    parser.add_argument(
+        "--held-out", type=float, default=0.3, metavar="SHARE",
+        help="end of every motion that is only predicted, default 0.3",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mounting", type=float, nargs=3, action="append", default=[], metavar=("R", "P", "Y"),
+        help="how the base stood in the world [rad]; again for the next log",
+    )  # fmt: skip
+    parser.add_argument("--plot", metavar="PNG", type=Path, help="draw what the models leave")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Identify, say how good it is, and write the file, whole or not at all."""
+    end_in_order()
+    if not 0.05 <= options.held_out <= 0.5:
+        raise ConfigurationError(f"--held-out: got {options.held_out:g}, allowed 0.05 to 0.5")
+    if options.output is not None:
+        check_output(options.output, beside=[*options.logs, options.cell, options.parameters])
+    elif not options.load:
+        raise ConfigurationError("-o: missing: the file to write")
+    if options.load:
+        _refuse_what_a_load_has_not(options)
+    if options.plot is not None:
+        check_output(
+            options.plot, *SUFFIXES, option="--plot", beside=[*options.logs, options.output]
+        )
+        pyplot()  # refused now, and not after minutes
+    arm, load = _arm(options)
+    motions = _motions(options, arm)
+    if options.load:
+        return _load(options, arm, motions)
+    asked = Options(
+        friction=options.friction,
+        rotors=options.rotors,
+        cutoff=options.cutoff,
+        held_out=options.held_out,
+    )
+    found = identify(
+        motions, arm, asked, load=load, progress=lambda text: complain(f"identify: {text}")
+    )
+    _report(found)
+    with replacing(options.output) as partial:
+        partial.write_text(parameters_text(found.robot, _notes(found, options)), encoding="utf-8")
+        with_parameters(arm.robot, partial)
+    say(
+        f"{options.output}: of an arm in a cell file: perturbation: {{parameters: "
+        f"{options.output}}} is the body of a twin, identified: {options.output} is for laws"
+    )
+    if options.plot:
+        from multipanda_py.identification.plots import draw_residuals
+
+        draw_residuals(found, options.plot)
+        say(f"{options.plot}: torques that the models had not seen")
+    return OK
+
+
+def _refuse_what_a_load_has_not(options: argparse.Namespace) -> None:
+    """Refuse options of bodies and friction, which nobody would look at.
+
+    Raises:
+        ConfigurationError: With the first of them.
+    """
+    usual = Options()
+    for name, asked in (
+        ("--plot", options.plot is not None),
+        ("--friction", options.friction != usual.friction),
+        ("--rotors", options.rotors != usual.rotors),
+        ("--held-out", options.held_out != usual.held_out),
+    ):
+        if asked:
+            raise ConfigurationError(f"{name}: is for an arm, and not for --load")
+
+
+def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
+    """Return the arm that was measured, and what its robot was told that it carries."""
+    load = NO_LOAD
+    if options.cell and options.robot:
+        raise ConfigurationError("--robot: the cell file says already what the arm is")
+    if options.cell:
+        config = CellConfig.from_yaml(options.cell)
+        name = arm_of(config.arms, options.arm)
+        arm = describe_arm(name, config.arms[name])
+        load = load_of(config.arms[name].settings)
+    else:
+        robot = options.robot or DEFAULT_MODEL
+        if robot not in MODELS:
+            raise UnknownName("--robot: model", robot, tuple(MODELS))
+        arm = ArmDescription("arm", MODELS[robot])
+    if options.no_hand:
+        arm = replace(arm, hand=False)
+    if options.parameters:
+        arm = replace(arm, model=with_parameters(arm.robot, options.parameters))
+    return arm, load
+
+
+def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredMotion]:
+    """Return the logs as motions of the arm."""
+    if len(options.mounting) not in (0, 1, len(options.logs)):
+        raise ConfigurationError(
+            f"--mounting: got {len(options.mounting)}, allowed one for all logs or one per log"
+        )
+    if not all(math.isfinite(angle) for rpy in options.mounting for angle in rpy):
+        raise ConfigurationError(f"--mounting: got {options.mounting}, allowed finite angles")
+    motions = []
+    for i, path in enumerate(options.logs):
+        log = read(path)
+        for sentence in unrecorded(log):
+            complain(f"note: {sentence}")
+        one = log.the_arm(_name_in(log, options))
+        if known_robot(one) not in (None, arm.robot.name) and arm.robot.name in MODELS:
+            raise IdentificationRefused(
+                f"{path}: {one.arm} is a {one.robot}, not a {arm.robot.name}: say which it is"
+            )
+        gravity = None
+        if options.mounting:
+            rpy = options.mounting[min(i, len(options.mounting) - 1)]
+            gravity = gravity_in_base(rpy)
+        motion = motion_of(one, str(path), gravity)
+        if one.robot is None and Path(path).suffix.lower() in TABLES:  # its joints have no names
+            motion = replace(motion, joints=None)
+        motions.append(motion)
+    return motions
+
+
+def _name_in(log: Log, options: argparse.Namespace) -> str | None:
+    """Return the name of the arm in a log; None if it is the only one there.
+
+    Raises:
+        IdentificationRefused: If the log is of another arm of the same cell.
+    """
+    asked: str | None = options.arm
+    if options.cell is None or asked in log.arms:
+        return asked  # of the log, as there is nothing else that it could be of
+    known = CellConfig.from_yaml(options.cell).arms
+    if asked is not None and (others := [name for name in log.arms if name in known]):
+        raise IdentificationRefused(f"{log.where}: is of {', '.join(others)}, not of {asked}")
+    return None
+
+
+def _report(found: Identified) -> None:
+    """Say how well every joint's torque is told."""
+    say(f"{len(found.base)} base parameters, condition number {found.condition:.3g}")
+    if found.rotors == "unseen":
+        say("sensors are behind the gears: rotors stay as the model says")
+    if found.delay:
+        say(f"torques are {1e3 * found.delay:.2g} ms behind positions")
+    say(f"RMSE of held-out torque {'':12}" + "".join(f"{j.name:>10}" for j in found.robot.joints))
+    for name, rmse in found.held_out.items():
+        say(f"  {name:34}" + "".join(f"{value:10.4f}" for value in rmse))
+    better = found.held_out["consistent"] < found.held_out["datasheet"]
+    if not better.all():
+        names = ", ".join(found.robot.joints[k].name for k in np.flatnonzero(~better))
+        complain(
+            f"note: torques of {names} are told no better than by the datasheet: has the cutoff "
+            "left noise in, or was the motion slow?"
+        )
+
+
+def _notes(found: Identified, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the file says of how it came about."""
+    return {
+        "logs": [str(log) for log in options.logs],
+        "friction_model": options.friction,
+        "rotors": found.rotors,
+        "base_parameters": len(found.base),
+        "condition": round(found.condition, 1),
+        "torque_delay": round(found.delay, 6),
+        "held_out_rmse": {
+            name: [round(float(v), 5) for v in rmse] for name, rmse in found.held_out.items()
+        },
+        "base_estimates": {
+            name: [float(f"{value:.5g}"), float(f"{deviation:.2g}")]
+            for name, value, deviation in zip(
+                found.names, found.estimate.values, found.estimate.deviations
+            )
+        },
+    }
+
+
+def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[MeasuredMotion]) -> int:
+    """Say and write what the flange carries."""
+    found = find_load(motions, arm, options.cutoff)
+    body = found.load
+    inertia = moments_of(body.inertia)
+    say(f"mass {body.mass:.4g} kg (standard deviation {found.mass_deviation:.2g})")
+    deviation = ", ".join(f"{value:.2g}" for value in found.com_deviation)
+    say(f"centre in the flange {np.round(body.com, 4).tolist()} m ({deviation})")
+    if found.tells_inertia:
+        say(f"inertia about it xx yy zz xy xz yz {np.round(inertia, 6).tolist()} kg m^2")
+    else:
+        complain("the arm stood still: the inertia cannot be told; written is that of a thing of "
+                 "ordinary size")  # fmt: skip
+    if options.output:
+        section = {
+            "load_mass": round(float(body.mass), 5),
+            "load_com": [round(float(v), 6) for v in body.com],
+            "load_inertia": [float(f"{v:.6g}") for v in inertia],
+        }
+        head = "# What the arm carries beyond hand and tool; a section `franka` of a cell file.\n"
+        write_whole(options.output, head + yaml.safe_dump({"franka": section}, sort_keys=False))
+        say(f"{options.output}: load_mass, load_com and load_inertia")
+    return OK

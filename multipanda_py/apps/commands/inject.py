@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do something to a simulated robot that is running: a fault, a push, a look."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from multipanda_py.apps.commands.command_line import OK, say
+from multipanda_py.exceptions import BackendError
+from multipanda_py.simulation.fci import arguments as admin_arguments
+from multipanda_py.simulation.fci.admin import ADMIN_PORT, Admin, AdminClient
+
+SUMMARY = "Inject a fault into a robot that multipanda fci-sim simulates."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("address", metavar="ADDRESS", help="of the robot, such as 127.0.0.1")
+    parser.add_argument("fault", metavar="FAULT", help="one of the faults below")
+    parser.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="of the fault")
+    lines = [admin_arguments.usage_of(getattr(Admin, f"do_{name}")) for name in _ordered()]
+    parser.epilog = "faults, with their arguments:\n" + "\n".join(
+        f"  {usage}\n      {text}" for usage, text in lines
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check the request, send it, and say how the robot is then.
+
+    Raises:
+        ConfigurationError: If there is no such fault, or it takes no such arguments.
+        BackendError: If no simulated robot listens, or it refuses.
+    """
+    name = options.fault.replace("-", "_")
+    command = admin_arguments.find(Admin, name)
+    arguments = admin_arguments.read(command, options.arguments)
+    try:
+        client = AdminClient(options.address)
+    except OSError as error:
+        raise BackendError(
+            f"no simulated robot at {options.address} (port {ADMIN_PORT}: "
+            f"{error.strerror or error}); start one: multipanda fci-sim {options.address}"
+        ) from error
+    try:
+        answer = client.request(name, **arguments)
+        if answer:
+            say(json.dumps(answer, indent=2))
+        else:
+            say(f"{options.address}: {name}; {_condition(client.request('stats'))}")
+    finally:
+        client.close()
+    return OK
+
+
+def _ordered() -> list[str]:
+    """Return the commands in the order in which they are written."""
+    return [name.removeprefix("do_") for name in vars(Admin) if name.startswith("do_")]
+
+
+def _condition(stats: dict[str, Any]) -> str:
+    """Say how a robot is."""
+    if not stats["running"]:
+        return "the robot is switched off"
+    errors = f" ({', '.join(stats['errors'])})" if stats["errors"] else ""
+    return f"the robot is in mode {stats['mode'].replace('_', ' ')}{errors}"

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure how much latency the controllets of a cell can stand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.apps.commands.command_line import OK, say
+from multipanda_py.config.backend_section import find_backend
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import instance_specs
+from multipanda_py.control.delay_margin import LONGEST, Probe, linearise
+from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.realtime.shared_memory import Mailbox
+from multipanda_py.realtime.startup import build_loop
+from multipanda_py.state import INTERFACES, Vector
+
+SUMMARY = "Measure bandwidth and delay margin of a cell's controllets, without moving anything."
+MARGIN = 0.3
+"""Distance of random postures from the joint limits [rad]."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("cell", metavar="CELL", help="a cell file")
+    parser.add_argument(
+        "--controllet", metavar="NAME", action="append",
+        help="an instance, such as left/impedance; again for more; all if none is named",
+    )  # fmt: skip
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--posture", metavar="Q", type=float, nargs="+",
+        help="joint positions [rad] of every arm; q_start of the cell file if not given",
+    )  # fmt: skip
+    where.add_argument("--random", metavar="N", type=_count, help="the worst of N random postures")
+    parser.add_argument("--seed", type=int, default=0, help="of the random postures")
+    parser.add_argument(
+        "--lag", type=_positive_or_zero, default=0.002, metavar="S",
+        help="time constant with which torques follow [s], default 0.002",
+    )  # fmt: skip
+    parser.add_argument(
+        "--inertia", type=_scale, default=0.8, metavar="X",
+        help="of the arms relative to their models, default 0.8",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one line per controllet."""
+    rows = list(_measure(CellConfig.from_yaml(options.cell), options))
+    if options.json:
+        say(json.dumps(rows, indent=2))
+        return OK
+    say(
+        f"stable up to this delay, with a torque lag of {1e3 * options.lag:g} ms "
+        f"and {options.inertia:g} times the inertia:"
+    )
+    width = max(len(row["controllet"]) for row in rows)
+    for row in rows:
+        margin = row["delay_margin_ms"]
+        text = "not even without delay" if margin is None else f"{margin:5.1f} ms"
+        if margin is not None and margin >= row["longest_ms"]:
+            text += " or more"
+        if row["taken_ms"]:
+            text += f", of which its backend takes {row['taken_ms']:.1f} ms"
+            if margin is not None and margin < row["taken_ms"]:
+                text += ": not stable there"
+        say(f"  {row['controllet']:{width}}  {row['bandwidth']:6.1f} 1/s  {text}")
+    return OK
+
+
+def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the worst of what is found for each controllet, in the postures asked for."""
+    unconnected = config.model_copy(
+        update={
+            "arms": {
+                name: arm.model_copy(update={"backend": "mock"})
+                for name, arm in config.arms.items()
+            }
+        }
+    )
+    specs = instance_specs(unconnected)
+    known = [spec.name for spec in specs]
+    torque = [s.name for s in specs if s.law.command_interface == INTERFACES[0]]
+    wanted = options.controllet or torque
+    for name in wanted:
+        if name not in known:
+            raise UnknownName("controllet", name, known)
+        if name not in torque:
+            raise ConfigurationError(
+                f"controllet: got {name}, which commands no torques; its loop is the robot's own"
+            )
+    loop = build_loop(unconnected, specs, Mailbox(unconnected, specs))
+    period = 1.0 / config.cell.rate
+    try:
+        loop.start([], warm_up=2)
+        for instance in loop.instances:
+            if instance.spec.name not in wanted:
+                continue
+            arms = [loop.arms[arm] for arm in instance.spec.arms]
+            probe = Probe(
+                [arm.state for arm in arms], [arm.model for arm in arms], instance.tau,
+                instance.activate, instance.update,
+            )  # fmt: skip
+            found = [
+                (around.bandwidth, around.delay_margin(options.lag, options.inertia, period), q)
+                for q in _postures(config, instance.spec.arms, options)
+                for around in [linearise(probe, q)]
+            ]
+            _, least, worst = min(found, key=lambda row: (row[1], -row[0]))
+            kinds = [list(config.arms.values())[arm].backend for arm in instance.spec.arms]
+            taken = max(find_backend(kind).answer_periods for kind in kinds)
+            yield {
+                "controllet": instance.spec.name,
+                "type": instance.spec.config.type,
+                "bandwidth": max(row[0] for row in found),
+                "delay_margin_ms": None if least < 0 else 1e3 * period * least,
+                "taken_ms": 1e3 * period * taken,
+                "longest_ms": 1e3 * period * LONGEST,
+                "posture": worst.tolist(),
+            }
+    finally:
+        loop.close()
+
+
+def _postures(
+    config: CellConfig, places: tuple[int, ...], options: argparse.Namespace
+) -> Iterator[Vector]:
+    """Yield joint positions of a controllet's arms, each (N,)."""
+    arms = [list(config.arms.values())[place] for place in places]
+    if options.random:
+        rng = np.random.default_rng(options.seed)
+        low, high = (
+            np.concatenate([arm.robot.limits.span[side] for arm in arms]) for side in (0, 1)
+        )
+        for _ in range(options.random):
+            yield rng.uniform(low + MARGIN, high - MARGIN)
+        return
+    if options.posture is None:
+        yield np.concatenate([arm.q_start for arm in arms])
+        return
+    q = np.array(options.posture)
+    for name, arm in zip(config.arms, config.arms.values()):
+        limits = arm.robot.limits
+        if len(q) != limits.n_joints:
+            raise ConfigurationError(
+                f"--posture: got {len(q)} numbers, allowed {limits.n_joints}, one per joint of "
+                f"{name}"
+            )
+        for joint in range(limits.n_joints):
+            unit = limits.unit(joint)
+            if not limits.lower[joint] <= q[joint] <= limits.upper[joint]:
+                raise ConfigurationError(
+                    f"--posture: joint {joint + 1} of {name}: got {q[joint]:g} {unit}, allowed "
+                    f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}] {unit}"
+                )
+    yield np.tile(q, len(arms))
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed 1 to 10000")
+    return int(text)
+
+
+def _positive_or_zero(text: str) -> float:
+    return _bounded(text, 0.0, 0.1)
+
+
+def _scale(text: str) -> float:
+    return _bounded(text, 0.1, 10.0)
+
+
+def _bounded(text: str, low: float, high: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed {low:g} to {high:g}")
+    return value

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let an arm go through a motion that a file has, as `multipanda excite` writes it."""
+
+from __future__ import annotations
+
+import io
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.sections import ArmConfig, GateConfig
+from multipanda_py.control.reference.trajectory_monitor import STATE, MotionState
+from multipanda_py.controllets.targets.joint import check_trajectory
+from multipanda_py.exceptions import ConfigurationError, LoopError, TargetRejected
+from multipanda_py.files import MAX_DESCRIPTION, read_text
+from multipanda_py.identification.arm.fourier import column_names
+from multipanda_py.state import ArmSnapshot, Matrix, Vector
+
+LAW = "joint_trajectory"
+NEAR = 0.02
+"""How far an arm may be from where a motion begins, and ends [rad, m]."""
+LONGEST_WAY = 60.0
+"""For the way to its begin [s]."""
+AFTERWARDS = 0.2
+"""For an arm to come to rest after a motion [s]."""
+
+
+def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
+    """Return the points of a motion, (p, 1 + 3 j), as :meth:`.Cell.follow` takes them.
+
+    Args:
+        path: The file.
+        name: Of the arm that is to go through it.
+        arm: What it is.
+
+    Raises:
+        ConfigurationError: If the file is no such motion, one of an arm with other joints, or one
+            that this arm cannot follow.
+    """
+    joints = arm.robot.n_joints
+    names = column_names(joints)
+    try:
+        file = io.StringIO(read_text(path, MAX_DESCRIPTION))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a file without rows
+            head = file.readline().strip().split(",")
+            points = np.loadtxt(file, delimiter=",", ndmin=2) if head == names else None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: not a motion: {error}") from None
+    if points is None or points.shape[1:] != (len(names),) or not np.isfinite(points).all():
+        raise ConfigurationError(
+            f"{path}: got columns {', '.join(head)[:80]}, allowed finite numbers in columns "
+            f"time, q1 ... ddq{joints}, as multipanda excite writes them"
+        )
+    try:  # before it moves to where the motion begins
+        rest = _at_rest(name, points[0, 1 : 1 + joints])
+        check_trajectory(points, rest, arm.robot.limits, GateConfig().limits())
+    except TargetRejected as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    return points
+
+
+def _at_rest(name: str, q: Vector) -> ArmSnapshot:
+    nothing, wrench = np.zeros(len(q)), np.zeros(6)
+    return ArmSnapshot(
+        name, 0.0, q, nothing, nothing, nothing, nothing, np.zeros(3), np.eye(3), wrench, wrench,
+        np.zeros(2), "", "",
+    )  # fmt: skip
+
+
+def go_to_begin(cell: Cell, arm: str, points: Matrix) -> str:
+    """Bring an arm to where a motion begins; return the ``joint_trajectory`` that does it.
+
+    Raises:
+        ConfigurationError: If the cell has no such law for this arm.
+        LoopError: If the arm does not get there.
+    """
+    law = next((c.name for c in cell.controllets() if c.type == LAW and c.arms == (arm,)), None)
+    if law is None:
+        raise ConfigurationError(
+            f"controllets: got none of type {LAW} for {arm} alone, by which a motion is followed"
+        )
+    cell.switch([law], strictness="force_auto", timeout=5.0)
+    begin = points[0, 1 : 1 + cell.state(arm).q.size]
+    cell.set_target(arm, q=begin)
+    until = time.monotonic() + LONGEST_WAY
+    while not _is_at(cell, arm, begin):
+        _check(cell, arm, law)
+        if time.monotonic() > until:
+            away = np.abs(cell.state(arm).q - begin).max()
+            raise LoopError(
+                f"{arm}: is {away:.3f} rad away from where the motion begins after "
+                f"{LONGEST_WAY:g} s: is something in its way?"
+            )
+        time.sleep(0.05)
+    return law
+
+
+def follow(cell: Cell, arm: str, law: str, points: Matrix) -> None:
+    """Let an arm go through a motion, and return when it is at its end.
+
+    Raises:
+        TargetRejected: If the arm cannot follow it.
+        LoopError: If it faults on the way, or ends elsewhere.
+    """
+    begin = cell.state(arm).time
+    cell.follow(arm, points)
+    while cell.state(arm).time < begin + points[-1, 0] + AFTERWARDS:
+        _check(cell, arm, law)
+        time.sleep(0.05)
+    end = points[-1, 1 : 1 + cell.state(arm).q.size]
+    away = np.abs(cell.state(arm).q - end).max()
+    if away > NEAR:
+        raise LoopError(f"{arm}: ended {away:.3f} rad away from the end of the motion")
+
+
+def _is_at(cell: Cell, arm: str, q: Matrix) -> bool:
+    state = cell.state(arm)
+    return bool(np.abs(state.q - q).max() < NEAR and np.abs(state.dq).max() < NEAR)
+
+
+def _check(cell: Cell, arm: str, law: str) -> None:
+    cell.check()
+    fault = cell.state(arm).fault
+    if fault:
+        raise LoopError(f"{arm}: stopped on its way: {fault}")
+    if law not in cell.active:
+        raise LoopError(f"{arm}: stopped on its way: {law} is not active any more")
+    state = MotionState(int(cell.report(law).value(STATE)))
+    if state > MotionState.DONE:
+        what = state.name.lower().replace("_", " ")
+        raise LoopError(f"{arm}: stopped on its way: {what}")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write what MoveIt 2 takes, of any cell."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from multipanda_py.apps.commands.command_line import OK, say
+from multipanda_py.config.cell_file import CellConfig
+
+SUMMARY = "Write the MoveIt 2 configuration of a cell: SRDF, limits, planners, controllers."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="CELL", help="the cell file")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", help="default: moveit_<cell>"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the files, and say what groups there are."""
+    # Not above: the collision library takes time that no other command has to wait for.
+    from multipanda_py.planning.moveit_files import moveit_files
+    from multipanda_py.planning.moveit_srdf import Groups
+
+    config = CellConfig.from_yaml(options.file)
+    folder = options.output or Path(f"moveit_{config.cell.name}")
+    groups = Groups(config)
+    hands = [groups.hand_group(arm) for arm in groups.arms.values() if arm.hand]
+    say(f"groups: {', '.join([*groups.arms, *groups.sets, *hands])}")
+    files = moveit_files(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    say(f"{folder}: {', '.join(files)}")
+    return OK

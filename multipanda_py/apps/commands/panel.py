@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serve a page in the browser that shows and moves a cell: its own one, or that of a node."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from multipanda_py.apps.commands.command_line import OK, complain, port, positive, say
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.node_names import refuse_namespace
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.realtime.system.child_process import module_command
+from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.registry import require
+
+SUMMARY = "Serve a page in the browser that shows and moves a cell; Ctrl-C ends it."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?",
+        help="a cell file: run it; with --node: describes its cell, if the node's own words do "
+        "not, as on another machine",
+    )  # fmt: skip
+    parser.add_argument(
+        "--node", metavar="NAMESPACE", nargs="?", const="",
+        help="be a client of a node that runs already, on this machine or another one",
+    )  # fmt: skip
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS",
+        help="address to listen at; anyone who has the printed address may move the arms",
+    )  # fmt: skip
+    parser.add_argument(
+        "--port", type=port, default=8080, metavar="N", help="to listen at, or the next free one"
+    )
+    parser.add_argument(
+        "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve the page of a cell."""
+    from multipanda_py.apps.panel import CellPanel
+
+    _refuse_host(options.host)
+    if options.node is not None:
+        _become_client(options)
+    if options.file is None:
+        raise ConfigurationError("name a cell file to run, or --node for a node that runs")
+    cell = Cell.from_yaml(options.file)
+    if cell.config.cell.placement == "inline":
+        raise ConfigurationError(
+            f"{options.file}: cell.placement: got inline, allowed process or thread: a panel "
+            "shows a cell that runs by itself"
+        )
+    end_in_order()
+    try:
+        cell.start()
+        for warning in cell.warnings:
+            complain(f"warning: {warning}")
+        if cell.config.cell.placement == "process":
+            os.sched_setaffinity(0, other_cpus(cell.realtime))  # the loop's is left alone
+        place = options.host, options.port
+        with CellPanel(cell, *place, report=lambda event: say(f"event: {event}")) as panel:
+            say(f"the panel is at {panel.address}")
+            panel.serve(options.duration)
+    except KeyboardInterrupt:
+        say("ended")
+    finally:
+        cell.close()
+    return OK
+
+
+def _refuse_host(host: str) -> None:
+    """Refuse what this machine cannot listen at: the server would wait for that in silence.
+
+    Raises:
+        ConfigurationError: With why.
+    """
+    try:
+        kind, *_, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(kind, socket.SOCK_STREAM) as one:
+            one.bind(address)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--host: got {host}, allowed an address of this machine: {error.strerror}"
+        ) from None
+
+
+def _become_client(options: argparse.Namespace) -> NoReturn:
+    """Become the process that has ROS in it; what is wrong already is said now."""
+    refuse_namespace(options.node)
+    if options.file is not None:
+        CellConfig.from_yaml(options.file)
+    require("rclpy", "controller_manager_msgs", "control_msgs")
+    said = {
+        "namespace": options.node,
+        "file": str(Path(options.file).absolute()) if options.file else "",
+        "host": options.host,
+        "port": options.port,
+        "duration": options.duration if math.isfinite(options.duration) else 0.0,
+    }
+    sys.stdout.flush()
+    module = "multipanda_py.apps.panel.node_panel"
+    command = module_command(module, json.dumps(said), hears_interrupts=True)
+    os.execv(command[0], command)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write a twin of a cell whose arms differ from what their laws believe."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from multipanda_py.apps.commands.command_line import CELL_FILES, OK, check_output, say, seed
+from multipanda_py.config.cell_file import CellConfig, changed_text
+from multipanda_py.config.parameter_file import merged
+from multipanda_py.config.perturbation import FR3_GEARS, TYPICAL, PerturbationSpec
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files import replacing
+
+SUMMARY = "Write a twin of a cell with other inertia, friction, delay, noise, contact and places."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("cell", metavar="CELL", help="a cell file")
+    parser.add_argument(
+        "--spec", metavar="FILE",
+        help="numbers and ranges; by default what a carefully built arm differs by: "
+        f"{TYPICAL.name} of multipanda_py.config.perturbation; {FR3_GEARS.name} has hysteresis",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=seed, help="of the numbers; the file's if not given")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the twin")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the twin, whole or not at all."""
+    target = check_output(Path(options.output), *CELL_FILES, beside=[options.cell, options.spec])
+    config = CellConfig.from_yaml(options.cell)
+    if not any(arm.backend == "mujoco" for arm in config.arms.values()):
+        raise ConfigurationError(
+            f"{options.cell}: got a cell of real arms, which are what they are; allowed one with "
+            "simulated arms"
+        )
+    spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
+    spec.draw(config, options.seed)  # refused here if a number is out of bounds
+    values = spec.values_for(config, options.seed)
+    change: dict[str, Any] = {}
+    for place, keys in values.items():
+        layer: dict[str, Any] = dict(keys)
+        for step in reversed(place.split(".")):
+            layer = {step: layer}
+        change = merged(change, layer)
+    used = spec.seed if options.seed is None else options.seed
+    head = f"# A twin of {Path(options.cell).name}, seed {used}."
+    text = changed_text(options.cell, change, head)
+    with replacing(target) as partial:
+        partial.write_text(text, encoding="utf-8")
+        CellConfig.from_yaml(partial)
+    say(f"{target}: {sum(map(len, values.values()))} keys drawn with seed {used}")
+    return OK

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draw a log."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from multipanda_py.apps.commands.command_line import OK, check_output, complain, say
+from multipanda_py.realtime.recording.log import doubts, unrecorded
+from multipanda_py.realtime.recording.plots import SUFFIXES, draw
+from multipanda_py.realtime.recording.read import read
+
+SUMMARY = "Draw a log: joints, torques, errors, forces, laws, faults and timing of every arm."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("logs", metavar="LOG", nargs="+", help="one log, or several as one")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT",
+        help=f"picture ({', '.join(SUFFIXES)}); default: that of the log's name",
+    )  # fmt: skip
+    parser.add_argument("--robot", metavar="NAME", help="the arm's model, where no log says")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw it, and say what is odd about it."""
+    output = options.output or Path(Path(options.logs[0]).stem + ".png")
+    check_output(output, *SUFFIXES, beside=options.logs)
+    log = read(options.logs, robot=options.robot)
+    for sentence in unrecorded(log):
+        complain(f"note: {sentence}")
+    for arm in log.arms.values():
+        for sentence in doubts(arm, moves=False):  # a picture may well show an arm at rest
+            complain(f"note: {sentence}")
+    for path in draw(log, output):
+        say(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+    return OK

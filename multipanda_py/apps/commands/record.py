@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record a cell: one that this command runs, or one that runs already."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from datetime import datetime
+from pathlib import Path
+
+from multipanda_py.apps.commands.command_line import (
+    FAILED,
+    OK,
+    arm_of,
+    check_output,
+    complain,
+    positive,
+    say,
+    say_events,
+)
+from multipanda_py.apps.commands.motion import follow, go_to_begin, read_motion
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import ConfigurationError, LoopError
+from multipanda_py.realtime.recording.recorder import Recorded, Recording, new_file, recorded
+from multipanda_py.realtime.running_cell import find_running
+from multipanda_py.realtime.system.signals import end_in_order
+
+SUMMARY = "Record every cycle of a cell to MCAP; Ctrl-C ends it."
+
+_LOOK = 0.2
+_MEGABYTE = 1e6
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a cell file: run it and record")
+    parser.add_argument(
+        "--node", metavar="CELL", nargs="?", const="",
+        help="record a cell that runs already, as in a ROS node, by the name in its file; "
+        "without a name: the only one that runs",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="default: <cell>_<date>.mcap"
+    )
+    parser.add_argument(
+        "--duration", type=positive, metavar="S", help="end after S seconds; default: Ctrl-C"
+    )
+    parser.add_argument(
+        "--split", type=positive, metavar="MB", help="begin another file after MB megabytes"
+    )
+    parser.add_argument(
+        "--torque-terms", action="store_true",
+        help="with what law and features add to torques, of a cell that this command runs",
+    )  # fmt: skip
+    parser.add_argument(
+        "--motion", type=Path, metavar="CSV",
+        help="MOVES an arm of a cell that this command runs to where the motion of multipanda "
+        "excite begins, and records it going through it",
+    )  # fmt: skip
+    parser.add_argument("--arm", metavar="ARM", help="which arm moves, where there are several")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Record, and say what there is."""
+    if (options.file is None) == (options.node is None):
+        raise ConfigurationError("name a cell file to run and record, or --node, and not both")
+    if options.node is not None and options.torque_terms:
+        raise ConfigurationError("--torque-terms is for a cell that this command runs")
+    if options.motion is None and options.arm is not None:
+        raise ConfigurationError("--arm is for --motion: records have all arms")
+    if options.motion is not None and (options.node is not None or options.duration is not None):
+        raise ConfigurationError(
+            "--motion is for a cell that this command runs, and lasts as long as the motion does"
+        )
+    end_in_order()
+    found = _attached(options) if options.file is None else _own(options)
+    for path in found.files:
+        say(f"{path}: {path.stat().st_size / _MEGABYTE:.1f} MB")
+    say(f"{found.rows} rows, {found.dropped} lost")
+    return FAILED if found.dropped else OK
+
+
+def _own(options: argparse.Namespace) -> Recorded:
+    own = Cell.from_yaml(options.file)
+    path = _target(options, own.config.cell.name)  # before any arm is met
+    arm, law, points = "", "", None
+    if options.motion is not None:  # refused before anything moves
+        arm = arm_of(own.arms, options.arm)
+        points = read_motion(options.motion, arm, own.config.arms[arm])
+    with own as cell:
+        if cell.config.cell.placement == "inline":
+            raise ConfigurationError(
+                f"{options.file}: got placement inline, which has no time of its own; allowed "
+                "process or thread: a program that steps it records it by cell.recorder"
+            )
+        for warning in cell.warnings:
+            complain(f"warning: {warning}")
+        split = (options.split or 0.0) * _MEGABYTE
+        if points is not None:
+            say(f"{arm} goes to where {options.motion} begins")
+            law = go_to_begin(cell, arm, points)
+        cell.recorder.start(path, split=split, torque_terms=options.torque_terms)
+        say(f"recording to {path}")
+        if points is not None:
+            try:
+                follow(cell, arm, law, points)
+            except KeyboardInterrupt:
+                raise LoopError(f"{path}: stopped before the end of the motion") from None
+            return cell.recorder.stop()
+        until = time.monotonic() + (options.duration or float("inf"))
+        try:
+            while time.monotonic() < until:
+                cell.check()
+                say_events(cell)
+                time.sleep(min(_LOOK, max(0.0, until - time.monotonic())))
+        except KeyboardInterrupt:
+            say("stopped")
+        finally:
+            say_events(cell)
+        return cell.recorder.stop()
+
+
+def _attached(options: argparse.Namespace) -> Recorded:
+    plan, memory = find_running(options.node)
+    path = _target(options, plan.name)
+    fd = os.open(memory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        split = int((options.split or 0.0) * _MEGABYTE)
+        recording = Recording(plan, fd, {"kind": "file", "path": str(path), "split": split})
+    finally:
+        os.close(fd)
+    recording.wait_until_ready()
+    say(f"recording cell {plan.name!r} to {path}")
+    until = time.monotonic() + (options.duration or float("inf"))
+    try:
+        while time.monotonic() < until and memory.exists() and recording.is_alive:
+            time.sleep(min(_LOOK, max(0.0, until - time.monotonic())))
+        if not memory.exists():
+            complain("the cell has ended")
+    except KeyboardInterrupt:
+        say("stopped")
+    return recorded(recording.stop())
+
+
+def _target(options: argparse.Namespace, cell: str) -> Path:
+    """Return where the recording goes, in a folder that is there."""
+    return check_output(new_file(options.output or _default(cell)))
+
+
+def _default(cell: str) -> Path:
+    return Path(f"{cell}_{datetime.now():%Y%m%dT%H%M%S}.mcap")

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draw a cell, as a picture of its start or as a film."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.apps.commands.command_line import OK, complain, pixels, positive, say
+from multipanda_py.cell import Cell
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.pose import Pose
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.state import Vector
+
+if TYPE_CHECKING:
+    from multipanda_py.simulation.scene_view import SceneView
+
+
+RADIUS = 0.08
+"""Of the circles that the tools draw [m]; two radii must pass the gate."""
+SWING = 0.15
+"""Of the joints, under a law that takes joint targets only [rad]."""
+PERIOD = 3.0
+"""Of one round [s]."""
+RAMP = 0.6
+"""Over which a motion starts and stops [s]."""
+
+
+class Demo:
+    """Moves every arm on a circle, neighbours in opposite phase, and switches once half-way.
+
+    The circles lie across the arm, start at the measured pose and end there. With a gate
+    smaller than the circle they shrink to fit. At the switch another controllet takes over
+    in motion: a coupled one if the cell has one, else the next that fits.
+
+    Args:
+        cell: A started cell.
+        duration: Of the whole motion [s].
+    """
+
+    def __init__(self, cell: Cell, duration: float) -> None:
+        self._cell = cell
+        self._duration = duration
+        self._switched = False
+        gate = cell.config.gate
+        self._radius = min(RADIUS, 0.4 * gate.position)
+        self._swing = min(SWING, 0.4 * gate.joint)
+        idle = [arm for arm in cell.arms if not cell.spec(cell.state(arm).owner).channels]
+        taken: set[str] = set()
+        chosen = []
+        for spec in cell.specs:  # arms that only hold get the first controllet that moves them
+            arms = set(spec.config.arms)
+            if spec.channels and arms <= set(idle) and not arms & taken:
+                taken |= arms
+                chosen.append(spec.name)
+        if chosen:
+            cell.switch(chosen, strictness=Strictness.AUTO)
+        self._pose = {arm: cell.pose(arm) for arm in cell.arms}
+        self._q = {arm: cell.state(arm).q for arm in cell.arms}
+
+    def update(self, time: float) -> str:
+        """Send the targets of a moment.
+
+        Args:
+            time: Since the start [s].
+
+        Returns:
+            What was switched to just now, or an empty string.
+        """
+        news = ""
+        if not self._switched and time >= self._duration / 2:
+            self._switched = True
+            news = self._switch()
+        angle = 2.0 * np.pi / PERIOD * time
+        left = min(time, self._duration - time)
+        size = 0.5 - 0.5 * np.cos(np.pi * min(1.0, max(0.0, left / RAMP)))
+        for place, arm in enumerate(self._cell.arms):
+            channels = self._cell.spec(self._cell.state(arm).owner).channels
+            turn = angle if place % 2 == 0 else -angle
+            if "pose" in channels:
+                step = size * self._radius * _circle(turn)
+                start = self._pose[arm]
+                self._cell.set_target(arm, Pose(start.position + step, start.rotation))
+            elif "joint" in channels:
+                q = self._q[arm].copy()
+                q[0] += size * self._swing * np.sin(turn)
+                self._cell.set_target(arm, q=q)
+        return news
+
+    def _switch(self) -> str:
+        """Let other controllets take over every arm that one can be found for."""
+        cell = self._cell
+        active, taken = set(cell.active), set[str]()
+        chosen = []
+        for spec in sorted(cell.specs, key=_fitness):
+            arms = set(spec.config.arms)
+            if spec.channels and spec.name not in active and not arms & taken:
+                taken |= arms
+                chosen.append(spec.name)
+        if not chosen:
+            return ""
+        return cell.switch(chosen, strictness=Strictness.FORCE_AUTO).message
+
+
+def _fitness(spec: InstanceSpec) -> tuple[bool, int]:
+    return ("pose" not in spec.channels, -len(spec.arms))
+
+
+def _circle(angle: float) -> Vector:
+    """Return a point of a unit circle across the arm that begins in its own middle, (3,)."""
+    return np.array([0.0, np.sin(angle), np.cos(angle)])
+
+
+SUMMARY = "Draw a cell without a window: a picture of its start (png) or a film (mp4, gif, webp)."
+
+FPS = {".mp4": 30.0, ".gif": 20.0, ".webp": 25.0}
+SMALL, LARGE = (640, 360), (1280, 720)
+"""Default sizes of animated pictures, and of everything else [pixels]."""
+TARGET_CYCLES = 10
+"""Between two targets of the demo."""
+SIMULATED = ("mujoco", "mock")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", help="the cell file")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="picture or film; default: <cell>.png"
+    )
+    parser.add_argument(
+        "--seconds", type=positive, default=6.0, help="length of a film (default: %(default)g)"
+    )
+    parser.add_argument("--fps", type=positive, help="pictures per second of a film")
+    for side, small, large in zip(("width", "height"), SMALL, LARGE):
+        text = f"in pixels; default: {large}, {small} for gif and webp"
+        parser.add_argument(f"--{side}", type=pixels, metavar="N", help=text)
+    parser.add_argument(
+        "--camera", default="overview", metavar="NAME", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--demo", action="store_true", help="move every arm on a circle and switch once"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw what the suffix of the output asks for."""
+    # Not above: MuJoCo takes half a second that no other command has to wait for.
+    from multipanda_py.apps.commands.video import open_film
+    from multipanda_py.simulation.rendering import Renderer, render_png
+    from multipanda_py.simulation.scene_view import SceneView
+
+    config = simulated(CellConfig.from_yaml(options.file))
+    output = options.output or Path(f"{config.cell.name}.png")
+    suffix = output.suffix.lower()
+    if suffix != ".png" and suffix not in FPS:
+        raise ConfigurationError(f"{output}: the suffix must be .png, {', '.join(FPS)}")
+    width, height = SMALL if suffix in (".gif", ".webp") else LARGE
+    size = (options.width or width, options.height or height)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    view = SceneView(config)
+    if suffix == ".png":
+        render_png(view.model, view.data, output, *size, options.camera)
+    else:
+        fps = options.fps or FPS[suffix]
+        end_in_order()
+        with Renderer(view.model, *size) as renderer, open_film(output, fps) as film:
+            for _ in performance(config, options.seconds, fps, options.demo, view):
+                film.append(renderer.frame(view.data, options.camera))
+    say(f"{output}: {output.stat().st_size / 1e3:.0f} kB")
+    return OK
+
+
+def simulated(config: CellConfig) -> CellConfig:
+    """Return the same cell, inline and in simulation: a film moves no real arm."""
+    data = config.model_dump()
+    data["cell"]["placement"] = "inline"
+    for arm in data["arms"].values():
+        if arm["backend"] not in SIMULATED:
+            arm["backend"] = "mujoco"
+    return CellConfig.from_dict(data)
+
+
+def performance(
+    config: CellConfig, seconds: float, fps: float, demo: bool, view: SceneView
+) -> Iterator[int]:
+    """Run the cell, and pose the scene for every picture of a film.
+
+    The motion is the same for the same cell on any machine. Progress goes to standard error.
+
+    Args:
+        config: An inline cell.
+        seconds: Length of the film [s].
+        fps: Pictures per second.
+        demo: Whether the arms move.
+        view: What to pose.
+
+    Yields:
+        Number of the picture.
+    """
+    rate = config.cell.rate
+    count = max(1, round(seconds * fps))
+    with Cell(config) as cell:
+        motion = Demo(cell, seconds) if demo else None
+        done = 0
+        for number in range(count):
+            until = round(number * rate / fps)
+            while done < until:
+                news = motion.update(done / rate) if motion is not None else ""
+                if news:
+                    _progress(f"{done / rate:.2f} s: {news}\n")
+                batch = min(TARGET_CYCLES, until - done)
+                cell.step(batch)
+                done += batch
+            view.show(newest_row(cell))
+            _progress(f"picture {number + 1} of {count}")
+            yield number
+        _progress(f"{count} pictures\n")
+        for event in cell.events():
+            complain(f"event: {event}")
+
+
+def newest_row(cell: Cell) -> NDArray[np.void]:
+    """Return a copy of the newest row of a cell, running a first cycle if there is none."""
+    cell.state(cell.arms[0])  # runs that cycle
+    total, _ = cell.rows(since=sys.maxsize)
+    row: NDArray[np.void] = cell.rows(total - 1)[1][-1]
+    return row
+
+
+def _progress(text: str) -> None:
+    """Write over the last line of standard error, if someone watches."""
+    if sys.stderr.isatty() or text.endswith("\n"):
+        sys.stderr.write(f"\r\x1b[K{text}" if sys.stderr.isatty() else text)
+        sys.stderr.flush()

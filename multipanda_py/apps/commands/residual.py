@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learn what a plant does besides its twin."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+from multipanda_py.apps.commands.command_line import (
+    OK,
+    Verb,
+    add_verbs,
+    arm_of,
+    check_output,
+    complain,
+    run_verb,
+    say,
+    seed,
+)
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files import replacing
+from multipanda_py.identification.residual.evaluate import (
+    draw_history,
+    draw_torques,
+    evaluate,
+    table,
+)
+from multipanda_py.identification.residual.motions import PairedMotions, read_pairs
+from multipanda_py.identification.residual.onnx_export import carried, onnx_model
+from multipanda_py.identification.residual.torch_network import TrainingSettings
+from multipanda_py.identification.residual.train import check_begin, fit_bodies, train
+from multipanda_py.realtime.system.child_process import module_command
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.registry import needed, require
+from multipanda_py.robots.residual.bodies import BodyDifference
+from multipanda_py.robots.residual.network import KINDS
+from multipanda_py.robots.residual.runtime import CorrectedStates
+from multipanda_py.robots.residual.weights import load_residual
+
+
+def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
+    parser.add_argument("pairs", metavar="PAIRS", type=Path, help="pairs.parquet")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="the same numbers")
+    parser.add_argument(
+        "--no-bodies", action="store_true",
+        help="the network alone, as for another robot, whose bodies differ otherwise",
+    )  # fmt: skip
+    parser.add_argument("--plot", metavar="PNG", type=Path, help="torques of a motion")
+
+
+def _run_evaluate(options: argparse.Namespace) -> int:
+    """Evaluate."""
+    if options.json is not None:
+        check_output(options.json, ".json", option="--json")
+    if options.plot is not None:
+        check_output(options.plot, ".png", ".svg", ".pdf", option="--plot")
+    trained, pairs = load_residual(options.file), read_pairs(options.pairs)
+    if options.no_bodies:
+        trained = replace(trained, bodies=None)
+    gains = evaluate(trained, pairs)
+    if options.json is not None:
+        rows = {
+            gain.kind: {
+                "motions": gain.motions,
+                "before": gain.before.tolist(),
+                "after": gain.after.tolist(),
+            }
+            for gain in gains
+        }
+        with replacing(options.json) as partial:
+            partial.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    if options.plot is not None:
+        draw_torques(trained, pairs.of("test")[0], options.plot)
+    say(table(gains))
+    return OK
+
+
+EVALUATE = Verb(
+    "Say what a residual gains on the test's motions, joint by joint; needs no torch.",
+    _add_evaluate_arguments,
+    _run_evaluate,
+)
+
+
+def _add_export_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
+    parser.add_argument(
+        "--no-bodies", action="store_true",
+        help="the network alone; torques of bodies are no network, so who runs it adds them",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="onnx")
+
+
+def _run_export(options: argparse.Namespace) -> int:
+    """Export."""
+    check_output(options.output, ".onnx", beside=[options.file])
+    trained = load_residual(options.file)
+    if options.no_bodies:
+        trained = replace(trained, bodies=None)
+    model = onnx_model(trained)
+    with replacing(options.output) as partial:
+        partial.write_bytes(model.SerializeToString())
+    names = ", ".join(f"{name} ({size})" for name, size in carried(trained).items())
+    say(f"{options.output}: state ({3 * len(trained.joints)}) at {trained.rate:g} Hz, "
+        f"carried {names}")  # fmt: skip
+    return OK
+
+
+EXPORT = Verb(
+    "Write a real-time residual as a model of ONNX, for programs in other languages.",
+    _add_export_arguments,
+    _run_export,
+)
+
+
+def _add_node_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
+    parser.add_argument(
+        "--prefix", default="", help="of the joints' names, where two arms are in one message"
+    )
+    parser.add_argument(
+        "--remap", action="append", default=[], metavar="FROM:=TO",
+        help="another name for a topic, as ROS has it; may be given more than once",
+    )  # fmt: skip
+
+
+def _run_node(options: argparse.Namespace) -> NoReturn:
+    """Become the node."""
+    CorrectedStates(load_residual(options.file))  # refused now, in one line
+    require("rclpy", "sensor_msgs", "std_msgs")
+    remaps = [word for remap in options.remap for word in ("-r", remap)]
+    command = module_command(
+        "multipanda_py.ros.node.residual_node", str(options.file), options.prefix, *remaps
+    )
+    sys.stdout.flush()
+    os.execv(command[0], command)
+
+
+NODE = Verb(
+    "Take joint_states in and give corrected/joint_states and residual/confidence, over ROS.",
+    _add_node_arguments,
+    _run_node,
+)
+
+
+_USUAL = TrainingSettings()
+
+
+def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pairs", metavar="PAIRS", type=Path, help="pairs.parquet")
+    parser.add_argument(
+        "--kind", choices=KINDS, default=_USUAL.kind,
+        help="real_time (default) beside a loop, precise for whole motions",
+    )  # fmt: skip
+    for name, kind, text in (
+        ("units", int, "of each layer and direction, default three a joint"),
+        ("epochs", int, f"at most, default {_USUAL.epochs}"),
+        ("batch", int, f"intervals of a step, default {_USUAL.batch}"),
+        ("rate", float, f"of learning at first, default {_USUAL.rate:g}"),
+        ("decay", float, f"of weights, default {_USUAL.decay:g}"),
+        ("patience", int, f"epochs without gain that end it, default {_USUAL.patience}"),
+        ("share", float, f"of the shortest motion, for intervals, default {_USUAL.share:g}"),
+        ("dropout", float, "share of samples that are left out, default 0"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=kind, default=getattr(_USUAL, name), metavar="N", help=text
+        )
+    parser.add_argument(
+        "--weights", type=float, nargs=3, default=_USUAL.weights, metavar=("Q", "DQ", "TAU"),
+        help="of errors of positions, velocities and torques, default {:g} {:g} {:g}".format(
+            *_USUAL.weights
+        ),
+    )  # fmt: skip
+    parser.add_argument(
+        "--bodies", metavar="CELL",
+        help="the twin's cell file: what differing bodies explain is fitted first",
+    )  # fmt: skip
+    parser.add_argument("--arm", help="of that cell; the only one if none is named")
+    parser.add_argument("--seed", type=seed, default=0, help="of weights, intervals, dropout")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of torch, default 1")
+    parser.add_argument("--begin", metavar="FILE", type=Path, help="weights to begin with")
+    parser.add_argument("--curves", metavar="PNG", type=Path, help="of the loss by epoch")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, required=True,
+        help="npz; the best so far is in it all the time",
+    )  # fmt: skip
+
+
+def _run_train(options: argparse.Namespace) -> int:
+    """Train."""
+    end_in_order()
+    check_output(options.output, ".npz", beside=[options.pairs])
+    if options.curves is not None:
+        check_output(options.curves, ".png", ".svg", ".pdf", option="--curves")
+    if not 1 <= options.threads <= 256:
+        raise ConfigurationError(f"--threads: got {options.threads}, allowed 1 to 256")
+    torch = needed("torch")
+    torch.set_num_threads(options.threads)
+    pairs = read_pairs(options.pairs)
+    begin = load_residual(options.begin) if options.begin else None
+    settings = TrainingSettings(
+        options.kind, options.units, options.epochs, options.batch, options.rate, options.decay,
+        options.patience, options.share, options.dropout, tuple(options.weights),
+        seed=options.seed,
+    )  # fmt: skip
+    if begin is not None:
+        check_begin(begin, pairs, settings)
+    bodies = _bodies(options, pairs)
+    found, history = train(
+        pairs, settings, complain, lambda best: best.save(options.output), begin, bodies
+    )
+    found.save(options.output)
+    if options.curves is not None:
+        draw_history(history, options.curves)
+    best = min(history.validation)
+    say(f"{options.output}: {len(history.train)} epochs, {best:.3f} of the residual is left")
+    return OK
+
+
+def _bodies(options: argparse.Namespace, pairs: PairedMotions) -> BodyDifference | None:
+    """Return what differing bodies explain, if a cell was named."""
+    if options.bodies is None:
+        return None
+    config = CellConfig.from_yaml(options.bodies)
+    name = arm_of(config.arms, options.arm)
+    return fit_bodies(pairs, describe_arm(name, config.arms[name]))
+
+
+TRAIN = Verb(
+    "Train a network on the table of multipanda pairs, into one file that runs without torch.",
+    _add_train_arguments,
+    _run_train,
+)
+
+
+SUMMARY = (
+    "Learn what a plant does besides its twin: multipanda residual train|evaluate|export|node."
+)
+VERBS = {"train": TRAIN, "evaluate": EVALUATE, "export": EXPORT, "node": NODE}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_verbs(parser, VERBS)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the verb."""
+    return run_verb(options)

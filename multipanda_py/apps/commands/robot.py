@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make an arm of one's own from its description."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+
+from multipanda_py.apps.commands.command_line import OK, Verb, add_verbs, complain, run_verb, say
+from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable
+from multipanda_py.robots.importing.robot_draft import RobotDraft, draft_robot, draft_yaml
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+
+
+def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="URDF without macros, or MJCF")
+    parser.add_argument("--base", default="", metavar="LINK", help="link to begin with")
+    parser.add_argument("--tip", default="", metavar="LINK", help="link that carries things")
+    parser.add_argument("--name", default="", help="of the robot; default: that of the file")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path(), metavar="DIR", help="default: this folder"
+    )
+    parser.add_argument(
+        "--extra", type=Path, metavar="YAML", help="what is known already, as limits; it stays so"
+    )
+    parser.add_argument(
+        "--package-path",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="where package:// leads to, beside the folders above FILE; may be repeated",
+    )
+    parser.add_argument(
+        "--capsules", type=int, choices=range(1, 5), default=2, help="per link, default: 2"
+    )
+    parser.add_argument("--force", action="store_true", help="replace a YAML that is there")
+    parser.add_argument("--no-picture", action="store_true", help="draw nothing")
+
+
+def _run_import(options: argparse.Namespace) -> int:
+    """Write YAML and picture, and say what was found."""
+    name = options.name or re.sub(r"\W", "_", options.file.stem)
+    if not _NAME.match(name):
+        raise ConfigurationError(
+            f"--name: got {name!r}, allowed a letter, then letters, digits and underscores"
+        )
+    target = options.output / f"{name}.yaml"
+    if target.exists() and not options.force:
+        raise ConfigurationError(f"{target}: is there already; --force replaces it")
+    draft = draft_robot(
+        options.file,
+        base=options.base,
+        tip=options.tip,
+        name=name,
+        extra=options.extra,
+        packages=options.package_path,
+        most_capsules=options.capsules,
+    )
+    options.output.mkdir(parents=True, exist_ok=True)
+    source = os.path.relpath(options.file.resolve(), target.parent.resolve())
+    target.write_text(draft_yaml(draft, source), encoding="utf-8")
+    _report(draft)
+    say(f"wrote {target}")
+    if not options.no_picture:
+        _draw(draft, target.with_suffix(".png"))
+    return OK
+
+
+def _report(draft: RobotDraft) -> None:
+    robot, limits = draft.robot, draft.robot.limits
+    say(f"{robot.name}: {robot.n_joints} joints, {draft.arm.base} to {draft.arm.tip}")
+    for i, joint in enumerate(robot.joints):
+        span, unit = "turns without end", limits.unit(i)
+        if np.isfinite([limits.lower[i], limits.upper[i]]).all():
+            span = f"{limits.lower[i]:.3g} to {limits.upper[i]:.3g} {unit}"
+        torque = f"{limits.torque[i]:.4g} {limits.unit(i, 'Nm')}"
+        say(f"  {joint.name}: {span}, {limits.velocity[i]:.3g} {unit}/s, {torque}")
+    for link in robot.links:
+        count = len(link.capsules)
+        say(f"  {link.name}: {link.inertial.mass:.3g} kg, {count} capsule{'s' * (count != 1)}")
+    for text in (*draft.doubts, *draft.fit.doubts, *draft.left_out):
+        complain(f"warning: {text}")
+
+
+def _draw(draft: RobotDraft, path: Path) -> None:
+    from multipanda_py.simulation.robot_image import draw_robot  # MuJoCo takes half a second
+
+    try:
+        draw_robot(path, draft.robot, draft.chain, draft.shapes)
+    except RenderingUnavailable as error:
+        complain(f"warning: no picture: {error}")
+        return
+    say(f"wrote {path}: look whether the capsules are where the links are")
+
+
+IMPORT = Verb(
+    "Draft the YAML with what a URDF or MJCF lacks of an arm; fit its capsules and draw them.",
+    _add_import_arguments,
+    _run_import,
+)
+
+
+SUMMARY = "Draft what a URDF or MJCF lacks of an arm: multipanda robot import FILE."
+VERBS = {"import": IMPORT}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_verbs(parser, VERBS)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the verb."""
+    return run_verb(options)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a cell without ROS."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import subprocess
+import sys
+import time
+
+from multipanda_py.apps.commands.command_line import (
+    FAILED,
+    OK,
+    complain,
+    positive,
+    say,
+    say_events,
+)
+from multipanda_py.cell import Cell
+from multipanda_py.realtime.system.signals import end_in_order
+
+SUMMARY = "Run a cell without ROS; Ctrl-C ends it."
+
+STATUS_PERIOD = 1.0
+"""Between two status lines [s]."""
+_SLICE = 0.05
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", help="the cell file")
+    parser.add_argument(
+        "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"
+    )
+    parser.add_argument("--viewer", action="store_true", help="open a window on the scene")
+    parser.add_argument(
+        "--placement",
+        choices=("process", "thread", "inline"),
+        help="where the loop runs, instead of the file's choice; inline is not in real time",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the cell and report once a second."""
+    cell = Cell.from_yaml(options.file, placement=options.placement)
+    end_in_order()
+    try:
+        cell.start()
+        return _watch(cell, options)
+    finally:
+        cell.close()
+
+
+def _watch(cell: Cell, options: argparse.Namespace) -> int:
+    from multipanda_py.simulation.viewer import start_viewer, stop_viewer
+
+    for warning in cell.warnings:
+        complain(f"warning: {warning}")
+    viewer = None
+    started = time.monotonic()
+    try:
+        if options.viewer and not cell.config.cell.viewer:
+            viewer = start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
+        _advance(cell, options.duration, started, viewer)
+    except KeyboardInterrupt:
+        say(f"stopped after {time.monotonic() - started:.1f} s")
+        return OK
+    finally:
+        say_events(cell)  # those of a failure too
+        if viewer is not None:
+            stop_viewer(viewer)
+    faults = {arm: cell.state(arm).fault for arm in cell.arms}
+    for arm, fault in faults.items():
+        if fault:
+            complain(f"multipanda run: arm {arm} ended with a latched fault: {fault}")
+    return FAILED if any(faults.values()) else OK
+
+
+def _advance(
+    cell: Cell, duration: float, started: float, viewer: subprocess.Popen[bytes] | None
+) -> None:
+    """Let the cell run for ``duration``: world time if inline, else wall time [s]."""
+    inline = cell.config.cell.placement == "inline"
+    rate = cell.config.cell.rate
+    cycles, seen, reported = 0, 0, started
+    while True:
+        now = time.monotonic()
+        passed = cycles / rate if inline else now - started
+        say_events(cell)
+        if passed >= duration or now >= reported + STATUS_PERIOD:
+            seen = _report(cell, passed, now - reported, seen)
+            reported = now
+        if passed >= duration:
+            return
+        if not inline:
+            cell.check()
+            time.sleep(min(_SLICE, duration - passed))
+            continue
+        batch = max(1, round(min(_SLICE, duration - passed) * rate))
+        cell.step(batch)
+        cycles += batch
+        if viewer is not None and viewer.poll() is None:  # who looks on wants to see real time
+            time.sleep(max(0.0, started + cycles / rate - time.monotonic()))
+
+
+def _report(cell: Cell, passed: float, wall: float, seen: int) -> int:
+    """Write a status line on the cycles since the last one; return the number of cycles."""
+    total, _ = cell.rows(since=sys.maxsize)
+    now = cell.statistics(max(2, total - seen))
+    if cell.config.cell.placement == "inline":  # its clock is its own: compare with the wall's
+        timing = f"{(total - seen) / max(wall, 1e-9):6.0f} cycles/s"
+        factor = (total - seen) / cell.config.cell.rate / max(wall, 1e-9)
+    else:
+        timing = (
+            f"{now.rate:6.0f} Hz, late p99 {now.lateness_p99 * 1e6:.0f} us, missed {now.missed}"
+        )
+        factor = now.real_time_factor
+    active = ", ".join(cell.active)
+    say(f"{passed:7.1f} s, {timing}, real-time factor {factor:.2f}, active: {active}")
+    return total

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let a twin follow a cell that runs, or a log, and say where they part."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from multipanda_py.apps.commands.command_line import check_output, complain, positive, say
+from multipanda_py.apps.commands.shadow_live import check_arms, draw, end, follow_live, write_band
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.node_names import refuse_namespace
+from multipanda_py.exceptions import ConfigurationError, ShadowRefused
+from multipanda_py.identification.monitor.arm_monitor import Shadowed
+from multipanda_py.identification.monitor.band import MARGIN, Band
+from multipanda_py.identification.monitor.cell_monitor import CellShadow
+from multipanda_py.realtime.recording import ArmLog, Log, read
+from multipanda_py.realtime.recording.log import holes, mistaken, unrecorded
+from multipanda_py.realtime.recording.plots import SUFFIXES
+from multipanda_py.registry import pyplot
+from multipanda_py.robots import MODELS
+
+SUMMARY = "Let a twin follow a cell or a log, and warn where they part more than in good runs."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("logs", metavar="LOG", nargs="*", help="one log, or several as one")
+    parser.add_argument(
+        "--node", metavar="CELL", nargs="?", const="",
+        help="follow a cell that runs, as in a ROS node, by the name in its file; without a "
+        "name: the only one that runs",
+    )  # fmt: skip
+    parser.add_argument(
+        "--topics", metavar="NAMESPACE", nargs="?", const="",
+        help="follow a cell by what it says over ROS, from any machine that hears it, by the "
+        "namespace of its node; needs --twin",
+    )  # fmt: skip
+    parser.add_argument(
+        "--learn", action="store_true",
+        help="learn the band, from logs of good runs or a cell that runs, and write it to OUT",
+    )  # fmt: skip
+    parser.add_argument("--band", metavar="FILE", help="the band of good runs")
+    parser.add_argument(
+        "--margin", type=positive, default=MARGIN, metavar="SHARE",
+        help=f"by which a learnt band is wider on either side; default {MARGIN:g} of its width",
+    )  # fmt: skip
+    parser.add_argument(
+        "--twin", metavar="CELL",
+        help="the cell file that describes the twin; by default the cell as it was recorded",
+    )  # fmt: skip
+    parser.add_argument("--arm", metavar="ARM", help="follow this arm only")
+    parser.add_argument(
+        "--update", action="store_true",
+        help="say what load and friction seem to be beyond the description, in free motion; "
+        "nothing acts on it",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT",
+        help="the band that is learnt; else a picture of both: OUT.png, .svg, .pdf, or "
+        "OUT_ARM.png of several arms",
+    )  # fmt: skip
+    parser.add_argument(
+        "--duration", type=positive, metavar="S", help="of a cell that runs: end after S seconds"
+    )
+    parser.add_argument(
+        "--ros", action="store_true",
+        help="of a cell that runs: say it in /diagnostics, and send shadow/joint_states",
+    )  # fmt: skip
+    parser.add_argument(
+        "--namespace", metavar="NS", default="",
+        help="with --ros: of the node shadow_CELL and of shadow/joint_states, where several cells "
+        "are on one network; default none",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Follow, and say what there is."""
+    live = options.node is not None or options.topics is not None
+    sources = (bool(options.logs), options.node is not None, options.topics is not None)
+    if sum(sources) != 1:
+        raise ConfigurationError(
+            "name logs, --node for a cell that runs on this machine, or --topics for one that is "
+            "heard over ROS, and only one of them"
+        )
+    if options.topics is not None and not options.twin:
+        raise ConfigurationError(
+            "--topics do not say what the arms are: name the cell file that does, --twin CELL"
+        )
+    if options.learn and (options.band or options.update or options.output is None):
+        raise ConfigurationError("--learn takes good runs and writes a file: multipanda shadow "
+                                 "--learn LOG ... -o band.yaml")  # fmt: skip
+    if not live and (options.ros or options.duration):
+        raise ConfigurationError("--ros and --duration are for a cell that runs: a log has an end")
+    if options.namespace and not options.ros:
+        raise ConfigurationError("--namespace is for --ros")
+    refuse_namespace(options.namespace)
+    if options.output is not None:
+        beside = [*options.logs, options.twin, options.band]
+        check_output(options.output, *(() if options.learn else SUFFIXES), beside=beside)
+        if not options.learn:
+            pyplot()  # refused now, and not after the log
+    band = Band.from_yaml(options.band) if options.band else None
+    if live:
+        return follow_live(options, band)
+    return _learn(options) if options.learn else _log(options, band)
+
+
+def _learn(options: argparse.Namespace) -> int:
+    runs: dict[str, list[Shadowed]] = {}
+    arms = {}
+    for path in options.logs:
+        log = read(path, robot=None)
+        config, named = _twin(options, log)
+        shadow = CellShadow(config, arms=tuple(named))
+        _doubt(shadow, log, named)
+        shadow.follow(named)
+        if strange := shadow.strangeness():
+            raise ShadowRefused(f"{path}: {strange[0]}")
+        arms.update(shadow.arms)
+        for name, found in shadow.last.items():
+            runs.setdefault(name, []).append(found)
+    return write_band(options.output, runs, arms, options.margin, f"{len(options.logs)} good runs")
+
+
+def _log(options: argparse.Namespace, band: Band | None) -> int:
+    log = read(options.logs)
+    config, named = _twin(options, log)
+    shadow = CellShadow(config, band, tuple(named), options.update)
+    _doubt(shadow, log, named)
+    for alarm in shadow.follow(named):
+        say(f"{alarm.time:9.2f} s  {alarm}")
+    for line in shadow.lines():
+        say(line)
+    for sentence in shadow.strangeness():
+        complain(f"note: {sentence}")
+    draw(options.output, shadow, {name: [found] for name, found in shadow.last.items()})
+    return end(shadow)
+
+
+def _doubt(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
+    """Refuse what is not of the arms that are described; say what is lacking.
+
+    Raises:
+        ShadowRefused: Another robot, other units, swapped columns, no sample that is one.
+    """
+    for sentence in unrecorded(log):
+        complain(f"note: {sentence}")
+    for name, arm in named.items():
+        robot = shadow.arms[name].robot.name
+        found = mistaken(arm, robot if robot in MODELS else None)
+        if not np.isfinite(arm.q).all(axis=1).any():
+            found = [f"{arm.arm}: no sample has positions that are numbers"]
+        if found:
+            raise ShadowRefused(found[0])
+        for sentence in holes(arm):
+            complain(f"note: {sentence}")
+
+
+def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, ArmLog]]:
+    """Return the cell that describes the twin, and the logs by the names that arms have there."""
+    if options.twin:
+        config = CellConfig.from_yaml(options.twin)
+    elif log.cell:
+        config = CellConfig.from_dict(json.loads(log.cell), "cell of the log")
+    else:
+        raise ShadowRefused(
+            f"{log.where}: says nothing of its cell: name a cell file that describes the arm, "
+            "--twin CELL"
+        )
+    if len(log.arms) == 1 and not set(log.arms) & set(config.arms):  # a table has no name for it
+        names = [options.arm] if options.arm else list(config.arms)
+        if len(names) != 1:
+            raise ShadowRefused(
+                f"{log.where}: which arm is it? The twin has {', '.join(names)}: --arm ARM"
+            )
+        named = {names[0]: next(iter(log.arms.values()))}
+    elif options.arm:
+        named = {options.arm: log.the_arm(options.arm)}
+    else:
+        named = dict(log.arms)
+    check_arms(config, tuple(named))
+    return config, named

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow a cell that runs, by its memory or by its topics."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from multipanda_py.apps.commands.command_line import FAILED, OK, complain, say, write_whole
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, places
+from multipanda_py.identification.monitor.band import Band, learn
+from multipanda_py.identification.monitor.cell_monitor import CellShadow, LiveRows
+from multipanda_py.identification.plots import draw_shadow
+from multipanda_py.realtime.recording.arm_log import ArmLog
+from multipanda_py.realtime.system.child_process import LineProcess
+from multipanda_py.realtime.system.dds import where_to_look
+from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.registry import require
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import ToolJacobian
+from multipanda_py.state import Matrix
+
+
+def check_arms(config: CellConfig, names: tuple[str, ...]) -> None:
+    """Refuse arms that a twin does not have.
+
+    Raises:
+        ShadowRefused: With those that it has.
+    """
+    for name in names:
+        if name not in config.arms:
+            raise ShadowRefused(f"the twin has no arm {name!r}; it has {', '.join(config.arms)}")
+
+
+def write_band(
+    path: Path,
+    runs: Mapping[str, Sequence[Shadowed]],
+    arms: Mapping[str, ArmDescription],
+    margin: float,
+    what: str,
+) -> int:
+    """Learn the band of good runs and write it; say from how much.
+
+    Raises:
+        ShadowRefused: If there is too little to learn from.
+    """
+    band = learn(runs, {name: arm.limits for name, arm in arms.items()}, margin)
+    write_whole(path, f"# Band of {what}, margin {margin:g}.\n{band.to_yaml()}")
+    seconds = min(sum(run.judged_for for run in of_arm) for of_arm in runs.values())
+    say(f"{path}: {', '.join(band.arms)}, from {seconds:.1f} s that were judged")
+    return OK
+
+
+def draw(path: Path | None, shadow: CellShadow, parts: Mapping[str, Sequence[Shadowed]]) -> None:
+    """Draw every arm that was followed, if there is somewhere to draw to."""
+    if path is None:
+        return
+    for name, found in parts.items():
+        if not found:
+            continue
+        target = path if len(parts) == 1 else path.with_name(f"{path.stem}_{name}{path.suffix}")
+        watch = shadow.watches.get(name)
+        band, alarms = (watch.band, watch.alarms) if watch else (None, [])
+        draw_shadow(found, target, band, alarms)
+        say(f"{target}: {target.stat().st_size / 1e3:.0f} kB")
+
+
+def end(shadow: CellShadow) -> int:
+    """Say what it came to; return the exit code."""
+    for update in shadow.updates.values():
+        for line in update.lines():
+            say(line)
+    if shadow.skipped:
+        complain(f"{shadow.skipped} samples could not be followed and were left out")
+    if not shadow.watches:
+        return OK
+    count = len(shadow.alarms)
+    if not any(watch.seen for watch in shadow.watches.values()):
+        complain("nothing was judged: a twin settles for a second first")
+        return FAILED
+    say(f"{count} times outside the band of good runs" if count else "within the band throughout")
+    return FAILED if count else OK
+
+
+class ToldOverRos:
+    """A node that says in ``/diagnostics`` how twins and arms agree.
+
+    Args:
+        cell: Name of the cell, and in that of the node: ``shadow_CELL``.
+        namespace: Of the node.
+
+    Raises:
+        MissingExtra: If there is no ROS 2.
+    """
+
+    def __init__(self, cell: str, namespace: str = "") -> None:
+        require("rclpy", "diagnostic_msgs")
+        self._cell = cell
+        self._node = LineProcess(
+            "multipanda_py.ros.node.monitor_node", cell, namespace, is_heard=False
+        )
+
+    def say(self, shadow: CellShadow) -> None:
+        """Say how it is now.
+
+        Raises:
+            ShadowRefused: If the node has ended.
+        """
+        line = json.dumps({"cell": self._cell, "time": time.time(), "arms": _arms(shadow)})
+        try:
+            self._node.tell(line)
+        except OSError:
+            raise ShadowRefused("nobody is told over ROS: its node has ended") from None
+
+    def close(self) -> None:
+        """End the node."""
+        self._node.close()
+
+
+def _arms(shadow: CellShadow) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    for name, last in shadow.last.items():
+        watch = shadow.watches.get(name)
+        at = places(len(last.log.joints))
+        values = {}
+        for quantity in QUANTITIES:
+            row = last.residuals[-1, at[quantity.name]]
+            values[f"{quantity.name} [{quantity.unit}]"] = [float(f"{v:.4g}") for v in row]
+        found.append({
+            "name": name,
+            "joints": list(shadow.arms[name].joint_names),
+            "q": last.q[-1].tolist(), "dq": last.dq[-1].tolist(), "tau": last.tau[-1].tolist(),
+            "outside": [str(alarm) for alarm in watch.now.values()] if watch else [],
+            "has_band": watch is not None,
+            "raised": len(watch.alarms) if watch else 0,
+            "used": {k: round(v, 3) for k, v in watch.use.items()} if watch else {},
+            "residuals": values,
+            "beyond": list(shadow.updates[name].lines()) if name in shadow.updates else [],
+        })  # fmt: skip
+    return found
+
+
+PATIENCE = 20.0
+"""For the first state of every arm to be heard [s]."""
+MOST = 1000
+"""States of an arm that wait for another arm which is silent."""
+
+
+class HeardOverRos:
+    """Listen to ``joint_states`` and ``external_wrench`` of arms, by a node of its own process.
+
+    Torques are those that were measured, and what an arm feels is what its wrench says. What was
+    lost on its way is missing.
+
+    Args:
+        namespace: Of the cell.
+        config: The cell that describes the arms.
+        names: Of the arms that are listened to.
+
+    Attributes:
+        config: As given.
+        dropped: States that waited too long for those of a silent arm.
+
+    Raises:
+        MissingExtra: If there is no ROS 2.
+
+    Thread: one at a time.
+    """
+
+    def __init__(self, namespace: str, config: CellConfig, names: tuple[str, ...]) -> None:
+        require("rclpy", "sensor_msgs", "geometry_msgs")
+        self.config, self.dropped = config, 0
+        self._root = f"/{namespace.strip('/')}".rstrip("/")
+        self._arms = {name: describe_arm(name, config.arms[name]) for name in names}
+        self._tools = {name: ToolJacobian(arm) for name, arm in self._arms.items()}
+        self._begin, self._silent = time.monotonic(), set(names)
+        self._said: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+        self._node = LineProcess(
+            "multipanda_py.ros.client.state_listener", self._root or "/", *names
+        )
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the node still listens."""
+        return self._node.is_alive
+
+    def take(self) -> dict[str, ArmLog]:
+        """Return what was heard since the last call, by arm; empty unless of all arms.
+
+        Raises:
+            ShadowRefused: If an arm was never heard, or is another one.
+        """
+        for line in self._node.lines():
+            state = json.loads(line)
+            said = self._said[state["arm"]]
+            if not said or state["time"] > said[-1]["time"]:
+                said.append(state)
+            if len(said) > MOST:
+                said.pop(0)
+                self.dropped += 1
+        self._silent -= {name for name, said in self._said.items() if said}
+        if self._silent and time.monotonic() > self._begin + PATIENCE:
+            raise ShadowRefused(self._silence())
+        if not all(self._said.values()):
+            return {}
+        logs = {name: self._log(name, said) for name, said in self._said.items()}
+        self._said = {name: [] for name in logs}
+        return logs
+
+    def close(self) -> None:
+        """End the node."""
+        self._node.close()
+
+    def _silence(self) -> str:
+        topics = ", ".join(f"{self._root}/{name}/joint_states" for name in sorted(self._silent))
+        return f"nothing was heard on {topics} within {PATIENCE:g} s{where_to_look()}"
+
+    def _log(self, name: str, said: list[dict[str, Any]]) -> ArmLog:
+        arm = self._arms[name]
+        order = _order(arm, said[0]["joints"])
+        q, dq, tau, wrench = (
+            np.array([state[key] for state in said], dtype=np.float64).reshape(len(said), -1)
+            for key in ("q", "dq", "tau", "wrench")
+        )
+        if not all(rows.shape[1] > max(order) for rows in (q, dq, tau)):
+            raise ShadowRefused(
+                f"{name}: its joint_states have no velocities or no efforts: nothing moves a twin"
+            )
+        q = q[:, order]
+        tool = self._tools[name]
+        felt: Matrix = np.array([tool.at(row).T @ pull for row, pull in zip(q, wrench)])
+        return ArmLog(
+            name,
+            arm.robot.name,
+            tuple(joint.name for joint in arm.robot.joints),
+            np.array([state["time"] for state in said]),
+            q,
+            dq[:, order],
+            tau[:, order],
+            columns={"tau_ext": felt, "wrench_ext_in_base": wrench},
+        )
+
+
+def _order(arm: ArmDescription, names: list[str]) -> list[int]:
+    """Return where the joints of an arm are among names, with or without the arm's own in front.
+
+    Raises:
+        ShadowRefused: If one is not.
+    """
+    found = []
+    for joint in arm.joint_names:
+        known = (joint, joint.removeprefix(f"{arm.name}_"))
+        place = next((k for k, name in enumerate(names) if name in known), None)
+        if place is None:
+            raise ShadowRefused(
+                f"{arm.name}: got joints {', '.join(names)}, allowed those of the twin, "
+                f"{', '.join(arm.joint_names)}"
+            )
+        found.append(place)
+    return found
+
+
+NICENESS = 15
+PERIOD, LINE = 0.1, 1.0
+"""Between two looks at what arms did, and between two lines of text [s]."""
+_KEPT = 600.0
+"""So much is drawn, or learnt from, at the end [s]."""
+
+
+class States(Protocol):
+    """What arms that run do, piece by piece."""
+
+    @property
+    def dropped(self) -> int:
+        """How much was lost."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether more may come."""
+
+    def take(self) -> dict[str, ArmLog]:
+        """Return what they did since the last call, by name; empty if that is nothing."""
+
+
+def follow_live(options: argparse.Namespace, band: Band | None) -> int:
+    """Follow until the cell ends, the time is over or Ctrl-C comes."""
+    end_in_order()
+    if options.node is None:
+        config = CellConfig.from_yaml(options.twin)
+        names = (options.arm,) if options.arm else tuple(config.arms)
+        check_arms(config, names)
+        heard = HeardOverRos(options.topics, config, names)
+        try:
+            who = f"{', '.join(names)} by the topics of /{options.topics.strip('/')}"
+            cell = options.topics.strip("/") or config.cell.name
+            return _follow(options, heard, CellShadow(config, band, names, options.update),
+                           who, cell)  # fmt: skip
+        finally:
+            heard.close()
+    rows = LiveRows(options.node)
+    names = (options.arm,) if options.arm else tuple(rows.config.arms)
+    config = CellConfig.from_yaml(options.twin) if options.twin else rows.config
+    check_arms(config, names)
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, other_cpus(rows.config.realtime))
+    os.nice(NICENESS)
+    who = f"{', '.join(names)} of cell {rows.plan.name!r}"
+    return _follow(options, rows, CellShadow(config, band, names, options.update), who,
+                   rows.plan.name)  # fmt: skip
+
+
+def _follow(
+    options: argparse.Namespace, states: States, shadow: CellShadow, who: str, cell: str
+) -> int:
+    kept: dict[str, list[Shadowed]] = {name: [] for name in shadow.arms}
+    begin = time.monotonic()
+    until = begin + (options.duration or float("inf"))
+    due = begin + LINE
+    told = ToldOverRos(cell, options.namespace) if options.ros else None
+    say(f"following {who}")
+    try:
+        while time.monotonic() < until and states.is_there:
+            time.sleep(max(0.0, min(PERIOD, until - time.monotonic())))
+            if logs := states.take():
+                for alarm in shadow.follow(logs):
+                    complain(f"warning: {alarm}")
+                for name, found in shadow.last.items() if options.output else ():
+                    kept[name].append(found)
+                    while kept[name][0].time[0] < found.time[-1] - _KEPT:
+                        kept[name].pop(0)
+                if told is not None:
+                    told.say(shadow)
+            if time.monotonic() >= due:
+                due += LINE
+                for line in shadow.lines():
+                    say(line)
+                for update in shadow.updates.values():
+                    say(next(update.lines()))
+                shadow.forget()
+        if not states.is_there:
+            complain("the cell has ended" if options.node is not None else "the node has ended")
+    except KeyboardInterrupt:
+        say("stopped")
+    finally:
+        if told is not None:
+            told.close()
+    if states.dropped:
+        complain(f"{states.dropped} rows were lost: this machine has no time to follow them")
+    if options.learn:
+        if strange := shadow.strangeness():
+            raise ShadowRefused(strange[0])
+        what = f"{who}, {time.monotonic() - begin:.0f} s"
+        return write_band(options.output, kept, shadow.arms, options.margin, what)
+    draw(options.output, shadow, kept)
+    return end(shadow)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validate a cell against many perturbed plants."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from multipanda_py.apps.commands.command_line import (
+    OK,
+    check_output,
+    complain,
+    count,
+    positive,
+    say,
+    seed,
+)
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.identification.validation import TASKS
+from multipanda_py.identification.validation.sweep import sweep
+from multipanda_py.realtime.system.signals import end_in_order
+
+SUMMARY = "Validate a cell against many plants drawn from ranges, in processes, into a table."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("cell", metavar="CELL", help="the twin, a simulated cell file")
+    parser.add_argument("--spec", metavar="FILE", help="ranges, as for multipanda perturb")
+    parser.add_argument("--plants", type=count, default=10, metavar="N", help="default 10")
+    parser.add_argument("--seed", type=seed, default=0, help="of the first plant, default 0")
+    parser.add_argument(
+        "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
+        help="again for more; all that the cell has arms for if none is named",
+    )  # fmt: skip
+    parser.add_argument("--repeats", type=count, default=1, metavar="N", help="default 1")
+    parser.add_argument(
+        "--seconds", type=positive, default=10.0, metavar="S", help="of each task, default 10"
+    )
+    parser.add_argument("--jobs", type=count, default=1, metavar="N", help="processes, default 1")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True,
+        help="the table, .parquet; a sweep that was broken off goes on with the same arguments",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the table."""
+    end_in_order()
+    target = check_output(Path(options.output), ".parquet")
+    config = CellConfig.from_yaml(options.cell)
+    spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
+    tasks = options.task or [n for n, task in TASKS.items() if task.arms <= len(config.arms)]
+    rows = sweep(
+        config, spec, range(options.seed, options.seed + options.plants), target,
+        sorted(set(tasks)), seconds=options.seconds, repeats=options.repeats,
+        jobs=options.jobs, say=complain,
+    )  # fmt: skip
+    say(f"{target}: {rows} rows of {options.plants} plants")
+    return OK

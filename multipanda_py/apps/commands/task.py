@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do a task of several steps."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from multipanda_py.apps.commands.command_line import (
+    FAILED,
+    OK,
+    check_output,
+    complain,
+    pixels,
+    positive,
+    say,
+)
+from multipanda_py.apps.commands.render import newest_row
+from multipanda_py.cell import Cell
+from multipanda_py.cell.tasks import TaskFile, TaskRunner
+from multipanda_py.cell.tasks.controllet_client import look
+from multipanda_py.cell.tasks.metrics import TaskBook, write_report
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError, TaskFailed
+from multipanda_py.planning.tasks.check import SubtaskCheck, check_task
+from multipanda_py.planning.tasks.sections import PARTS
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.registry import pyplot
+
+SUMMARY = "Do a task of several steps: plan, press, carry, as its file says."
+FPS = 25.0
+SUFFIXES = (".mp4", ".gif", ".webp")
+ROOM, RAISED = 1.6, 0.2
+"""Of a film: how much farther away than usual, and how much higher it looks, as things are lifted
+above the arms [-, m]."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", help="the task file")
+    parser.add_argument("--cell", metavar="CELL", help="a cell file instead of the task's own")
+    parser.add_argument(
+        "--lockstep", action="store_true",
+        help="as fast as the machine can, and the same on every machine; simulated arms only",
+    )  # fmt: skip
+    parser.add_argument(
+        "--check", action="store_true",
+        help="plan every subtask from the end of the previous one, report faults, move nothing",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print the result of --check as JSON")
+    parser.add_argument(
+        "--unchecked", action="store_true",
+        help="start without this check; a subtask that cannot be executed fails later",
+    )  # fmt: skip
+    parser.add_argument(
+        "--without", choices=PARTS,
+        help="leave a part out, to see what the task needs: no forces, no plans, or never both "
+        "at once; simulated arms only",
+    )  # fmt: skip
+    parser.add_argument(
+        "--film", type=Path, metavar="OUT", help="of it, mp4, gif or webp; in lockstep"
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FOLDER",
+        help="measures of each subtask, forces and ways drawn, into a folder",
+    )  # fmt: skip
+    parser.add_argument("--width", type=pixels, default=640, metavar="N", help="of the film")
+    parser.add_argument("--height", type=pixels, default=360, metavar="N", help="of the film")
+    parser.add_argument("--fps", type=positive, default=FPS, help="of the film")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do the task."""
+    task = TaskFile.from_yaml(options.file)
+    path = options.cell or task.cell
+    if not path:
+        raise ConfigurationError(f"{options.file}: cell: missing; or give --cell")
+    film = options.film
+    if film is not None:
+        check_output(film, *SUFFIXES, option="--film")
+    inline = options.lockstep or film is not None
+    if options.without and not inline:
+        raise ConfigurationError("--without: got no --lockstep, allowed with it: arms that press "
+                                 "on nothing may drop what they carry")  # fmt: skip
+    if options.report is not None:
+        pyplot()  # or it is missing before anything moves
+    cell = Cell.from_yaml(path, placement="inline" if inline else None)
+    task.check(cell.config)
+    if options.check:
+        return checked(task, cell.config, options)
+    end_in_order()
+    with cell:
+        if not (options.unchecked or options.without):
+            start = look(cell, cell.spec(task.law).config.arms)
+            say(f"{task.name}: {in_words(check_task(cell.config, task, start))}")
+        runner = TaskRunner(cell, task, lambda event: say(f"{event}"), options.without)
+        book = TaskBook(runner)
+        note = None if options.report is None else book.note
+        try:
+            is_done = runner.run(note) if film is None else filmed(runner, options, note)
+        finally:
+            runner.close()
+    if options.report is not None:
+        say(", ".join(map(str, write_report(book, options.report))))
+    if not is_done:
+        complain(f"multipanda task: {runner.reason}; all arms hold")
+    return OK if is_done else FAILED
+
+
+def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> int:
+    """Check a task and print the result."""
+    checks: list[SubtaskCheck] = []
+
+    def note(one: SubtaskCheck) -> None:
+        checks.append(one)
+        if not options.json:
+            say(f"{one}")
+
+    refused = ""
+    try:
+        check_task(config, task, tell=note)
+    except TaskFailed as error:
+        refused = f"{error}"
+        complain(f"multipanda task: {refused}")
+    if options.json:
+        found = {
+            "task": task.name,
+            "refused": refused,
+            "subtasks": [asdict(one) for one in checks],
+        }
+        say(json.dumps(found))
+    elif not refused:
+        say(f"{options.file}: {in_words(checks)}")
+    return FAILED if refused else OK
+
+
+def in_words(checks: Sequence[SubtaskCheck]) -> str:
+    """Return a sentence with the number of checked subtasks and the time."""
+    count = sum(one.is_checked for one in checks)
+    seconds = sum(one.seconds for one in checks)
+    return f"{count} of {len(checks)} subtasks checked in {seconds:.1f} s"
+
+
+def filmed(
+    runner: TaskRunner, options: argparse.Namespace, note: Callable[[], None] | None
+) -> bool:
+    """Do the task and make a film of it; return whether it was done."""
+    # Not above: MuJoCo is an extra, and takes half a second that no other command has to wait for.
+    import mujoco
+
+    from multipanda_py.apps.commands.video import open_film
+    from multipanda_py.simulation.rendering import Renderer
+    from multipanda_py.simulation.scene_view import SceneView
+
+    cell, pictures = runner.cell, 0
+    view = SceneView(cell.config)
+    camera = mujoco.MjvCamera()
+    mujoco.mjv_defaultFreeCamera(view.model, camera)
+    camera.distance *= ROOM
+    camera.lookat[2] += RAISED
+    with (
+        Renderer(view.model, options.width, options.height) as renderer,
+        open_film(options.film, options.fps) as film,
+    ):
+
+        def take() -> None:
+            nonlocal pictures
+            if note is not None:
+                note()
+            if cell.time * options.fps >= pictures:
+                view.show(newest_row(cell))
+                film.append(renderer.frame(view.data, camera))
+                pictures += 1
+
+        is_done = runner.run(take)
+    say(f"{options.film}: {pictures} pictures")
+    return is_done

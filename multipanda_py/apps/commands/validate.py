@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure how far a twin is from a plant."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from multipanda_py.apps.commands.command_line import (
+    CELL_FILES,
+    FAILED,
+    OK,
+    add_recover,
+    check_output,
+    complain,
+    count,
+    positive,
+    say,
+    seed,
+)
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.identification.validation import TASKS, validate
+from multipanda_py.identification.validation.report import summary_lines, write_report
+from multipanda_py.realtime.recording import Log, read
+from multipanda_py.realtime.recording.log import unrecorded
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.registry import pyplot
+
+SUMMARY = "Measure how far a simulated twin is from an arm, or from another simulation, by tasks."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--plant", metavar="FILE", required=True,
+        help="a cell file, simulated or real, or a log of one task",
+    )  # fmt: skip
+    parser.add_argument("--twin", metavar="CELL", required=True, help="a simulated cell file")
+    parser.add_argument(
+        "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
+        help="1 to 5, again for more: "
+        + "; ".join(f"{number} {task.title}" for number, task in TASKS.items())
+        + ". All that the cells have arms for if none is named",
+    )  # fmt: skip
+    parser.add_argument(
+        "--law", metavar="NAME", action="append",
+        choices=sorted({law for task in TASKS.values() for law in task.laws}),
+        help="force laws to use in tasks 3 and 4, ufic and plain_pi; both if none is named",
+    )  # fmt: skip
+    parser.add_argument("--repeats", type=count, default=5, metavar="N", help="default 5")
+    parser.add_argument(
+        "--seconds", type=positive, default=10.0, metavar="S", help="of each, default 10"
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="of the noise, default 0")
+    add_recover(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="validation.html",
+        help="the report; its numbers are beside it as JSON. Default validation.html",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do the tasks and write the report."""
+    end_in_order()
+    pyplot()  # refused now, and not after minutes
+    target = check_output(Path(options.output), ".html")
+    check_output(target.with_suffix(".json"))
+    twin = CellConfig.from_yaml(options.twin)
+    plant: CellConfig | Log
+    if Path(options.plant).suffix.lower() in CELL_FILES:
+        plant = CellConfig.from_yaml(options.plant)
+    else:
+        plant = read(options.plant)
+        for sentence in unrecorded(plant):
+            complain(f"note: {sentence}")
+    fewest = min(len(plant.arms), len(twin.arms))
+    chosen = options.task or [n for n, task in TASKS.items() if task.arms <= fewest]
+    found = validate(
+        plant, twin, sorted(set(chosen)), repeats=options.repeats, seconds=options.seconds,
+        seed=options.seed, laws=options.law or (), recover=options.recover, say=complain,
+    )  # fmt: skip
+    about = {"repeats": options.repeats, "seconds of each": options.seconds, "seed": options.seed}
+    beside = write_report(found, target, options.plant, options.twin, about)
+    for line in summary_lines(found):
+        say(line)
+    say(f"{target}, {beside}")
+    return OK if all(one.repeats for one in found) else FAILED

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Animated pictures small enough for a README."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from multipanda_py.exceptions import RenderingUnavailable
+from multipanda_py.registry import missing
+from multipanda_py.simulation.rendering import Image, VideoWriter
+
+COLORS = 160
+"""Of a GIF: its size grows with them."""
+QUALITY = 70
+
+
+class AnimationWriter:
+    """Collects images and writes them as one GIF or WebP; a context manager.
+
+    A GIF has one palette, that of its first image, and no dithering: what does not move
+    then stays the same from image to image, and costs nothing.
+
+    Args:
+        path: File name with suffix ``.gif`` or ``.webp``.
+        fps: Images per second; a GIF rounds the time of one to 10 ms.
+
+    Raises:
+        RenderingUnavailable: If Pillow is missing.
+    """
+
+    def __init__(self, path: Path, fps: float) -> None:
+        try:
+            self._pillow: Any = import_module("PIL.Image")
+        except ImportError as error:
+            raise RenderingUnavailable(f"cannot write {path}: {missing('PIL')}") from error
+        self._path, self._duration = path, round(1000.0 / fps)
+        self._is_gif = path.suffix.lower() == ".gif"
+        self._images: list[Any] = []
+        self._palette: Any = None
+
+    def append(self, image: Image) -> None:
+        """Add an image, (height, width, 3)."""
+        picture = self._pillow.fromarray(image)
+        if self._is_gif:
+            if self._palette is None:
+                self._palette = picture.quantize(COLORS)
+            picture = picture.quantize(palette=self._palette, dither=self._pillow.Dither.NONE)
+        self._images.append(picture)
+
+    def __enter__(self) -> AnimationWriter:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Write the file, unless something went wrong on the way."""
+        if kind is None and self._images:
+            first, *others = self._images
+            extra = {} if self._is_gif else {"quality": QUALITY, "method": 4}
+            first.save(self._path, save_all=True, append_images=others, loop=0,
+                       duration=self._duration, **extra)  # fmt: skip
+
+
+def open_film(path: Path, fps: float) -> VideoWriter | AnimationWriter:
+    """Return what writes a film with the suffix of ``path``."""
+    return VideoWriter(path, fps) if path.suffix.lower() == ".mp4" else AnimationWriter(path, fps)

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page shows of one arm and lets be done with it: law, gains, hand, fault."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.apps.panel.cell_protocol import Answer
+from multipanda_py.apps.panel.gizmo import Gizmo
+from multipanda_py.apps.panel.session import Act, Desk, viewer_named
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.parameters import Spec
+from multipanda_py.pose import Pose
+
+SETTLED = 0.5
+"""Time after its last use from which on an element shows what is in force [s]."""
+STEPS = 1000
+"""At least so many steps has a slider."""
+_AXES = ("x", "y", "z", "rx", "ry", "rz")
+
+
+class Gains:
+    """Show one parameter of the law that an arm has, by choice, and change it.
+
+    One at a time, because a law and its features have dozens.
+
+    Args:
+        desk: Of the panel.
+        folder: Element of the page that they go into.
+
+    Attributes:
+        elements: Of the page, one for each number of the parameter.
+
+    Thread: the panel's.
+    """
+
+    def __init__(self, desk: Desk, folder: Any) -> None:
+        self._desk, self._folder = desk, folder
+        self._law: InstanceSpec | None = None
+        self._spec: Spec | None = None
+        self._choice: Any = None
+        self.elements: list[Any] = []
+
+    def show(self, law: InstanceSpec) -> None:
+        """Show the parameters of a law, with what is in force."""
+        if law is not self._law:
+            self._law = law
+            self._list(law)
+        self._refresh()
+
+    def _list(self, law: InstanceSpec) -> None:
+        for element in (self._choice, *self.elements):
+            if element is not None:
+                element.remove()
+        self._choice, self.elements, self._spec = None, [], None
+        specs = {spec.name: spec for spec in law.parameter_specs if not spec.read_only}
+        if not specs:
+            return
+        with self._folder:
+            self._choice = self._desk.server.gui.add_dropdown("parameter", tuple(specs))
+
+        def chosen(viewer: int, name: Any) -> None:  # to look at one needs no command
+            if name in specs and law is self._law:
+                act = lambda: self._open(law, specs[name])  # noqa: E731
+                self._desk.inbox.post(("parameter", law.name), None, act)
+
+        self._desk.on_use(self._choice, chosen)
+        self._open(law, next(iter(specs.values())))
+
+    def _open(self, law: InstanceSpec, spec: Spec) -> None:
+        """Put the elements of one parameter in the place of the last one's."""
+        for element in self.elements:
+            element.remove()
+        self._spec = spec
+        values = _parts(spec, self._desk.cell.parameters(law.name)[spec.name])
+        with self._folder:
+            self.elements = [
+                self._add(spec, label, bounds, value)
+                for label, bounds, value in zip(_labels(spec), spec.bounds, values)
+            ]
+        for index, element in enumerate(self.elements):
+            self._desk.on_use(element, self._change(law, spec, index))
+
+    def _change(self, law: InstanceSpec, spec: Spec, index: int) -> Any:
+        cell = self._desk.cell
+
+        def change(viewer: int, value: Any) -> None:
+            def act() -> object:
+                values = _parts(spec, cell.parameters(law.name)[spec.name])
+                values[index] = value
+                whole = values if spec.kind == "vector" else values[0]
+                return cell.set_parameters(law.name, {spec.name: whole})
+
+            self._desk.ask(("parameter", law.name, spec.name, index), viewer, act)
+
+        return change
+
+    def _refresh(self) -> None:
+        """Show what is in force, also where others have changed it, or it was refused."""
+        if self._law is None or self._spec is None:
+            return
+        values = _parts(self._spec, self._desk.cell.parameters(self._law.name)[self._spec.name])
+        for element, value in zip(self.elements, values):
+            if element.value != value and time.time() - element.update_timestamp > SETTLED:
+                element.value = value
+
+    def _add(self, spec: Spec, label: str, bounds: tuple[float, float], value: Any) -> Any:
+        gui, hint = self._desk.server.gui, f"{spec.doc} ({spec.allowed})"
+        if spec.kind == "flag":
+            return gui.add_checkbox(label, value, hint=hint)
+        if spec.kind == "choice":
+            return gui.add_dropdown(label, spec.options, initial_value=value, hint=hint)
+        low, high = bounds
+        number = int if spec.kind == "integer" else float
+        if not all(map(math.isfinite, bounds)):
+            return gui.add_number(label, number(value), hint=hint)
+        step = 1 if number is int else step_of(low, high)
+        return gui.add_slider(label, number(low), number(high), step, number(value), hint=hint)
+
+
+def step_of(low: float, high: float) -> float:
+    """Return a power of ten that divides a range into ``STEPS`` steps or more."""
+    return float(10.0 ** math.floor(math.log10((high - low) / STEPS)))
+
+
+def _parts(spec: Spec, value: Any) -> list[Any]:
+    return [float(one) for one in value] if spec.kind == "vector" else [value]
+
+
+def _labels(spec: Spec) -> list[str]:
+    """Return the name of every element, with its unit."""
+    units = [part.strip() for part in spec.unit.split(",")]
+    unit = [f" [{part}]" if part else "" for part in units]
+    if spec.kind != "vector":
+        return [f"{spec.name}{unit[0]}"]
+    if not spec.per_joint and spec.width == len(_AXES):
+        return [f"{axis}{unit[0] if axis in 'xyz' else unit[-1]}" for axis in _AXES]
+    word = "joint" if spec.per_joint else "element"
+    return [f"{word} {index + 1}{unit[0]}" for index in range(spec.width)]
+
+
+RATE = 10.0
+"""Samples per second."""
+SECONDS = 10.0
+"""How much of the past is shown [s]."""
+_COLORS = ("#d62728", "#2ca02c", "#1f77b4", "#ff7f0e", "#9467bd", "#8c564b", "#17becf")
+
+
+class Plots:
+    """Draw what one arm feels and exerts, by choice of any viewer.
+
+    Args:
+        desk: Of the panel.
+        torque: What the states' ``tau`` is.
+
+    Thread: the panel's.
+    """
+
+    def __init__(self, desk: Desk, torque: str) -> None:
+        self._desk = desk
+        gui, arms = desk.server.gui, desk.cell.arms
+        with gui.add_folder("Plots"):
+            self._choice = gui.add_dropdown("arm", arms)
+            joints = max(desk.cell.state(arm).q.size for arm in arms)
+            self._force = _plot(gui, "force on the tool [N]", ("x", "y", "z"))
+            self._torque = _plot(gui, f"{torque} [Nm]", tuple(str(n + 1) for n in range(joints)))
+        self._joints = joints
+        self._shown = arms[0]
+        self._samples: deque[list[float]] = deque(maxlen=round(RATE * SECONDS))
+
+    def sample(self) -> None:
+        """Take what is measured now, and draw."""
+        arm = self._choice.value
+        if arm not in self._desk.cell.arms:  # a page may send any word
+            self._choice.value = arm = self._shown
+        if arm != self._shown:
+            self._shown = arm
+            self._samples.clear()
+        state = self._desk.cell.state(arm)
+        torques = np.zeros(self._joints)
+        torques[: state.tau.size] = state.tau
+        self._samples.append([state.time, *state.wrench_ext_in_base[:3], *torques])
+        columns = np.nan_to_num(np.array(self._samples)).T
+        self._force.data = (columns[0], *columns[1:4])
+        self._torque.data = (columns[0], *columns[4:])
+
+
+def _plot(gui: Any, title: str, names: tuple[str, ...]) -> Any:
+    from viser import uplot
+
+    lines = [uplot.Series(label=name, stroke=color) for name, color in zip(names, _COLORS * 2)]
+    empty = tuple(np.zeros(1) for _ in range(len(names) + 1))
+    return gui.add_uplot(
+        empty, (uplot.Series(label="t [s]"), *lines), title=title, height=180,
+        scales={"x": uplot.Scale(time=False)},
+    )  # fmt: skip
+
+
+HOLD = "hold"
+SWITCH_TIMEOUT = 5.0
+"""How long arms may take to come to rest first, where a law needs that [s]."""
+GRASP_FORCE = 20.0
+"""[N]"""
+
+
+class ArmTab:
+    """The elements of one arm, in a tab of their own.
+
+    Args:
+        desk: Of the panel.
+        tabs: Group of the page that gets one more.
+        arm: Name of the arm.
+        base: Pose of its base in the world.
+
+    Attributes:
+        gizmo: Its target in the scene.
+        gains: Of its law.
+        law: Choice of the arm's controllet.
+        state: Text about faults and holds.
+
+    Thread: the panel's.
+    """
+
+    def __init__(self, desk: Desk, tabs: Any, arm: str, base: Pose) -> None:
+        self._desk, self._arm = desk, arm
+        self.gizmo = Gizmo(desk, arm, base)
+        self._laws = [spec for spec in desk.cell.specs if arm in spec.config.arms]
+        gui = desk.server.gui
+        with tabs.add_tab(arm):
+            names = (HOLD, *(spec.name for spec in self._laws if not spec.is_hold))
+            self.law = gui.add_dropdown("law", names)
+            self.state = gui.add_markdown("")
+            self._recover = gui.add_button("Recover", color="yellow", visible=False)
+            if desk.cell.descriptions[arm].gripper is not None:
+                self._add_hand(gui)
+            self.gains = Gains(desk, gui.add_folder("Gains"))
+        desk.on_use(self.law, self._choose)
+        desk.on_use(self._recover, self._ask_recovery)
+
+    def owner(self) -> InstanceSpec:
+        """Return what the arm does."""
+        active = self._desk.cell.active
+        owners = [spec for spec in self._laws if spec.name in active]
+        laws = [spec for spec in owners if not spec.is_hold]
+        return (laws or owners or self._laws)[0]
+
+    def refresh(self, reason: str, hold_reason: str) -> None:
+        """Show the controllet and its gains, and the reasons of a fault and of hold."""
+        law, fault = self.owner(), self._desk.cell.state(self._arm).fault
+        name = HOLD if law.is_hold else law.name
+        if self.law.value != name:
+            self.law.value = name
+        self._recover.visible = bool(fault)
+        text = f"**fault: {fault}**: {reason}" if fault else "no fault"
+        if law.is_hold and hold_reason and not fault:
+            text += f"; holds: {hold_reason}"
+        if not fault and not Gizmo.takes_poses(law):
+            text += "; this law takes no pose: choose another one to drag"
+        if self.state.content != text:
+            self.state.content = text
+        self.gains.show(law)
+
+    def _add_hand(self, gui: Any) -> None:
+        hand = self._desk.cell.gripper(self._arm)
+        most = hand.description.max_width
+        width = gui.add_slider("hand [m]", 0.0, most, 0.001, most)
+        move, grasp = gui.add_button("Move hand"), gui.add_button("Grasp")
+
+        def ask(viewer: int, act: Act) -> None:
+            self._desk.ask(("hand", self._arm), viewer, act)
+
+        self._desk.on_use(move, lambda viewer, _: ask(viewer, lambda: hand.move(width.value)))
+        any_width = {"force": GRASP_FORCE, "epsilon_outer": most}
+        self._desk.on_use(
+            grasp, lambda viewer, _: ask(viewer, lambda: hand.grasp(0.0, **any_width))
+        )
+
+    def _choose(self, viewer: int, name: Any) -> None:
+        act = partial(self._switch, name, viewer_named(viewer))
+        self._desk.ask(("law", self._arm), viewer, act)
+
+    def _switch(self, name: str, by: str) -> Answer | None:
+        law, ask = self.owner(), self._desk.cell.ask_switch
+        if name != HOLD:
+            return ask(activate=[name], strictness="force_auto", timeout=SWITCH_TIMEOUT, by=by)
+        return None if law.is_hold else ask(deactivate=[law.name], strictness="best_effort", by=by)
+
+    def _ask_recovery(self, viewer: int, _: Any) -> None:
+        act = partial(self._desk.cell.ask_recovery, [self._arm])
+        self._desk.ask(("recover", self._arm), viewer, act)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The panel of a node that runs already.
+
+Run by ``multipanda panel --node`` as ``python -m multipanda_py.apps.panel.node_panel OPTIONS``,
+with namespace, file, host, port and duration as JSON.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before what takes a second to import
+    from multipanda_py.realtime.system.signals import end_at_once
+
+    end_at_once("multipanda panel")
+
+import contextlib
+import json
+import os
+import sys
+
+from multipanda_py.apps.panel import CellPanel
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.realtime.events import LoopEvent
+from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.realtime.system.signals import end_in_order
+from multipanda_py.ros.client.panel_cell import NodeCell
+from multipanda_py.ros.node.participants import SWITCH_INTERVAL
+
+
+def main() -> int:
+    """Serve the page until Ctrl-C, the end of the time or that of the node."""
+    options = json.loads(sys.argv[1])
+    sys.setswitchinterval(SWITCH_INTERVAL)  # a stop does not wait for pictures
+    try:
+        end_in_order()
+        config = CellConfig.from_yaml(options["file"]) if options["file"] else None
+        with NodeCell(options["namespace"], config) as cell:
+            with contextlib.suppress(OSError):  # where it is this machine that the loop runs on
+                os.sched_setaffinity(0, other_cpus(cell.config.realtime))
+            place = options["host"], options["port"]
+            with CellPanel(cell, *place, torque="measured torque", report=_say_event) as panel:
+                _say(f"the panel is at {panel.address}")
+                panel.serve(options["duration"] or float("inf"))
+    except KeyboardInterrupt:
+        _say("ended")
+    except (MultipandaError, OSError) as error:
+        sys.stderr.write(f"multipanda panel: {error}\n")
+        return 1
+    return 0
+
+
+def _say_event(event: LoopEvent) -> None:
+    _say(f"event: {event}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

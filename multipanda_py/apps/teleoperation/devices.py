@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A gamepad, by pygame; needs the extra ``teleop``."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from multipanda_py.apps.teleoperation.source import HandCommand
+from multipanda_py.exceptions import ConfigurationError, SourceLost
+from multipanda_py.registry import needed
+from multipanda_py.state import Vector
+
+KEYBOARD_SPEED = (0.1, 0.5)
+"""While a key is held [m/s, rad/s]."""
+KEY_LASTS = 0.12
+"""A terminal tells of keys, not of their release: each counts for this long [s]."""
+_AXES = {
+    key: (axis, sign)
+    for axis, pair in enumerate(("ws", "ad", "rf", "uo", "ik", "jl"))
+    for key, sign in zip(pair, (1.0, -1.0))
+}
+_ESCAPES = re.compile(r"\x1b[\[O]?[0-9;]*[A-Za-z~]?")
+"""Arrows and the like, whose last letter is no key of ours."""
+KEYBOARD_HELP = (
+    "space: clutch; w s, a d, r f: along x, y, z; u o, i k, j l: about x, y, z; g: hand; "
+    "tab: next arm; Ctrl-C: end"
+)
+
+
+class Keyboard:
+    """Moves one of its arms at a time, as long as keys are held; space closes the clutch.
+
+    A key that is held repeats after a delay that the terminal sets: the first touch is a short
+    step, what follows is steady.
+
+    Args:
+        arms: Those that it may move; tab goes to the next one.
+        frame: Along whose axes: as in :class:`.HandCommand`.
+        fd: Of the terminal.
+        clock: Returns the time [s].
+
+    Raises:
+        ConfigurationError: If ``fd`` is no terminal.
+    """
+
+    name = "keyboard"
+
+    def __init__(
+        self,
+        arms: Sequence[str],
+        frame: str = "",
+        fd: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.arms = tuple(arms)
+        self._frame, self._clock = frame, clock
+        self._fd = sys.stdin.fileno() if fd is None else fd
+        if not os.isatty(self._fd):
+            raise ConfigurationError("keyboard: standard input is no terminal: start it in one")
+        self._before = termios.tcgetattr(self._fd)
+        tty.setcbreak(self._fd)
+        self._until: Vector = np.full(6, -np.inf)
+        self._signs: Vector = np.zeros(6)
+        self._arm, self._is_engaged, self._is_closed = 0, False, False
+
+    def read(self) -> Mapping[str, HandCommand]:
+        """Return what the keys since the last call ask for.
+
+        Raises:
+            SourceLost: If the terminal is gone.
+        """
+        now = self._clock()
+        grip: Literal["", "open", "close"] = ""
+        for key in self._keys():
+            if key in _AXES:
+                axis, sign = _AXES[key]
+                self._until[axis], self._signs[axis] = now + KEY_LASTS, sign
+            elif key == " ":
+                self._is_engaged = not self._is_engaged
+            elif key == "\t":  # the next arm is not to move by a key meant for this one
+                self._arm = (self._arm + 1) % len(self.arms)
+                self._is_engaged, self._is_closed = False, False
+            elif key == "g":
+                self._is_closed = not self._is_closed
+                grip = "close" if self._is_closed else "open"
+        twist = np.repeat(KEYBOARD_SPEED, 3) * np.where(self._until > now, self._signs, 0.0)
+        command = HandCommand(self._is_engaged, twist, frame=self._frame, gripper=grip)
+        return {self.arms[self._arm]: command}
+
+    def close(self) -> None:
+        """Give the terminal back as it was."""
+        try:
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+        except termios.error:  # it is gone
+            return
+
+    def _keys(self) -> str:
+        try:
+            if not select.select([self._fd], [], [], 0.0)[0]:
+                return ""
+            data = os.read(self._fd, 1024)
+        except OSError:
+            data = b""
+        if not data:
+            raise SourceLost("the terminal is gone")
+        return _ESCAPES.sub("", data.decode("ascii", "ignore")).lower()
+
+
+SPACE_MOUSE_SPEED = (0.2, 0.8)
+"""With the cap at its stops [m/s, rad/s]."""
+AGAIN = 1.0
+"""A mouse that is gone is looked for this often [s]."""
+MOST_REPORTS = 64
+"""Read at once: the mouse sends up to some 250 a second."""
+SPACE_MOUSE_HELP = "left button: clutch; push, pull and turn the cap; right button: hand"
+
+
+class SpaceMouse:
+    """Moves an arm along and about all axes of its cap; the left button closes the clutch.
+
+    Args:
+        arms: The one that it moves; of several, the first.
+        frame: Along whose axes: as in :class:`.HandCommand`; x is away from the user.
+        open_device: Opens a ``pyspacemouse.SpaceMouseDevice`` with the axes of ROS, by default
+            the first that is there.
+        clock: Returns the time [s].
+
+    Raises:
+        MissingExtra: If pyspacemouse is not installed.
+
+    Thread: one.
+    """
+
+    name = "spacemouse"
+
+    def __init__(
+        self,
+        arms: Sequence[str],
+        frame: str = "",
+        open_device: Callable[[], Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        library = needed("pyspacemouse")
+        self.arms: tuple[str, ...] = (arms[0],)
+        self._frame, self._clock = frame, clock
+        self._open = open_device or (
+            lambda: library.open(axis_convention=library.AxisConvention.ROS)
+        )
+        self._mouse: Any = None
+        self._next_try, self._why = -np.inf, ""
+        self._is_engaged, self._is_closed = False, False
+        self._buttons, self._time = [0, 0], -1.0
+
+    def read(self) -> Mapping[str, HandCommand]:
+        """Return what cap and buttons ask for.
+
+        Raises:
+            SourceLost: If the mouse is gone.
+        """
+        if self._mouse is None:
+            self._look_for_it()
+        grip: Literal["", "open", "close"] = ""
+        for _ in range(MOST_REPORTS):
+            state, is_new = self._report()
+            if self._is_pressed(state, 0):
+                self._is_engaged = not self._is_engaged
+            if self._is_pressed(state, -1):
+                self._is_closed = not self._is_closed
+                grip = "close" if self._is_closed else "open"
+            self._buttons = [*state.buttons]
+            if not is_new:
+                break
+        cap = [state.x, state.y, state.z, state.roll, state.pitch, state.yaw]
+        twist = np.repeat(SPACE_MOUSE_SPEED, 3) * cap
+        return {self.arms[0]: HandCommand(self._is_engaged, twist, None, self._frame, grip)}
+
+    def close(self) -> None:
+        """Let go of the mouse."""
+        mouse, self._mouse = self._mouse, None
+        if mouse is not None:
+            with contextlib.suppress(Exception):  # it may be gone
+                mouse.close()
+
+    def _report(self) -> tuple[Any, bool]:
+        """Read one report; return the state, and whether the report was new."""
+        mouse = self._mouse
+        try:
+            state = mouse.read()
+        except Exception as error:  # whatever the library of the system says
+            self.close()
+            self._is_engaged = False
+            raise SourceLost(f"is gone ({str(error) or type(error).__name__})") from error
+        is_new, self._time = state.t != self._time, state.t
+        return state, is_new
+
+    def _is_pressed(self, state: Any, button: int) -> bool:
+        return len(state.buttons) > 1 and bool(state.buttons[button] and not self._buttons[button])
+
+    def _look_for_it(self) -> None:
+        if self._clock() >= self._next_try:
+            self._next_try = self._clock() + AGAIN
+            try:
+                self._mouse = self._open()
+                self._buttons = [0] * max(2, len(self._mouse.info.button_specs))
+                return
+            except Exception as error:  # no library of the system, no permission, no device
+                self._why = str(error) or type(error).__name__
+        raise SourceLost(f"cannot be opened: {self._why}")
+
+
+GAMEPAD_SPEED = (0.2, 0.8)
+"""With sticks at their ends [m/s, rad/s]."""
+DEAD_ZONE = 0.12
+"""Sticks that nobody touches are not quite in the middle."""
+FULL = 32767.0
+"""What SDL says of an axis at its end."""
+_STICKS = ("LEFTX", "LEFTY", "RIGHTX", "RIGHTY", "TRIGGERLEFT", "TRIGGERRIGHT")
+GAMEPAD_HELP = (
+    "right shoulder: clutch, held; left stick, triggers: along; right stick: about y and z, with "
+    "the left shoulder about x; A closes the hand, B opens it; Y: next arm"
+)
+
+
+class Gamepad:
+    """Moves one of its arms at a time, while the right shoulder button is held.
+
+    Sticks and buttons have the names that SDL's table of pads gives them, so that they are the
+    same on all it knows. A pad that is plugged in later is taken, and so is one that comes back,
+    or another one; its clutch counts once it has been seen open.
+
+    Args:
+        arms: Those that it may move; Y goes to the next one.
+        frame: Along whose axes: as in :class:`.HandCommand`.
+
+    Raises:
+        MissingExtra: If pygame is not installed.
+
+    Thread: one.
+    """
+
+    name = "gamepad"
+
+    def __init__(self, arms: Sequence[str], frame: str = "") -> None:
+        for name, value in (
+            ("PYGAME_HIDE_SUPPORT_PROMPT", "1"),
+            ("SDL_VIDEODRIVER", "dummy"),  # no window, which events come with otherwise
+            ("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1"),
+            ("SDL_NO_SIGNAL_HANDLERS", "1"),  # Ctrl-C is ours
+        ):
+            os.environ.setdefault(name, value)
+        self._pygame = needed("pygame")
+        self.arms, self._frame, self._arm = tuple(arms), frame, 0
+        self._pygame.display.init()
+        self._controllers = needed("pygame._sdl2.controller")
+        self._controllers.init()
+        self._pad: Any = None
+        self._id, self._was_open = -1, False
+
+    def read(self) -> Mapping[str, HandCommand]:
+        """Return what sticks and buttons ask for.
+
+        Raises:
+            SourceLost: If there is no gamepad that SDL knows, or the one that was there is gone.
+        """
+        had_one = self._pad is not None
+        pressed = self._pressed()
+        is_lost = had_one and self._pad is None
+        pad = self._open()
+        if is_lost:
+            raise SourceLost("was unplugged; another one is there")
+        grip: Literal["", "open", "close"] = ""
+        if "A" in pressed or "B" in pressed:
+            grip = "close" if "A" in pressed else "open"
+        if "Y" in pressed:
+            self._arm = (self._arm + 1) % len(self.arms)
+            return {}  # the clutch opens: one arm does not go on with the motion of another
+        x, y, across, along, left, right = (self._axis(pad, name) for name in _STICKS)
+        turn = [0.0, -along, -across]
+        if self._is_down(pad, "LEFTSHOULDER"):
+            turn = [-across, -along, 0.0]
+        twist: Vector = np.repeat(GAMEPAD_SPEED, 3) * [-y, -x, right - left, *turn]
+        is_down = self._is_down(pad, "RIGHTSHOULDER")
+        self._was_open = self._was_open or not is_down
+        engaged = is_down and self._was_open
+        return {self.arms[self._arm]: HandCommand(engaged, twist, None, self._frame, grip)}
+
+    def close(self) -> None:
+        """Let go of the gamepad."""
+        self._pad = None
+        self._controllers.quit()
+        self._pygame.display.quit()
+
+    def _axis(self, pad: Any, name: str) -> float:
+        """Return an axis from -1 to 1, a trigger from 0; 0 near its middle."""
+        value = float(pad.get_axis(getattr(self._pygame, f"CONTROLLER_AXIS_{name}"))) / FULL
+        beyond = max(0.0, min(1.0, abs(value)) - DEAD_ZONE) / (1.0 - DEAD_ZONE)
+        return math.copysign(beyond, value)
+
+    def _is_down(self, pad: Any, name: str) -> bool:
+        return bool(pad.get_button(self._button(name)))
+
+    def _button(self, name: str) -> int:
+        return int(getattr(self._pygame, f"CONTROLLER_BUTTON_{name}"))
+
+    def _pressed(self) -> set[str]:
+        """Return the buttons that were pressed since the last call; see who is gone."""
+        game, pressed = self._pygame, set()
+        for event in game.event.get():
+            if self._pad is None or getattr(event, "instance_id", None) != self._id:
+                continue
+            if event.type == game.CONTROLLERDEVICEREMOVED:
+                self._pad = None
+            elif event.type == game.CONTROLLERBUTTONDOWN:
+                pressed |= {name for name in "ABY" if event.button == self._button(name)}
+        return pressed
+
+    def _open(self) -> Any:
+        if self._pad is None:
+            for index in range(self._controllers.get_count()):
+                if self._controllers.is_controller(index):
+                    self._pad = self._controllers.Controller(index)
+                    self._id = self._pad.as_joystick().get_instance_id()
+                    self._was_open = False
+                    break
+            else:
+                raise SourceLost("is not plugged in, or SDL does not know it as a gamepad")
+        return self._pad

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices asked at a steady rate, each for its arms."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+
+from multipanda_py.apps.teleoperation.source import (
+    MOST_SPEED,
+    TOOL,
+    Clutch,
+    FeelingSource,
+    GripperWish,
+    HandCommand,
+    Source,
+    Touch,
+)
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import (
+    ConfigurationError,
+    MultipandaError,
+    TargetRejected,
+    UnknownName,
+    in_decimals,
+)
+from multipanda_py.pose import Pose
+from multipanda_py.state import Matrix, Vector
+
+MOST_LEAD = (0.1, 0.5)
+"""How far a target may run ahead of the tool [m, rad]."""
+SAME = (0.03, 0.15)
+"""A tool this near its last target goes on from there: springs sag under loads [m, rad]."""
+
+
+class GuidedArm:
+    """Give an arm the targets of its clutch, by the gates that are in force for everybody.
+
+    After anything that made it hold, the clutch has to be opened and closed again.
+
+    Args:
+        cell: A started cell.
+        arm: Name of the arm.
+        clutch: Its clutch, which nobody else has.
+        say: Takes a sentence for the user.
+
+    Attributes:
+        clutch: Clutch of the arm.
+        sent: Last target of the arm; None before the first and after a refusal.
+
+    Thread: one.
+    """
+
+    def __init__(self, cell: Cell, arm: str, clutch: Clutch, say: Callable[[str], None]) -> None:
+        self._cell, self._arm, self.clutch, self._say = cell, arm, clutch, say
+        self.sent: Pose | None = None
+        self._is_refused = False
+        cell.frames.base_of(arm)
+
+    def touch(self, seconds: float) -> Touch:
+        """Return what the arm feels now, since a time [s], along the device's axes."""
+        clutch, wrench = self.clutch, self._cell.state(self._arm).wrench_ext_in_base
+        along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
+        return Touch(along, clutch.is_closed, clutch.scale, seconds)
+
+    def take(self, command: HandCommand, seconds: float, passed: float) -> None:
+        """Do what a device asks for.
+
+        Args:
+            command: Of the device.
+            seconds: How long to move at a twist [s].
+            passed: Since the last command [s]; longer after a pause.
+        """
+        if command.problem:
+            self.hold(command.problem)
+        elif not command.is_engaged:
+            self.clutch.open()
+            self._is_refused = False
+        elif not self._is_refused:
+            try:
+                self._move(command, seconds, passed)
+            except TargetRejected as error:
+                self.hold(str(error))
+        if command.gripper and not command.problem:
+            self._move_hand(command.gripper)
+        self._send()
+
+    def hold(self, why: str) -> None:
+        """Leave the target where it is until the clutch is closed anew; says why, once."""
+        self.clutch.open()
+        if not self._is_refused:
+            self._is_refused = True
+            self._say(f"{self._arm} holds: {why}; open the clutch and close it to go on")
+
+    def _move(self, command: HandCommand, seconds: float, passed: float) -> None:
+        clutch, tool = self.clutch, self._cell.pose(self._arm)
+        if not clutch.is_closed:
+            clutch.close(self._start(tool))
+        axes = self._axes(command.frame)
+        if command.pose is not None:
+            target = clutch.follow(command.pose, passed, axes)
+        elif command.twist is not None:
+            target = clutch.move(_checked(command.twist), seconds, axes)
+        else:
+            raise TargetRejected("the clutch is closed, but there is neither a twist nor a pose")
+        target = target.clipped(tool.position, tool.rotation, *MOST_LEAD)
+        if command.pose is None:
+            clutch.keep(target)
+        self.sent = target
+
+    def _start(self, tool: Pose) -> Pose:
+        if self.sent is not None:
+            step, turn = self.sent.distance(tool)
+            if step <= SAME[0] and turn <= SAME[1]:
+                return self.sent
+        return tool
+
+    def _axes(self, frame: str) -> Matrix:
+        """Return the axes of a frame in the arm's base, (3, 3)."""
+        if frame == TOOL:
+            return (self.clutch.target or self._cell.pose(self._arm)).rotation
+        return self._cell.frames.base_from(frame, self._arm).rotation
+
+    def _send(self) -> None:
+        """Give the arm its target again and again: a stream that pauses counts as lost."""
+        if self.sent is None:
+            return
+        try:
+            self._cell.set_target(self._arm, self.sent)
+        except TargetRejected as error:
+            self.sent = None
+            self.hold(str(error))
+
+    def _move_hand(self, wish: str) -> None:
+        try:
+            hand = self._cell.gripper(self._arm)
+            if wish == "open":
+                hand.move(hand.state().max_width)
+            else:  # whatever is between the fingers
+                hand.grasp(0.0, epsilon_outer=hand.description.max_width)
+        except MultipandaError as error:
+            self._say(f"{self._arm}: {error}")
+
+
+def _checked(twist: object) -> Vector:
+    try:
+        numbers = np.array(twist, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.full(1, np.nan)
+    if numbers.shape != (6,) or not np.isfinite(numbers).all():
+        raise TargetRejected(f"twist: got {twist!r:.80}, allowed 6 finite numbers")
+    speed, turn = (float(np.linalg.norm(part)) for part in (numbers[:3], numbers[3:]))
+    if speed > MOST_SPEED[0] or turn > MOST_SPEED[1]:
+        raise TargetRejected(
+            f"twist: got {in_decimals(speed, 2)} m/s and {in_decimals(turn, 2)} rad/s, allowed "
+            f"{MOST_SPEED[0]:g} m/s and {MOST_SPEED[1]:g} rad/s"
+        )
+    return numbers
+
+
+def checked(answer: Any, arms: Sequence[str]) -> dict[str, HandCommand]:
+    """Return what is asked of arms; one whose command is none has a problem instead.
+
+    Args:
+        answer: Of a source that others have written.
+        arms: Those of the source.
+
+    Raises:
+        TargetRejected: If it is no mapping, or speaks of arms that are not the source's.
+    """
+    if not isinstance(answer, Mapping):
+        raise TargetRejected(f"got {answer!r:.80}, allowed commands by arm")
+    if unknown := [arm for arm in answer if arm not in arms]:
+        raise TargetRejected(f"got a command for {unknown[0]!r:.80}, allowed {', '.join(arms)}")
+    return {arm: _command(command) for arm, command in answer.items()}
+
+
+def _command(command: Any) -> HandCommand:
+    if not isinstance(command, HandCommand):
+        return HandCommand(problem=f"got {command!r:.80}, allowed a HandCommand")
+    wishes = get_args(GripperWish)
+    rules = (
+        ("is_engaged", isinstance(command.is_engaged, bool | np.bool_), "True or False"),
+        ("pose", command.pose is None or isinstance(command.pose, Pose), "a Pose or None"),
+        ("frame", isinstance(command.frame, str), "a name"),
+        ("gripper", command.gripper in wishes, "'', 'open' or 'close'"),
+        ("problem", isinstance(command.problem, str), "a sentence"),
+    )
+    for name, is_right, allowed in rules:
+        if not is_right:
+            got = getattr(command, name)
+            return HandCommand(problem=f"{name}: got {got!r:.80}, allowed {allowed}")
+    return command
+
+
+RATES = (20.0, 100.0)
+"""Allowed [Hz]: slower ones are felt, faster ones tell laws at 1 kHz nothing new."""
+MOST_WAIT = 0.25
+"""A source that takes longer to answer counts as lost for that time [s]."""
+_AT_REST = HandCommand()
+
+
+class Teleoperator:
+    """Move arms of a cell by devices; each arm follows one device at most.
+
+    Args:
+        cell: A started cell, whose active laws take poses.
+        sources: The devices. They are closed by their owner.
+        rate: Of targets [Hz].
+        scale: Metres of the tool per metre of the device.
+        turn_scale: Likewise of turns.
+        say: Takes a sentence for the user.
+        clock: Returns the time [s].
+        laws: Names of those that are switched on again, once all clutches are open and no arm has
+            a fault, after they were lost: the loop has arms hold when this program stood still.
+            For who has the cell alone; none where somebody else may have stopped it.
+
+    Attributes:
+        arms: Arms by name, with their clutches.
+
+    Raises:
+        ConfigurationError: If the rate or a scale is not allowed, no source has an arm, or two
+            have the same.
+        UnknownName: If a source has an arm that the cell does not have.
+
+    Thread: one.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        sources: Sequence[Source],
+        rate: float = 50.0,
+        scale: float = 1.0,
+        turn_scale: float = 1.0,
+        say: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        laws: Sequence[str] = (),
+    ) -> None:
+        if not RATES[0] <= rate <= RATES[1]:
+            raise ConfigurationError(
+                f"rate: got {rate:g}, allowed [{RATES[0]:g}, {RATES[1]:g}] Hz"
+            )
+        for name, value in (("scale", scale), ("turn_scale", turn_scale)):
+            if not 0.0 < value <= 10.0:
+                raise ConfigurationError(f"{name}: got {value:g}, allowed (0, 10]")
+        arms = [arm for source in sources for arm in source.arms]
+        if not arms:
+            raise ConfigurationError("sources: got none that has an arm, allowed one or more")
+        for arm in arms:
+            if arm not in cell.arms:
+                raise UnknownName("arm", arm, cell.arms)
+            if arms.count(arm) > 1:
+                raise ConfigurationError(f"{arm}: got two sources, allowed one")
+        self._cell, self._sources, self._say, self._clock = cell, tuple(sources), say, clock
+        self._period, self._given = 1.0 / rate, dict[str, float]()
+        self._laws, self._why_lost = tuple(laws), ""
+        self.arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
+
+    def tick(self) -> None:
+        """Ask every source once, and give their arms targets."""
+        is_open = True
+        for source in self._sources:
+            began = self._clock()
+            problem, commands = "", dict[str, HandCommand]()
+            try:
+                commands = checked(source.read(), source.arms)
+            except Exception as error:  # whoever wrote the source: arms are not to move by it
+                problem = f"{source.name}: {str(error) or type(error).__name__}"
+            if (took := self._clock() - began) > MOST_WAIT:
+                problem = problem or f"{source.name}: took {took:.2f} s to answer"
+            if problem:
+                commands = {arm: HandCommand(problem=problem) for arm in source.arms}
+            is_open = is_open and not any(one.is_engaged for one in commands.values())
+            self._give(source, commands, began)
+        if is_open and not set(self._cell.active).issuperset(self._laws):
+            self._take_laws_again()
+
+    def _take_laws_again(self) -> None:
+        """Switch laws on again that were lost: clutches are open, so arms stay as they are."""
+        if any(self._cell.state(arm).fault for arm in self._cell.arms):
+            return
+        try:
+            self._cell.switch(self._laws, strictness="auto")
+        except MultipandaError as error:
+            if str(error) != self._why_lost:
+                self._say(str(error))
+            self._why_lost = str(error)
+        else:
+            self._say(f"{', '.join(self._laws)} had lost arms, and has them again")
+            self._why_lost = ""
+
+    def run(self, duration: float = math.inf) -> None:
+        """Tick at the rate for a time [s]; a cell that is stepped by hand is stepped as well.
+
+        Raises:
+            LoopError: If the cell's loop has ended.
+        """
+        is_inline = self._cell.config.cell.placement == "inline"
+        cycles = max(1, round(self._period * self._cell.config.cell.rate))
+        begin = due = self._clock()
+        while due < begin + duration:
+            self._cell.check()
+            self.tick()
+            if is_inline:
+                self._cell.step(cycles)
+            # Late ticks are left out, so that a pause is not followed by many at once.
+            due = max(due + self._period, self._clock())
+            time.sleep(max(0.0, due - self._clock()))
+
+    def _give(self, source: Source, commands: Mapping[str, HandCommand], now: float) -> None:
+        for arm in source.arms:
+            guided = self.arms[arm]
+            passed = max(self._period, now - self._given.get(arm, now))
+            self._given[arm] = now
+            guided.take(commands.get(arm, _AT_REST), self._period, passed)
+            if isinstance(source, FeelingSource):
+                try:
+                    source.feel(arm, guided.touch(self._period))
+                except Exception as error:  # as of read
+                    guided.hold(f"{source.name}: {str(error) or type(error).__name__}")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notes on a cell file: settings that are valid and probably not intended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from multipanda_py.config.backend_section import find_backend
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.checks import (
+    odd_robots,
+    same_place,
+    short_stops,
+    too_late,
+    unmet_rates,
+    weak_springs,
+)
+from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
+from multipanda_py.config.parameter_file import ParameterFile
+from multipanda_py.controllets.features.collision_avoidance import parts_kept_off
+
+_AVOIDANCE = "collision_avoidance"
+
+
+def may_touch(config: CellConfig) -> list[str]:
+    """Say which controllets do not keep whole arms away from fixed things and the floor.
+
+    Live parameters may change it; this is what the cell file says, with its defaults.
+
+    Returns:
+        Sentences, none if all of them do.
+    """
+    hands: dict[str, None] = {}
+    arms: dict[str, None] = {}
+    for spec in instance_specs(config):
+        parts = "all" if spec.is_hold else _parts_of(spec)
+        if parts != "all":
+            (hands if parts == "without_hand" else arms)[spec.config.short_name] = None
+    found = []
+    if hands:
+        found.append(
+            f"hands may touch fixed things and the floor under {', '.join(hands)}, so that these "
+            f"laws can work on them; {_AVOIDANCE}.fixed_objects: all keeps them off"
+        )
+    if arms:
+        found.append(
+            f"whole arms may touch fixed things under {', '.join(arms)}: {_AVOIDANCE} is left "
+            "out, not enabled, or ignores them"
+        )
+    return found
+
+
+def _parts_of(spec: InstanceSpec) -> str:
+    """Return which parts of its arms a controllet keeps away from fixed things."""
+    values = spec.initial_values()
+    if not values.get(f"{_AVOIDANCE}.enabled"):
+        return "ignore"
+    return parts_kept_off(values[f"{_AVOIDANCE}.fixed_objects"], spec.law.touches)
+
+
+def starts_inside(config: CellConfig) -> list[str]:
+    """Say which simulated arms are inside the floor, a thing or another arm at their start.
+
+    The simulation throws them out of it, mostly with a fault, before anybody has asked for
+    anything. Where real arms are is not known before they are there.
+
+    Returns:
+        A sentence for each pair of an arm and what it is in, with the deepest link.
+    """
+    simulated = [
+        name for name, arm in config.arms.items() if find_backend(arm.backend).measures_objects
+    ]
+    if not simulated:
+        return []
+    import mujoco  # takes half a second
+
+    from multipanda_py.simulation.mjcf import build_scene
+    from multipanda_py.simulation.start_contacts import start_contacts
+
+    arms = [arm for arm in describe_arms(config) if arm.name in simulated]
+    model = build_scene(arms, describe_objects(config)).compile()
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    for arm in arms:
+        at = [int(model.joint(name).qposadr[0]) for name in arm.joint_names]
+        data.qpos[at] = config.arms[arm.name].q_start
+    mujoco.mj_forward(model, data)
+    return start_contacts(model, data, {name: f"{name}_" for name in simulated})
+
+
+NOTES = (
+    odd_robots, same_place, starts_inside, may_touch, too_late, unmet_rates, weak_springs,
+    short_stops,
+)  # fmt: skip
+"""Checks that return sentences. Every command and the node report all of them."""
+
+
+def notes_of(config: CellConfig) -> list[str]:
+    """Return the notes on a checked cell file; takes some tenths of a second."""
+    return [sentence for check in NOTES for sentence in check(config)]
+
+
+def unread_sections(path: str | Path) -> list[str]:
+    """Return a note for every section of a parameter file that no node of the cell reads."""
+    return [
+        f"parameters of {name} have no effect: no node here has them"
+        for name in ParameterFile.read(path).unread()
+    ]

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find motions of a cell's arms, from where arms and things are now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.cell.attached_objects import Holding
+from multipanda_py.cell.goals import Place, Places
+from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.state_reader import StateReader
+from multipanda_py.config.describe import describe_for_laws, describe_objects
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.controllets.features.collision_avoidance import CollisionAvoidance
+from multipanda_py.controllets.targets.joint import STILL, TRAJECTORY
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.motions.find_motion import find_move
+from multipanda_py.planning.motions.motion_check import NearBodies, check_motion
+from multipanda_py.planning.motions.motion_request import MovePlan, frames_at, request_of
+from multipanda_py.planning.motions.path_constraints import grips_of
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.pose import Pose, quaternion_from_rotation
+from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.startup import make_context
+from multipanda_py.robots import SceneObject
+from multipanda_py.state import ArmState, Vector
+
+SPARE, ROOM = 1e-3, 3e-3
+"""Distances in addition to that at which an approach stops [m]. Timed motions keep the first, for
+tracking errors. Points of a path keep the second, because the path between them may be nearer."""
+
+
+def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]:
+    """Return the controllets that are going to execute motions of the arms.
+
+    Args:
+        names: Names of the cell.
+        owners: Active controllet of each arm, by arm. If it takes no trajectory, any controllet of
+            the arm that does may replace it.
+    """
+    found: dict[int, InstanceSpec] = {}
+    for arm in names.arms:
+        able = [spec for spec in names.specs_of(arm) if TRAJECTORY.name in spec.channel_table]
+        own = [spec for spec in able if spec.name == owners.get(arm)]
+        found |= {spec.index: spec for spec in own or able}
+    return [found[index] for index in sorted(found)]
+
+
+class ExecutingAvoidance:
+    """Collision avoidance of controllets, with their own parameters and geometry.
+
+    Args:
+        names: Names of the cell.
+        laws: Present parameters of the executing controllets, by controllet.
+        scene: Scene of the planner.
+        held: Objects in grippers, by arm.
+        things: Poses of the present objects in the world, by object.
+        touching: Names of objects that grippers may touch.
+
+    Thread: any, one at a time.
+    """
+
+    def __init__(
+        self,
+        names: CellNames,
+        laws: Mapping[str, Mapping[str, Any]],
+        scene: Scene,
+        held: Mapping[str, str],
+        things: Mapping[str, Pose],
+        touching: Collection[str] = (),
+    ) -> None:
+        config, arms = names.config, describe_for_laws(names.config)
+        movable = [thing for thing in describe_objects(config) if thing.mass > 0.0]
+        number = {thing.name: index for index, thing in enumerate(movable)}
+        row = np.zeros(1, row_dtype(len(arms), 0, 1, max(arm.n_joints for arm in arms)))
+        self._states = [
+            ArmState(arm.name, arm.limits, row["arms"][0, index : index + 1].reshape(()))
+            for index, arm in enumerate(arms)
+        ]
+        self._scene, self._touching = scene, frozenset(touching)
+        self._columns = [scene.columns[arm.name] for arm in arms]
+        self._n = self._columns[-1].stop
+        self._objects = np.zeros((len(movable), 7))
+        for place, thing in zip(self._objects, movable):
+            pose = things.get(thing.name, Pose(thing.start, thing.rotation))
+            place[:] = _numbers(pose)
+        for state in self._states:
+            if state.name in held:
+                state.holds[...] = 1 + number[held[state.name]]
+        self._grips = [
+            (grip.arm, self._objects[number[grip.thing]], grip.pose)
+            for grip in grips_of(scene, held)
+        ]
+        self._features: list[tuple[CollisionAvoidance, tuple[int, ...]]] = []
+        for name, own in laws.items():
+            spec = names.spec(name)
+            parts = iter(spec.decode(spec.encode(own))[1:])
+            context = make_context(config, spec, arms, self._states, self._objects)
+            for kind, (switch, params) in zip(spec.features.values(), zip(parts, parts)):
+                if issubclass(kind, CollisionAvoidance) and switch.enabled:
+                    self._features.append((kind(context, params), spec.arms))
+
+        self.near(scene.start[: self._n], 0.0)  # so that pairs include the objects in grippers
+        self._meant = {frozenset(pair) for pair in config.collisions.pairs()}
+        self._needs: dict[tuple[frozenset[str], bool], float] = {}
+        for feature, _ in self._features:
+            begins, stops = feature.params.distance, feature.stops_at
+            need = stops + min(ROOM, 0.5 * (begins - stops)) if stops > 0.0 else 0.0
+            for key in feature.kept_apart():
+                self._needs[key] = max(self._needs.get(key, 0.0), need)
+
+    def needs(self, first: str, second: str, gripper: bool) -> float:
+        """Return the distance that paths need between two bodies [m]; 0 if none is kept."""
+        return self._needs.get((frozenset((first, second)), gripper), 0.0)
+
+    def may_touch(self, first: str, second: str) -> bool:
+        """Return whether the cell file allows two bodies to touch."""
+        return frozenset((first, second)) in self._meant
+
+    @property
+    def begins_at(self) -> float:
+        """Largest distance from which a controllet pushes bodies apart [m]."""
+        return max((one.params.distance for one, _ in self._features), default=0.0)
+
+    @property
+    def stops_at(self) -> float:
+        """Largest distance at which a controllet stops an approach [m]; 0 if none does."""
+        return max((one.stops_at for one, _ in self._features), default=0.0)
+
+    @property
+    def passes_at(self) -> float:
+        """Largest distance that paths need so that no controllet stops them [m]."""
+        return max(self._needs.values(), default=0.0)
+
+    @property
+    def _spare(self) -> float:
+        """Distance that motions keep in addition, for tracking errors [m]."""
+        return min(SPARE, 0.2 * (self.begins_at - self.stops_at))
+
+    def near(self, q: Vector, within: float) -> list[NearBodies]:
+        """Return the pairs nearer than a distance [m] in a configuration of all arms, (n,)."""
+        found = []
+        self._place(q, np.zeros(self._n))
+        for feature, own in self._features:
+            order = self._order(own)
+            for pair in feature.measure([self._states[arm] for arm in own], within):
+                if pair.distance >= within:
+                    continue
+                gradient = np.zeros(self._n)
+                for arm, part in zip(pair.arms, pair.gradients):
+                    columns = self._columns[order[arm]]
+                    gradient[columns] = part[: columns.stop - columns.start]
+                group, place = pair.place
+                names = {name for solid in group.solids[place] for name in solid.names}
+                may_touch = not self._touching.isdisjoint(names)
+                found.append(NearBodies(str(pair), pair.distance, gradient, may_touch))
+        return found
+
+    def pace(self, q: Vector, dq: Vector) -> float:
+        """Return the allowed fraction of the velocities of all arms, (n,) [rad/s]."""
+        self._place(q, dq)
+        share, spare = 1.0, self._spare
+        for feature, own in self._features:
+            for pair in feature.measure([self._states[arm] for arm in own]):
+                pair.distance -= spare
+            for place, arm in enumerate(own):
+                share = min(share, feature.pace(place, dq[self._columns[arm]]))
+        return share
+
+    def in_the_way(self, q: Vector, dq: Vector) -> str:
+        """Return the names and the distance of the pair that limits these velocities most."""
+        self.pace(q, dq)
+        words = [
+            feature.in_the_way(place, dq[self._columns[arm]])
+            for feature, own in self._features
+            for place, arm in enumerate(own)
+        ]
+        return "; ".join(dict.fromkeys(filter(None, words)))
+
+    def _place(self, q: Vector, dq: Vector) -> None:
+        """Set the states of the arms and the poses of objects in grippers."""
+        for state, columns in zip(self._states, self._columns):
+            state.q[:], state.dq[:] = q[columns], dq[columns]
+        for arm, place, grip in self._grips:
+            tool = frames_at(self._scene, arm, q[self._scene.columns[arm]])["tool"]
+            place[:] = _numbers(Pose(tool.translation.copy(), tool.rotation.copy()) @ grip)
+
+    def _order(self, own: Sequence[int]) -> list[int]:
+        """Return the indices of all arms, those of a controllet first."""
+        return [*own, *(arm for arm in range(len(self._states)) if arm not in own)]
+
+
+def _numbers(pose: Pose) -> Vector:
+    x, y, z, w = quaternion_from_rotation(pose.rotation)
+    return np.array([*pose.position, w, x, y, z])
+
+
+FLOOR = "floor"
+_DEPTH = 0.5
+
+
+class MoveFinder:
+    """Find motions; nothing moves.
+
+    Args:
+        names: Of the cell's arms.
+        reader: Of its states.
+        holding: What hands hold.
+        parameters: Function that returns the present parameters of a controllet; by default its
+            initial ones.
+    """
+
+    def __init__(
+        self,
+        names: CellNames,
+        reader: StateReader,
+        holding: Holding,
+        parameters: Callable[[str], Mapping[str, Any]] | None = None,
+    ) -> None:
+        self._names, self._reader, self._holding = names, reader, holding
+        self._parameters = parameters or (lambda name: names.spec(name).initial_values())
+        self._places = Places(names)
+
+    def plan(
+        self,
+        goals: Mapping[str, Place],
+        via: Sequence[Mapping[str, Place]] = (),
+        frame: str = "",
+        options: Mapping[str, Any] | None = None,
+        ready: Callable[[], None] | None = None,
+    ) -> MovePlan:
+        """Find a motion.
+
+        Args:
+            goals: As of :meth:`.Cell.plan`.
+            via: Likewise.
+            frame: Likewise.
+            options: Likewise, by name.
+            ready: Raises if arms do not rest, however slow they are.
+        """
+        request = request_of(self._places.stops(via, goals, frame), options or {})
+        if ready is not None:
+            ready()
+        postures = self._postures()
+        held, things = self._holding.held(), self._things()
+        scene = self._scene(things, held, postures)
+        laws = self._laws()
+        law = ExecutingAvoidance(self._names, laws, scene, held, things, request.touching)
+        found = find_move(scene, held, request, law)
+        duration = max(float(rows[-1, 0]) for rows in found.points.values())
+        return MovePlan(
+            found.points, duration, postures, things, held, found.nearest, found.reason, laws
+        )
+
+    def check(self, plan: MovePlan) -> None:
+        """Refuse to begin a plan where arms or things are not as they were planned with.
+
+        Raises:
+            PlanRejected: With what is elsewhere, by how much.
+        """
+        postures, things, held = self._postures(), self._things(), self._holding.held()
+        plan.check(postures, things, held)
+        laws = self._laws()
+        if plan.laws and not all(
+            _has_same_avoidance(plan.laws.get(name), now) for name, now in laws.items()
+        ):
+            law = ExecutingAvoidance(
+                self._names, laws, self._scene(things, held, postures), held, things
+            )
+            n = sum(len(q) for q in postures.values())
+            checked = check_motion(plan.rows(), n, None, law, len(plan.rows()))
+            if checked.reason or checked.rows[-1, 0] > plan.duration:
+                why = checked.reason or "it is too fast for their collision_avoidance"
+                raise PlanRejected(
+                    f"plan: it does not suit {', '.join(laws)} with the present parameters: "
+                    f"{why}; plan again"
+                )
+
+    def _scene(
+        self, things: Mapping[str, Pose], held: Mapping[str, str], postures: Mapping[str, Vector]
+    ) -> Scene:
+        return Scene(
+            [self._names.descriptions[arm] for arm in self._names.arms],
+            self._solids(things, [*held.values()]),
+            postures,
+        )
+
+    def _laws(self) -> dict[str, Mapping[str, Any]]:
+        """Return the present parameters of the controllets that execute motions, by name."""
+        owners = {arm: self._reader.state(arm).owner for arm in self._names.arms}
+        return {
+            spec.name: dict(self._parameters(spec.name)) for spec in executing(self._names, owners)
+        }
+
+    def _postures(self) -> dict[str, Vector]:
+        """Return where all arms are.
+
+        Raises:
+            PlanRejected: If one moves.
+        """
+        states = {arm: self._reader.state(arm) for arm in self._names.arms}
+        for arm, state in states.items():
+            fastest = float(np.abs(state.dq).max())
+            if not fastest <= STILL:
+                raise PlanRejected(
+                    f"{arm}: got a joint that moves at {fastest:.3f} rad/s, allowed arms at rest "
+                    f"(up to {STILL:g})"
+                )
+        return {arm: state.q for arm, state in states.items()}
+
+    def _things(self) -> dict[str, Pose]:
+        """Return where things are in the world, those that are fixed as they are described."""
+        fixed = {
+            thing.name: Pose(thing.position, thing.rotation)
+            for thing in describe_objects(self._names.config)
+            if thing.mass == 0.0
+        }
+        return {**fixed, **self._reader.objects()}
+
+    def _solids(self, things: Mapping[str, Pose], held: Sequence[str]) -> list[SceneObject]:
+        """Return things where they are; those in hands are movable, and there is a floor."""
+        found = [] if FLOOR in things else [self._floor()]
+        for thing in describe_objects(self._names.config):
+            if thing.name in things:
+                pose = things[thing.name]
+                mass = max(thing.mass, 1e-3) if thing.name in held else 0.0
+                found.append(
+                    replace(
+                        thing, position=pose.position, rotation=pose.rotation, mass=mass,
+                        present=True,
+                    )
+                )  # fmt: skip
+        return found
+
+    def _floor(self) -> SceneObject:
+        """Return the floor, at z = 0 or at the lowest base if that is below."""
+        arms = self._names.descriptions.values()
+        height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
+        return SceneObject(FLOOR, "box", (5.0, 5.0, _DEPTH), np.array([0.0, 0.0, height - _DEPTH]))
+
+
+def _has_same_avoidance(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
+    """Return whether the parameters of collision_avoidance are those that a plan was made with."""
+    return planned is not None and all(
+        planned.get(name) == value
+        for name, value in now.items()
+        if name.startswith("collision_avoidance.")
+    )

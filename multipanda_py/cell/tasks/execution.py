@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One try of a subtask on a running cell, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.tasks.controllet_client import LawHandle
+from multipanda_py.exceptions import MultipandaError, TaskFailed
+from multipanda_py.planning.optimiser.solver import SolverSettings
+from multipanda_py.planning.tasks.goals import wanted
+from multipanda_py.planning.tasks.path_problem import (
+    Keeping,
+    SubtaskPlan,
+    plan_by_path,
+    plan_by_poses,
+)
+from multipanda_py.planning.tasks.sections import Manner, Mode, Subtask
+from multipanda_py.planning.tasks.task_file import TaskFile
+from multipanda_py.planning.tasks.world_state import Seen
+from multipanda_py.state import Vector
+
+What: TypeAlias = Literal[
+    "started", "planned", "replanned", "touching", "moving", "done", "retry", "fallback",
+    "failed", "paused", "resumed", "aborted",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TaskEvent:
+    """One thing that happened.
+
+    Attributes:
+        time: Of the controlled world [s].
+        subtask: Name of the subtask; empty for the whole task.
+        what: Which kind.
+        text: More of it, such as a reason.
+    """
+
+    time: float
+    subtask: str
+    what: What
+    text: str = ""
+
+    def __str__(self) -> str:
+        parts = [part for part in (self.subtask, self.what, self.text) if part]
+        return f"{self.time:8.3f} s  {': '.join(parts)}"
+
+
+PATIENCE = 5.0
+"""Longest search beside a running cell, of processor time [s]; one that waits for its plans has
+all the time."""
+
+
+class Planner:
+    """Make plans: at once for a cell that is stepped by hand, else in a thread of its own.
+
+    So runs in lockstep are the same on every machine, and a loop that runs by itself waits for
+    nobody.
+
+    Args:
+        cell: Whose arms and things are planned for.
+        task: Which task.
+
+    Thread: one asks; the plans are made in another.
+    """
+
+    def __init__(self, cell: Cell, task: TaskFile) -> None:
+        self._config, self._task = cell.config, task
+        waits = cell.config.cell.placement == "inline"
+        self._settings = SolverSettings(time=1e9 if waits else PATIENCE)
+        self._pool = None if waits else ThreadPoolExecutor(1, "planner")
+
+    def ask(self, subtask: Subtask, mode: Mode, start: Seen) -> Future[SubtaskPlan]:
+        """Ask for a plan; it, or why there is none, is the future's result."""
+        if self._pool is not None:
+            return self._pool.submit(self._plan, subtask, mode, start)
+        done: Future[SubtaskPlan] = Future()
+        _settle(done, lambda: self._plan(subtask, mode, start))
+        return done
+
+    def close(self) -> None:
+        """End the thread; a plan that is being made is not waited for."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _plan(self, subtask: Subtask, mode: Mode, start: Seen) -> SubtaskPlan:
+        points = self._task.points(subtask, self._config)
+        goals = wanted(subtask, points, start)
+        if mode == "force":
+            return plan_by_poses(points, goals, start)
+        pressed = points if mode == "hybrid" else []
+        keeping = None
+        if self._task.clearance is not None:
+            keeping = Keeping(self._task.clearance, subtask.touching)
+        return plan_by_path(subtask, pressed, goals, start, self._config, self._settings, keeping)
+
+
+def _settle(future: Future[SubtaskPlan], make: Callable[[], SubtaskPlan]) -> None:
+    try:
+        future.set_result(make())
+    except MultipandaError as error:
+        future.set_exception(error)
+
+
+Phase: TypeAlias = Literal["begin", "touch", "plan", "move", "done"]
+REPLANS = 5
+"""Most plans that one try may have after its first."""
+OUT_OF_BAND = 0.3
+"""How long a force may be out of its band before the motion stops for it [s]."""
+LOOK, NEARER = 0.1, 1e-3
+"""What is led has arrived when in the one [s] it comes nearer by less than the other [m]."""
+RECOIL = 1.0
+"""Maximum time for arms to come to rest after a force or a motion, before a plan is made [s]."""
+SHORT = 1.0
+"""How long a motion that has ended may take to be at its goals; then a new one is planned [s]."""
+
+
+class Execution:
+    """Touch what is to be pressed, plan, move, and say when it is done.
+
+    A motion is planned anew, from where everything is then, when a thing is not where the plan
+    has it; when a force is out of its band, the motion stops, and is planned anew once the force
+    is back.
+
+    Args:
+        cell: A started cell, with the law active.
+        task: Checked for it.
+        manner: How a subtask of it is done.
+        planner: Of the task.
+        prepared: A plan that was made ahead, if there is one.
+        tell: Called with what happens.
+
+    Attributes:
+        phase: What it is doing.
+        plan: The plan that it goes by, None until there is one.
+        replans: How often it was made anew.
+        moved_at: When the motion began [s].
+        law: Commands to the controllet.
+
+    Thread: the one that steps it.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        task: TaskFile,
+        manner: Manner,
+        planner: Planner,
+        prepared: Future[SubtaskPlan] | None,
+        tell: Callable[[What, str], None],
+    ) -> None:
+        self.subtask, self.mode = manner.subtask, manner.mode
+        self.law = LawHandle(cell, task.law)
+        self._cell, self._planner, self._tell = cell, planner, tell
+        self._presses, self._planned = manner.presses, manner.planned
+        points = task.points(self.subtask, cell.config)
+        self._points = [] if self._planned == "optimization" else points
+        self._carried = {point.thing for point in self._points}
+        bases = {goal.base for goal in self.subtask.goals} | {point.thing for point in points}
+        self._watched = bases & set(cell.objects())
+        self.phase: Phase = "begin"
+        self.plan: SubtaskPlan | None = None
+        self._asked = prepared
+        self._is_prepared = prepared is not None
+        self.replans = 0
+        self._began = cell.time
+        self._since = self.moved_at = self._ended_at = self._looked_at = cell.time
+        self._off = np.inf
+        self._motions = 0
+
+    @property
+    def share(self) -> float:
+        """How much of the motion is over, 0 to 1."""
+        if self.phase == "done":
+            return 1.0
+        if self.phase != "move":
+            return 0.0
+        return min(1.0, (self._cell.time - self.moved_at) / self.subtask.duration)
+
+    def step(self) -> bool:
+        """Go on; return whether the subtask is done.
+
+        Raises:
+            TaskFailed: If it cannot be done, or takes too long.
+            PlanRejected: If there is no plan.
+            TargetRejected: If the cell does not take what was planned.
+        """
+        time, seen = self._cell.time, self.law.look()
+        if time - self._began > self.subtask.timeout:
+            raise TaskFailed(
+                f"not done after {self.subtask.timeout:g} s, in phase {self.phase}"
+                + self._missed(seen)
+                + self.law.words()
+            )
+        for name in (*self._watched, *self._carried):
+            seen.pose(name)  # or it is not there
+        if self._presses and self.phase != "begin":
+            self.law.press(self._points, self.subtask.force, seen)
+        getattr(self, f"_{self.phase}")(seen, time)
+        return self.phase == "done"
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether forces are asked for."""
+        return self._presses and self.phase != "begin"
+
+    def halt(self) -> None:
+        """Stop the motion and go on pressing; :meth:`step` plans anew."""
+        self.law.stop(self.mode)
+        self._asked, self._is_prepared = None, False
+        self._go("begin" if self.phase == "begin" else "touch")
+
+    def wait(self, time: float) -> None:
+        """Leave time that was spent waiting out of the time that the try may take [s]."""
+        self._began += time
+
+    def _go(self, phase: Phase) -> None:
+        self.phase, self._since = phase, self._cell.time
+
+    def _begin(self, seen: Seen, time: float) -> None:
+        """Change the mode, and let go of what is not to be pressed any more."""
+        self.law.set_mode(self.mode)
+        self.law.release({point.arm for point in self._points if self._presses})
+        self._go("touch")
+
+    def _touch(self, seen: Seen, time: float) -> None:
+        """Wait until all hands press with their forces, or at once where none does."""
+        if self._presses:
+            if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
+                if time - self._since < self.subtask.settle:
+                    return
+                self._tell("touching", self.law.forces())
+            else:
+                self._since = time
+                if said := self.law.lost():
+                    raise TaskFailed(said)
+                return
+        self._go("plan")
+
+    def _plan(self, seen: Seen, time: float) -> None:
+        """Take the plan that was made ahead, if it begins here, or ask for one."""
+        waits = self.mode != "force" and time - self._since < RECOIL
+        if waits and not self.law.can_begin(self._presses):
+            return
+        if self._asked is None:
+            self._asked = self._planner.ask(self.subtask, self._planned, seen)
+        if not self._asked.done():
+            return
+        asked, self._asked = self._asked, None
+        if self._is_prepared:
+            self._is_prepared = False
+            if asked.exception() is not None:
+                return  # from where it was expected to begin; ask again from here
+            plan = asked.result()
+            held = self._points if plan.postures else []
+            why = seen.far_from(plan.start, self._concerned, 0.01, held)
+            if why:
+                self._tell("replanned", why)
+                return
+        self.plan = asked.result()
+        self._tell("planned", self.plan.words)
+        self._motions = self.law.motions
+        self.law.go(self.plan)
+        self.moved_at = self._looked_at = time
+        self._off = np.inf
+        self._go("move")
+
+    @property
+    def _concerned(self) -> set[str]:
+        return self._watched | self._carried
+
+    def _move(self, seen: Seen, time: float) -> None:
+        """Watch the motion until it is at its goals."""
+        plan = self.plan
+        if plan is None:
+            raise TaskFailed("got no plan to move by")
+        if self._presses:
+            if said := self.law.lost():
+                raise TaskFailed(said)
+            if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
+                self._since = time
+            elif time - self._since > OUT_OF_BAND:
+                self._again(f"force out of its band: {self.law.forces()}")
+                self.halt()
+                return
+        if why := self._elsewhere(plan, seen, time - self.moved_at):
+            self._again(why)
+            self.law.stop(self.mode)
+            self._go("plan")
+            return
+        self.law.lead(plan, time - self.moved_at)
+        if plan.postures and not self.law.has_ended(self._motions):
+            self._ended_at = time
+            return
+        if self._is_there(plan, seen) and self._has_arrived(plan, seen, time):
+            self._go("done")
+        elif plan.postures and time - self._ended_at > SHORT:
+            self._again("ended short of it" + self._missed(seen))
+            self._go("plan")
+
+    def _again(self, why: str) -> None:
+        """Count a new plan.
+
+        Raises:
+            TaskFailed: If there have been too many.
+        """
+        self.replans += 1
+        if self.replans > REPLANS:
+            raise TaskFailed(f"planned anew {REPLANS} times: {why}")
+        self._tell("replanned", why)
+
+    def _elsewhere(self, plan: SubtaskPlan, seen: Seen, time: float) -> str:
+        """Say which thing is not where the plan has it; empty if all are."""
+        if not plan.postures:
+            return ""
+        for name in sorted(self._concerned):
+            off: Vector = seen.pose(name).position - plan.expected(name, time).position
+            if (distance := float(np.linalg.norm(off))) > self.subtask.moved:
+                return f"{name} is {distance:.3f} m from where the plan has it"
+        return ""
+
+    def _missed(self, seen: Seen) -> str:
+        """Say how far frames are from their goals."""
+        goals = self.plan.goals if self.plan is not None else ()
+        parts = [(goal.frame, *goal.errors(seen)) for goal in goals]
+        return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad off" for name, d, a in parts)
+
+    def _has_arrived(self, plan: SubtaskPlan, seen: Seen, time: float) -> bool:
+        """Return whether what is led does not come nearer any more.
+
+        Let go within the tolerance, on its way down, a thing would fall the rest.
+        """
+        if not plan.leads or not plan.goals:
+            return True
+        off = sum(goal.errors(seen)[0] for goal in plan.goals)
+        if time - self._looked_at < LOOK:
+            return False
+        nearer, self._off, self._looked_at = self._off - off, off, time
+        return nearer < NEARER and time - self.moved_at >= plan.lead_time
+
+    def _is_there(self, plan: SubtaskPlan, seen: Seen) -> bool:
+        """Return whether all goals are reached."""
+        errors = [goal.errors(seen) for goal in plan.goals]
+        return all(
+            distance <= self.subtask.tolerance and angle <= self.subtask.turn_tolerance
+            for distance, angle in errors
+        )

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trained residual for an arm of a cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multipanda_py.config.describe import describe_arms
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.residual.runtime import LiveResidual
+from multipanda_py.robots.residual.weights import load_residual
+
+if TYPE_CHECKING:
+    from multipanda_py.config.cell_sections import CellSections
+
+
+def residual_of(
+    arm: ArmDescription, use: str, file: str, period: float, phase: int = 0
+) -> LiveResidual:
+    """Return the residual that a cell file names for an arm.
+
+    Args:
+        arm: The arm.
+        use: Key in its section ``residual``.
+        file: Of weights.
+        period: Of a cycle [s].
+        phase: In which cycle it first runs.
+
+    Raises:
+        ConfigurationError: If there is no such file, or it is of another robot or rate.
+    """
+    joints = tuple(joint.name for joint in arm.robot.joints)
+    try:
+        return LiveResidual(load_residual(Path(file)), period, arm.robot.name, joints, phase)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"arms.{arm.name}.residual.{use}: {error}") from None
+
+
+def check_residuals(config: CellSections) -> None:
+    """Refuse a cell file whose arms have residuals that are not theirs, or lack one.
+
+    Raises:
+        ConfigurationError: With every fault.
+    """
+    faults: list[str] = []
+    for arm in describe_arms(config):
+        for use, file in config.arms[arm.name].residual.model_dump().items():
+            try:
+                if file:
+                    residual_of(arm, use, file, 1.0 / config.cell.rate)
+            except ConfigurationError as error:
+                faults += error.faults
+    for name, law in config.controllets.items():
+        faults += [
+            f"controllets.{name}.features: residual: {arm} has no file, allowed one per arm: "
+            f"arms.{arm}.residual.torque"
+            for arm in law.arms or config.arms
+            if "residual" in (law.features or ()) and not config.arms[arm].residual.torque
+        ]
+    if faults:
+        raise ConfigurationError(*faults)

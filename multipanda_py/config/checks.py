@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which motors of springs stop before their joints do, in sentences."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.config.actuator_section import WITHOUT_SPRINGS, ActuatorConfig, places_of
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm, describe_arms
+from multipanda_py.config.sections import ArmConfig
+from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.state import Vector
+
+
+def odd_robots(config: CellConfig) -> list[str]:
+    """Say what is possible and odd in the descriptions of arms, once for all of a kind."""
+    robots = {id(arm.robot): (name, arm.robot) for name, arm in reversed(config.arms.items())}
+    return [
+        f"arms.{name}.model: {doubt}" for name, robot in robots.values() for doubt in robot.doubts
+    ]
+
+
+APART = 0.1
+"""Bases that are nearer than this are within one another [m]."""
+
+
+def same_place(config: CellConfig) -> list[str]:
+    """Say which bases are in the same place, which is where no arm can move without a fault.
+
+    Arms on both sides of a plate have their base frames close together too, with z axes that
+    point away from each other: these are meant.
+
+    Returns:
+        A sentence for each pair, none if every arm has a place of its own.
+    """
+    found = []
+    for one, other in itertools.combinations(describe_arms(config), 2):
+        apart = np.linalg.norm(one.position_base_in_world - other.position_base_in_world)
+        upright = one.rotation_base_in_world[:, 2] @ other.rotation_base_in_world[:, 2]
+        if apart < APART and upright > 0.0 and not one.shares_base(other):
+            found.append(
+                f"{one.name} and {other.name} stand within one another: got bases {apart:.3f} m "
+                f"apart, expected {APART:g} m at least; see arms.{other.name}.position"
+            )
+    return found
+
+
+STANDS = 0.007
+"""Delay and lag, with that of compliant actuators' motors, with which hold stops an arm in any
+state of motion, also with 0.8 of its inertia: see doc/faults.md. With 10 ms it failed in 1 of 8,
+with 14 ms in all [s]."""
+LATE = ("delay", "command_delay", "torque_lag")
+
+
+def too_late(config: CellConfig) -> list[str]:
+    """Say which arms have so much delay that nothing may stop them."""
+    found = []
+    for name, arm in config.arms.items():
+        late = sum(getattr(arm.perturbation, key) for key in LATE) + arm.motor_lag
+        if late > STANDS + 1e-9:
+            found.append(
+                f"arms.{name}.perturbation: got {1e3 * late:.3g} ms of {', '.join(LATE)} "
+                f"{'and motors ' if arm.motor_lag else ''}together, expected "
+                f"{1e3 * STANDS:g} ms at most: hold may swing instead of stopping the arm"
+            )
+    return found
+
+
+def unmet_rates(config: CellConfig) -> list[str]:
+    """Say which rates were asked for beyond that of the cycles or states that are sent at them.
+
+    Rates that nobody has written into the file are as fast as they can be, without a word.
+    """
+    cell = config.cell
+    name = "joint_state_rate" if cell.joint_state_rate < cell.rate else "rate"
+    most = float(getattr(cell, name))
+    return [
+        f"cell.{one}: got {rate:g} Hz, is {most:g} Hz: no more than cell.{name}"
+        for one in ("joint_state_rate", "tf_rate", "introspection_rate")
+        if one in cell.model_fields_set and (rate := float(getattr(cell, one))) > most
+    ]
+
+
+POSTURES = 400
+"""At which the weight of an arm is looked at."""
+
+
+def weak_springs(config: CellConfig) -> list[str]:
+    """Say, once for an arm, which springs leave laws less torque than a rigid arm has."""
+    found = []
+    for name, arm in config.arms.items():
+        rigid, whole = arm.rigid_robot.limits.torque, arm.robot.limits.whole_torque
+        if not arm.robot.limits.bears_weight:
+            continue
+        most, here = _weights(config, name)
+        weak = np.flatnonzero(whole < rigid + most).tolist()
+        parts = [
+            f"{arm.robot.joints[joint].name} {whole[joint]:.3g} Nm in place of {rigid[joint]:.3g} "
+            f"Nm, of which its weight takes {here[joint]:.2g} Nm at q_start and up to "
+            f"{most[joint]:.2g} Nm"
+            + (", more than there is" if most[joint] > whole[joint] else "")
+            for joint in weak
+        ]
+        if parts:
+            found.append(
+                f"arms.{name}.actuators: springs and motors exert less than the arm's torques and "
+                f"its weight together, and laws have what that leaves: {'; '.join(parts)}"
+            )
+    return found
+
+
+def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
+    """Return what carries an arm's joints at the most, and at its start, (n,) each [Nm]."""
+    arm = config.arms[name]
+    model = heavy_model(describe_arm(name, arm))
+    data, (low, high) = model.createData(), arm.robot.limits.span
+    rng, most = np.random.default_rng(0), np.zeros(arm.robot.n_joints)
+
+    def weight(q: Vector) -> Vector:
+        found: Vector = np.abs(pin.computeGeneralizedGravity(model, data, q)).round(6)
+        return found
+
+    for _ in range(POSTURES):
+        np.maximum(most, weight(rng.uniform(low, high)), out=most)
+    here = weight(np.array(arm.q_start))
+    return np.maximum(most, here), here
+
+
+def short_stops(config: CellConfig) -> list[str]:
+    """Say, once for an arm, where stops of motors are in the way of their joints.
+
+    Springs without a load have their motors at the joint, or a preset to either side of it. What
+    the weight needs besides is looked at when a cell starts, where it starts.
+    """
+    found = []
+    for name, arm in config.arms.items():
+        names = tuple(joint.name for joint in arm.rigid_robot.joints)
+        parts = [
+            part
+            for key, at in places_of(arm.actuators, names).items()
+            for part in _short_of(arm, arm.actuators[key], at)
+        ]
+        if parts:
+            found.append(
+                f"arms.{name}.actuators: motors stop before their joints, further on springs "
+                f"bend until they end, and a load takes more of that: {'; '.join(parts)}"
+            )
+    return found
+
+
+def _short_of(arm: ArmConfig, group: ActuatorConfig, at: list[int]) -> Iterator[str]:
+    if group.motor is None or group.mode in WITHOUT_SPRINGS:
+        return
+    springs, (start, end) = group.actuator(len(at)), arm.rigid_robot.limits.span
+    joint_low, joint_high, q = start[at], end[at], np.array(arm.q_start)[at]
+    ahead = springs.references(np.zeros(len(at)), np.zeros(len(at)) + group.preset)
+    both = (group.motor, group.motor_2 or group.motor)[: 2 if springs.is_antagonistic else 1]
+    low = np.max([np.subtract(motor.low, one) for motor, one in zip(both, ahead)], axis=0)
+    high = np.min([np.subtract(motor.high, one) for motor, one in zip(both, ahead)], axis=0)
+    short = (low > np.where(np.isfinite(joint_low), joint_low, q)) | (
+        high < np.where(np.isfinite(joint_high), joint_high, q)
+    )
+    for i in np.flatnonzero(short):
+        lost = "" if low[i] <= q[i] <= high[i] else f", and starts at {q[i]:.3g}"
+        yield (
+            f"{arm.rigid_robot.joints[at[i]].name} at {low[i]:.3g} and {high[i]:.3g} rad, it goes "
+            f"from {joint_low[i]:.3g} to {joint_high[i]:.3g}{lost}"
+        )

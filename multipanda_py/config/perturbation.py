@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twins that differ from a cell by numbers drawn from ranges."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.parameter_file import read
+from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.config.rules import Faults, check_cell
+from multipanda_py.config.section import Section, sentences
+from multipanda_py.config.sections import JointsConfig, NoiseConfig
+from multipanda_py.exceptions import ConfigurationError
+
+FORMS = ("range", "normal", "log_range", "factor", "offset")
+"""Uniform in [low, high]; mean and deviation; uniform in its logarithm; what the cell has times,
+or plus, a number uniform in [low, high]."""
+_ALLOWED = (
+    "a number, a list of as many as the cell has there, or one of {range: [low, high]}, "
+    "{normal: [mean, deviation]}, {log_range: [low, high]}, {factor: [low, high]} and "
+    "{offset: [low, high]}"
+)
+
+
+def check_value(path: str, value: Any) -> list[str]:
+    """Return a sentence if a value is neither a number nor a range."""
+    if isinstance(value, list):
+        return [
+            fault for place, item in enumerate(value)
+            for fault in check_value(f"{path}[{place}]", item)
+        ] or ([] if value else [f"{path}: got an empty list, allowed {_ALLOWED}"])  # fmt: skip
+    if _is_number(value):
+        return []
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((form, bounds),) = value.items()
+        if (
+            form in FORMS
+            and isinstance(bounds, list)
+            and len(bounds) == 2
+            and all(map(_is_number, bounds))
+        ):
+            if form == "normal" and bounds[1] < 0:
+                return [f"{path}: got a deviation of {bounds[1]}, allowed 0 or more"]
+            if form != "normal" and bounds[0] > bounds[1]:
+                return [f"{path}: got {bounds}, allowed the lower bound first"]
+            if form == "log_range" and bounds[0] <= 0:
+                return [f"{path}: got {bounds}, allowed positive bounds of a logarithm"]
+            return []
+    return [f"{path}: got {value!r:.80}, allowed {_ALLOWED}"]
+
+
+def draw_like(path: str, value: Any, usual: float | list[float], seed: int) -> Any:
+    """Return numbers for a key of a cell.
+
+    Every number has random numbers of its own, from the seed and its path: neither the order of
+    keys nor what else is drawn changes it.
+
+    Args:
+        path: Of the key, such as ``arms.left.noise.tau``.
+        value: As :func:`check_value` lets it pass.
+        usual: What the cell has there: a number, or a list that says how many.
+        seed: Of all.
+
+    Raises:
+        ConfigurationError: If a list has not as many items as the cell's.
+    """
+    if not isinstance(usual, list):
+        if isinstance(value, list):
+            raise ConfigurationError(f"{path}: got a list, allowed one number or range")
+        return _draw(path, value, usual, seed)
+    items = value if isinstance(value, list) else [value] * len(usual)
+    if len(items) != len(usual):
+        raise ConfigurationError(f"{path}: got {len(items)} items, allowed {len(usual)}")
+    return [
+        _draw(f"{path}[{place}]", item, own, seed)
+        for place, (item, own) in enumerate(zip(items, usual))
+    ]
+
+
+def _draw(path: str, value: Any, usual: float, seed: int) -> float:
+    if not isinstance(value, Mapping):
+        return float(value)
+    ((form, (low, high)),) = value.items()
+    rng = np.random.default_rng((seed, zlib.crc32(path.encode())))
+    if form == "normal":
+        drawn = rng.normal(low, high)
+    elif form == "log_range":
+        drawn = math.exp(rng.uniform(math.log(low), math.log(high)))
+    else:
+        drawn = rng.uniform(low, high)
+    if form == "factor":
+        drawn *= usual
+    elif form == "offset":
+        drawn += usual
+    return float(f"{drawn:.6g}")  # as a file shows it
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+TYPICAL = Path(__file__).parent / "data" / "typical.yaml"
+"""What a carefully built arm differs by."""
+FR3_GEARS = TYPICAL.with_name("fr3_gears.yaml")
+"""The same with gears of a Panda or FR3: with hysteresis, and more ripple at the shoulder."""
+ALL = "all"
+_SECTIONS: dict[str, type[Section]] = {
+    "perturbation": PerturbationConfig,
+    "noise": NoiseConfig,
+    "joints": JointsConfig,
+}
+_FILES = ("parameters",)
+_OF_ARMS = {
+    name: tuple(key for key in section.model_fields if key not in _FILES)
+    for name, section in _SECTIONS.items()
+}
+_OWN = ("joint_damping", "joint_friction")
+_OF_OBJECTS = ("friction", "contact_time", "contact_damping", "mass")
+Values = dict[str, dict[str, Any]]
+"""By place, such as ``arms.left.noise``: keys and what is to be there."""
+
+
+@dataclass(frozen=True)
+class PerturbationSpec:
+    """Numbers and ranges for keys of a cell file, arm by arm and thing by thing.
+
+    Attributes:
+        values: By place; ``arms.all`` and ``objects.all`` mean each, drawn for each by itself,
+            and what is said of one by its name goes before that.
+        seed: Used where none is given.
+
+    Example, as a file::
+
+        seed: 3
+        arms:
+          all:
+            perturbation: {link_mass: {range: [0.8, 1.2]}, command_delay: 0.001}
+          left:
+            noise: {tau: 0.05}
+        objects:
+          table: {friction: {factor: [0.5, 1.0]}}
+    """
+
+    values: Values
+    seed: int = 0
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> PerturbationSpec:
+        """Read a file.
+
+        Raises:
+            ConfigurationError: If it cannot be read or is faulty, with every fault.
+        """
+        return cls.from_dict(read(path), str(path))
+
+    @classmethod
+    def from_dict(cls, data: Any, source: str = "perturbation") -> PerturbationSpec:
+        """Check a nested dictionary.
+
+        Raises:
+            ConfigurationError: With one sentence for every fault.
+        """
+        faults: list[str] = []
+        values: Values = {}
+        if not isinstance(data, Mapping):
+            raise ConfigurationError(f"{source}: got {data!r:.60}, allowed arms, objects, seed")
+        seed = data.get("seed", 0)
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            faults.append(f"seed: got {seed!r:.60}, allowed a whole number from 0")
+        faults += [
+            f"{key}: unknown key; known: arms, objects, seed"
+            for key in data
+            if key not in ("arms", "objects", "seed")
+        ]
+        for place, known, given in _places(data, faults):
+            for key, value in given.items():
+                path = f"{place}.{key}"
+                if key not in known:
+                    faults.append(f"{path}: unknown key; known: {', '.join(known)}")
+                    continue
+                faults += check_value(path, value)
+                values.setdefault(place, {})[key] = value
+        if faults:
+            raise ConfigurationError(*(f"{source}: {fault}" for fault in faults))
+        return cls(values, seed)
+
+    def values_for(self, config: CellConfig, seed: int | None = None) -> Values:
+        """Return the numbers that a twin of a cell has, by place.
+
+        Args:
+            config: The cell.
+            seed: Instead of the file's.
+
+        Raises:
+            ConfigurationError: If an arm or a thing is not in the cell, or a list has another
+                length there.
+        """
+        seed = self.seed if seed is None else seed
+        drawn: Values = {}
+        for kind, parts in (("arms", config.arms), ("objects", config.objects)):
+            for place in self.values:
+                name = place.split(".")[1]
+                if place.startswith(kind) and name != ALL and name not in parts:
+                    raise ConfigurationError(
+                        f"{place}: got {name!r}, allowed {ALL} or one of {', '.join(parts)}"
+                    )
+            for name, part in parts.items():
+                for section in ("", *_SECTIONS) if kind == "arms" else ("",):
+                    rest = f".{section}" if section else ""
+                    has_springs = section == "joints" and bool(getattr(part, "actuators", None))
+                    given = {
+                        **({} if has_springs else self.values.get(f"{kind}.{ALL}{rest}", {})),
+                        **self.values.get(f"{kind}.{name}{rest}", {}),
+                    }
+                    place = f"{kind}.{name}{rest}"
+                    usual = getattr(part, section) if section else part
+                    for key, value in given.items():
+                        drawn.setdefault(place, {})[key] = draw_like(
+                            f"{place}.{key}", value, getattr(usual, key), seed
+                        )
+        return drawn
+
+    def draw(self, config: CellConfig, seed: int | None = None) -> CellConfig:
+        """Return a twin of a cell.
+
+        Raises:
+            ConfigurationError: As :meth:`values_for`, and if a number is beyond what the cell
+                file allows there.
+        """
+        faults: Faults = []
+        arms, objects = dict(config.arms), dict(config.objects)
+        for place, values in self.values_for(config, seed).items():
+            kind, name, *section = place.split(".")
+            parts: dict[str, Any] = arms if kind == "arms" else objects
+            try:
+                if section:
+                    old = getattr(parts[name], section[0])
+                    new = type(old).model_validate({**old.model_dump(), **values})
+                    parts[name] = parts[name].model_copy(update={section[0]: new})
+                else:
+                    checked = type(parts[name]).model_validate(
+                        {**_as_given(parts[name]), **values}
+                    )
+                    parts[name] = parts[name].model_copy(
+                        update={key: getattr(checked, key) for key in values}
+                    )
+            except ValidationError as error:
+                faults += [f"{place}.{fault}" for fault in sentences(error, CellConfig)]
+        twin = config.model_copy(update={"arms": arms, "objects": objects})
+        if not faults:
+            check_cell(twin, faults)
+        if faults:
+            raise ConfigurationError(*faults)
+        return twin
+
+
+def _as_given(part: Section) -> dict[str, Any]:
+    return {name: getattr(part, name) for name in type(part).model_fields}
+
+
+def _places(
+    data: Mapping[str, Any], faults: list[str]
+) -> Iterator[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
+    """Yield every place, the keys that it may have, and what is given there."""
+    for kind in ("arms", "objects"):
+        parts = data.get(kind, {})
+        if not isinstance(parts, Mapping):
+            faults.append(f"{kind}: got {parts!r:.60}, allowed a section per name, or {ALL}")
+            continue
+        for name, given in parts.items():
+            place = f"{kind}.{name}"
+            if not isinstance(given, Mapping):
+                faults.append(f"{place}: got {given!r:.60}, allowed keys and their values")
+                continue
+            if kind == "objects":
+                yield place, _OF_OBJECTS, given
+                continue
+            yield (
+                place,
+                (*_OWN, *_SECTIONS),
+                {k: v for k, v in given.items() if k not in _SECTIONS},
+            )
+            for section, known in _OF_ARMS.items():
+                inner = given.get(section, {})
+                if isinstance(inner, Mapping):
+                    yield f"{place}.{section}", known, inner
+                else:
+                    faults.append(f"{place}.{section}: got {inner!r:.60}, allowed its keys")
+
+
+__all__ = ["FR3_GEARS", "TYPICAL", "PerturbationSpec"]

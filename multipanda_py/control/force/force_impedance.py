@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Impedance and force control of one arm, with a tank for each."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context, tool_wrench
+from multipanda_py.control.force.energy_tank import EnergyNotice, SpringTank
+from multipanda_py.control.force.force_control import ForceController, ForceGains
+from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
+from multipanda_py.control.impedance.limit_scaling import FAST, BearableShare, SpeedMargin
+from multipanda_py.control.impedance.pose_error import PoseError
+from multipanda_py.control.impedance.singularity import LostModes, SingularityGuard
+from multipanda_py.state import ArmState, Matrix, Vector
+
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+_exp3 = pin.exp3
+
+
+class ForceSubspace:
+    r"""Take a spring out along the direction of a controlled force, without a step.
+
+    .. math::
+        e' = P (e - r), \quad F = P\, K e', \quad P = I - w\, u u^T
+
+    with the direction *u* of the wrench (unit length; a metre counts as a radian where force
+    and torque are asked for together), a share *w* that goes from 0 to 1 within ``FADE`` once a
+    force is asked for, and an offset *r* of the set point. When the force is withdrawn or turns,
+    *r* becomes what P has hidden until then, so that the spring comes back in relaxed where the
+    tool is; then *r* shrinks with bounded speed, and the spring takes the tool to its target.
+    A direction that turns slowly keeps its share.
+
+    Attributes:
+        direction: *u*, (6,).
+        share: *w*.
+        is_idle: Nothing is hidden from the spring.
+
+    Thread: control.
+    """
+
+    FADE = 0.1
+    """Time in which the spring fades out along a new direction [s]."""
+    TURN = 0.2
+    """Turn of the direction at which the spring comes back in at once [rad]."""
+    TURN_SPEED = 10.0
+    """Speed in rad/s with which the offset shrinks for one in m/s."""
+
+    def __init__(self, period: float) -> None:
+        self._period = period
+        self.direction = np.zeros(6)
+        self._error, self._hidden, self._offset = PoseError(), np.zeros(6), np.zeros(6)
+        self._part, self._seen = np.zeros(6), np.zeros(6)
+        self._rotation = np.zeros((3, 3))
+        self._position = np.zeros(3)
+        self.reset()
+
+    def reset(self) -> None:
+        """Hide nothing."""
+        self.share = 0.0
+        self.is_idle, self._is_wanted = True, False
+        self.direction[:] = self._offset[:] = self._hidden[:] = self._seen[:] = 0.0
+        self._note()
+
+    def aim(self, direction: Vector) -> None:
+        """Control a force along a direction (6,) from now on."""
+        turn = _subtract(direction, self.direction, self._part)
+        angle = math.sqrt(_dot(turn, turn))
+        if angle > 1e-9:
+            old = self.direction
+            shown = float(_dot(old, self._seen)) * float(_dot(old, direction))
+            self.share = share = self.share * max(0.0, 1.0 - angle / self.TURN)
+            # P is about to take this share of what the spring has been left with so far.
+            shown *= share / (1.0 - share) if share < 1.0 else 0.0
+            _subtract(self._hidden, _multiply(direction, shown, self._part), self._offset)
+            old[:] = direction
+            self._note()
+        self.is_idle, self._is_wanted = False, True
+
+    def release(self) -> None:
+        """Let the spring come back in."""
+        self._offset[:] = self._hidden
+        self.share, self._is_wanted = 0.0, False
+        self._note()
+
+    def target(
+        self, state: ArmState, position: Vector, rotation: Matrix, speed: float
+    ) -> tuple[Vector, Matrix]:
+        """Return the pose that the spring is to go to, (3,) [m] and (3, 3), in the base.
+
+        Args:
+            state: The arm.
+            position: What was asked for, (3,) [m].
+            rotation: (3, 3).
+            speed: With which the spring comes back to it [m/s].
+        """
+        if self._is_wanted and self.share < 1.0:
+            self.share = min(1.0, self.share + self._period / self.FADE)
+        if self._has_offset or not self._is_wanted:
+            self._shrink(speed * self._period)
+        if not self._turns:
+            return self._shift(state.position_ee_in_base, position), rotation
+        u = self.direction
+        error = self._error.measure(
+            state.position_ee_in_base, state.rotation_ee_in_base, position, rotation
+        )
+        left = _subtract(error, self._offset, self._seen)
+        along = _multiply(u, self.share * float(_dot(u, left)), self._hidden)
+        _subtract(left, along, left)
+        _subtract(error, left, self._hidden)
+        _add(state.position_ee_in_base, left[:3], self._position)
+        _dot(_exp3(left[3:]), state.rotation_ee_in_base, self._rotation)
+        return self._position, self._rotation
+
+    def _shift(self, here: Vector, position: Vector) -> Vector:
+        """Return where the spring is to go, (3,) [m], if only a force is controlled.
+
+        In plain numbers, as three of them are not worth an array.
+        """
+        (x, y, z), (px, py, pz) = here.tolist(), position.tolist()
+        ux, uy, uz, *_ = self._u
+        rx, ry, rz, *_ = self._offset.tolist()
+        ex, ey, ez = px - x - rx, py - y - ry, pz - z - rz
+        along = self.share * (ux * ex + uy * ey + uz * ez)
+        hx, hy, hz = along * ux, along * uy, along * uz
+        self._hidden[:3] = hx + rx, hy + ry, hz + rz
+        self._seen[:3] = ex - hx, ey - hy, ez - hz
+        return _subtract(position, self._hidden[:3], self._position)
+
+    def relieve(self, wrench: Vector, turn: Matrix | None) -> None:
+        """Take the controlled direction out of a spring's wrench (6,), in place.
+
+        Args:
+            wrench: Along the axes of the gains [N, Nm].
+            turn: Rotation from those axes to the base, (6, 6), or None if equal.
+        """
+        if self.share == 0.0:
+            return
+        u = self.direction if turn is None else _dot(self.direction, turn)
+        _subtract(wrench, _multiply(u, self.share * float(u.dot(wrench)), self._part), wrench)
+
+    def _shrink(self, step: float) -> None:
+        """Shrink the offset by at most ``step`` [m], and ten times that in rad."""
+        offset, left = self._offset, 0.0
+        for part, most in ((offset[:3], step), (offset[3:], self.TURN_SPEED * step)):
+            length = math.sqrt(_dot(part, part))
+            if length > 0.0:
+                left = max(left, length)
+                _multiply(part, max(0.0, 1.0 - most / length), part)
+        self._note()
+        self.is_idle = not left and not self._is_wanted
+
+    def _note(self) -> None:
+        """Note what the present direction and offset call for."""
+        self._u = self.direction.tolist()
+        offset = self._offset.tolist()
+        self._has_offset = any(offset)
+        self._turns = any(offset[3:]) or any(self._u[3:])
+
+
+_dot, _add, _multiply = np.dot, np.add, np.multiply
+
+LEAST_MOBILITY = 0.02
+"""Inverse of the largest mass that damping along a force is made for [1/kg]."""
+MASS_CYCLES = 16
+"""Cycles in which the effective mass along a force hardly changes."""
+
+
+class ForceImpedanceArm:
+    """Spring, force controller and tanks of one arm.
+
+    Args:
+        context: Of the law.
+        place: Of the arm among the law's.
+        gains: Of the force part.
+
+    Attributes:
+        spring: The impedance.
+        force: The force part, with its tank.
+        tank: Of the impedance.
+        subspace: The directions that the force part has for itself.
+        borne: Share of the spring's wrench that torque limits leave.
+        load: Wrench that is fed forward for good along the axes of the base, (6,) [N, Nm].
+        carries: Whether there is one.
+
+    Thread: control.
+    """
+
+    def __init__(self, context: Context, place: int, gains: ForceGains) -> None:
+        self._context, self._period = context, context.period
+        self._name = context.arms[place].name
+        arm = context.arms[place]
+        self._bearable, self._margin = BearableShare(arm), SpeedMargin(arm.limits)
+        self._lost, self.borne = LostModes(), 1.0
+        self._guard = SingularityGuard(arm, context.period)
+        self.force = ForceController(gains, context.period)
+        self.tank = SpringTank(context.period)
+        self.subspace = ForceSubspace(context.period)
+        self._direction, self._size = np.zeros(6), 0.0
+        self._contact_point, self._mass, self._age = np.zeros(3), 0.0, 0
+        # Rows: spring, damper, force.
+        n = context.arms[place].n_joints
+        self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, n))
+        self._of_spring, self._of_brake, self._of_force = self._wrenches
+        self.spring = CartesianSpring(self._of_brake)
+        self._impedance, self._turned = self._wrenches[:2], np.zeros((2, 6))
+        self._works, self._ones = np.zeros(3), np.ones(3)
+        self._dq, self._mean = np.zeros(n), np.zeros(n)
+        self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(n)
+        self._energy, self._scale = EnergyNotice(context.notify), 1.0
+        self._has_said_lost = self._has_said_held = False
+
+    def start(self, state: ArmState, energy: float) -> None:
+        """Begin with a relaxed spring, no force, and a tank of some energy [J]."""
+        self.force.reset()
+        self.tank.reset()
+        self._guard.reset()
+        self.tank.grant(energy)
+        self.subspace.reset()
+        self._size = 0.0
+        self.load[:], self.carries = 0.0, False
+        self._direction[:] = self._torques[:] = self._of_force[:] = 0.0
+        self._dq[:] = state.dq
+        self._energy.forget()
+        self._has_said_lost = self._has_said_held = False
+
+    def aim(self, wrench: Vector, state: ArmState) -> None:
+        """Control a wrench (6,) from now on [N, Nm]."""
+        size = math.sqrt(float(_dot(wrench, wrench)))
+        if size > 0.0:
+            _multiply(wrench, 1.0 / size, self._direction)
+            self.subspace.aim(self._direction)
+            if self.force.is_idle:
+                self._contact_point[:] = state.position_ee_in_base
+            self._age = 0
+        self.force.is_controlled = True
+        self.force.grant(size)
+        self._size = size
+
+    def hold(self, state: ArmState, tau: Vector) -> Vector:
+        """Keep earlier torques (n,) along singular motions; return their wrench (6,)."""
+        return tool_wrench(state, self._guard.resume(state, self.spring.stiffness_along, tau))
+
+    def resume(self, state: ArmState, force: Vector) -> None:
+        """Go on with a force (6,) that is there already [N], uncontrolled, beside the spring."""
+        size = math.sqrt(float(_dot(force, force)))
+        _multiply(force, 1.0 / size, self._direction)
+        self._contact_point[:] = state.position_ee_in_base
+        self.force.resume(size, False)
+        self._size, self._age = size, 0
+
+    def settle(self, dq: Vector) -> None:
+        """Book what spring, damper and force did in the last cycle [J]."""
+        _add(self._dq, dq, self._mean)
+        self._dq[:] = dq
+        works = self._torques.dot(self._mean, self._works)
+        half = 0.5 * self._period
+        of_spring, of_brake, of_force = [half * work for work in works.tolist()]
+        tank, other = self.tank, self.force.tank
+        over, other_over = tank.settle(of_spring, tank.held), other.settle(of_force)
+        # What dampers and full tanks have to give goes where it is missed most.
+        income = over + other_over - of_brake
+        if other.missing > tank.missing:
+            tank.receive(other.receive(income), tank.held)
+        else:
+            other.receive(tank.receive(income, tank.held))
+
+    def update(
+        self, state: ArmState, position: Vector, rotation: Matrix, speed: float, tau: Vector
+    ) -> None:
+        """Write the torques (n,) [Nm] that take the arm to a pose."""
+        self.settle(state.dq)
+        spring, subspace = self.spring, self.subspace
+        has_subspace = not subspace.is_idle
+        if has_subspace:
+            position, rotation = subspace.target(state, position, rotation, speed)
+        spring.measure(state, position, rotation)
+        turn, pull = spring.turn, spring.spring
+        if has_subspace:
+            subspace.relieve(pull, turn)
+        twist = state.twist_ee_in_base
+        motion = twist if turn is None else twist.dot(turn)
+        stored = 0.5 * float(spring.error.dot(pull))
+        scale = self.tank.soften(stored, float(pull.dot(motion)))
+        _multiply(pull, scale, self._of_spring)
+        if turn is not None:
+            self._impedance[:] = self._impedance.dot(turn.T, self._turned)
+        self._bound(state)
+        if self._size or not self.force.is_idle:
+            self._push(state, twist)
+        self._wrenches.dot(state.jacobian, self._torques)
+        self._ones.dot(self._torques, tau)
+        if self.carries:
+            _add(tau, self.load.dot(state.jacobian, self._carrying), tau)
+        self._guard.add(state, spring.stiffness_along, tau)
+        self._scale = scale
+        limits = scale < 1.0 or self.force.is_throttled
+        self._energy.look(limits, self.tank, self._name, self._energy_left)
+
+    def _bound(self, state: ArmState) -> None:
+        """Leave of the spring what joints can bear, and damp it as fast and lost ones need."""
+        pull, brake, spring = self._of_spring, self._of_brake, self.spring
+        self.borne = share = self._bearable.of(pull, state)
+        if share < 1.0:
+            _multiply(pull, share, pull)
+        lost = None
+        if state.operational_space().damping > 0.0:  # a direction is being lost
+            lost = self._lost.damp(state, pull, spring.damping_along)
+        margin = self._margin
+        if (used := margin.used(state)) > FAST:
+            _multiply(pull, margin.spring(used), pull)
+            _multiply(brake, margin.damper(used, spring.ratio, spring.kept), brake)
+        if lost is not None:
+            _add(brake, lost, brake)
+
+    def _push(self, state: ArmState, twist: Vector) -> None:
+        """Control the force."""
+        force, u = self.force, self._direction
+        if force.touching:
+            self._contact_point[:] = state.position_ee_in_base
+            distance = 0.0
+        else:
+            away = state.position_ee_in_base - self._contact_point
+            # Sideways, only a tool that has lost a contact goes away from it.
+            squared = _dot(away, away) if force.touched else _dot(u[:3], away) ** 2
+            distance = math.sqrt(float(squared))
+        if not self._age:
+            inertia_inv = state.operational_space().inertia_inv
+            self._mass = 1.0 / max(float(_dot(u, _dot(inertia_inv, u))), LEAST_MOBILITY)
+        self._age = (self._age + 1) % MASS_CYCLES
+        measured = -float(u.dot(state.wrench_ext_in_base))
+        pushed = force.step(self._size, measured, distance, float(u.dot(twist)), self._mass)
+        _multiply(u, pushed, self._of_force)
+        if force.is_idle:
+            self.subspace.release()
+        if force.is_lost != self._has_said_lost:
+            self._has_said_lost = force.is_lost
+            if force.is_lost:
+                self._context.notify(
+                    f"{self._name}: no contact found within {distance:.3f} m for a force of "
+                    f"{self._size:.1f} N; ask for it again, nearer"
+                )
+        if force.is_held_back != self._has_said_held:
+            self._has_said_held = force.is_held_back
+            if force.is_held_back:
+                felt = max(measured, 0.0)
+                self._context.notify(
+                    f"{self._name}: presses with {felt:.1f} N of {self._size:.1f} N, and gives "
+                    "all it may: something holds it, as collision_avoidance does where another "
+                    "link is near what it presses on, or joint_limits"
+                )
+
+    def _energy_left(self) -> str:
+        """Return what the tanks hold, and what helps."""
+        return (
+            f"impedance tank {self.tank.free:.2f} J and scale {self._scale:.2f}, "
+            f"force tank {self.force.tank.energy:.2f} J; smaller steps, or more of tank_start "
+            "or tank_power"
+        )

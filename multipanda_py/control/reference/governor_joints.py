@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint positions that follow a goal as fast as torques may change."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+
+from multipanda_py.control.reference.governor import (
+    FAR_TURN,
+    FEW,
+    SLOW,
+    GovernedChannel,
+    GovernorParams,
+    possible_share,
+)
+from multipanda_py.control.reference.reference_limits import AFTER
+from multipanda_py.control.reference.target_estimation import GoalPredictor
+from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.state import ArmLimits, ArmState, Vector
+from multipanda_py.targets import JointTarget
+
+_dot = np.dot
+CLOSING = 25.0
+"""Rate at which a gap to a streamed goal is counted as a change of velocity [1/s]."""
+CLOSE, CAUGHT_UP = 0.02, 0.001
+"""Gaps to a streamed goal at which a jump begins and ends [rad]."""
+SHORT = 0.02
+"""Minimum distance for the choice of the smoothing time, as streams start small [rad]."""
+MARGIN = 0.003
+"""Distance from a joint limit at which the prediction of a stream ends [rad]."""
+STOPPING, ENDING = 0.5, 12.0
+"""Deceleration before a joint limit, in units of the bound, and its final rate [1/s]."""
+CATCHING_UP = 1.3
+"""Speed with which the reference catches up with a fast stream, in units of the stream's."""
+
+
+class GovernedJoints(GovernedChannel):
+    r"""Shape the joint target of one arm, or the posture that its nullspace prefers.
+
+    All joints move together, on a straight line from rest: the seven are one point, in units
+    of each joint's own bounds, whose acceleration stays in an ellipsoid,
+    :math:`\sum_i (\ddot q_i / (s\, a_i))^2 \le 1`. Over it joint i takes at most
+    :math:`s` times the length of row i of :math:`M\, diag(a)`, which gives s.
+
+    The reference does not get further ahead of the arm than a leash, beyond what it was ahead
+    when the motion began: an arm that is held and let go of is drawn by that, and then follows.
+    An arm that is pushed away further at rest takes the reference along, which comes back. The
+    offset of a seeded reference, which keeps an earlier contact force, does not count. With that
+    offset cut to the leash, an arm that was taken over in motion would lose its grasp.
+
+    A stream of joint targets is predicted (:class:`.GoalPredictor`), and the reference follows the
+    prediction with its velocity. Its acceleration is then bounded in its own direction, by twice
+    the bounds of a jump, the robot's limits and the torques. If a stream ends in full motion, the
+    arm overshoots the last sample until the end is detected and the arm has braked. It passes no
+    joint limit.
+
+    Args:
+        record: Positions (n) [rad] and velocities (n) [rad/s].
+        state: The arm.
+        target: Of a joint law, which has a leash and is told how the reference moves; None for
+            a posture.
+        place: Number of the arm in it.
+    """
+
+    def __init__(
+        self, record: Vector, state: ArmState, target: JointTarget | None = None, place: int = 0
+    ) -> None:
+        super().__init__(record)
+        self._target, self._place = target, place
+        self._leash = None if target is None else target.leash[place]
+        self._n = n = len(record) // 2
+        self._ahead = [0.0] * n
+        self._seeded = np.zeros(n)
+        self._state = state
+        self._weighed: tuple[GovernorParams, ArmLimits] | None = None
+        self._q, self._dq = record[:n], record[n:]
+        self._tracker = Tracker(n)
+        self._trackers = (self._tracker,)
+        self._weight = [1.0] * n
+        self._point, self._goal = [0.0] * n, [0.0] * n
+        self._rate: list[float] | None = None
+        self._predictor: GoalPredictor | None = None
+        self._catching_up = False
+        self._is_tied = False
+
+    def _steps(self, before: Vector) -> list[float]:
+        """Return the distance of the record from an earlier one, in units of the joints."""
+        now, then, n = self._record.tolist(), before.tolist(), self._n
+        return [math.hypot(*[(a - b) / w for a, b, w in zip(now[:n], then[:n], self._weight)])]
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the reference may move: on its way, or because the arm is pushed away."""
+        return self._leash is not None or super().is_watching
+
+    def forget(self) -> None:
+        """Have no motion under way any more."""
+        self._tracker.moving = False
+
+    def set_bounds(self, params: GovernorParams) -> None:
+        """Take parameters over; the shape of the ellipsoid is the robot's."""
+        limits = self._state.limits
+        if self._weighed is None or self._weighed != (params, limits):
+            self._weigh(params, limits)
+        self._hardest_jump = self._base
+        self._tracker.set_bounds(self._base, self._fastest)
+
+    def _weigh(self, params: GovernorParams, limits: ArmLimits) -> None:
+        """Find the units of the joints."""
+        self._params, self._weighed = params, (params, limits)
+        self._hardest = params.joint_acceleration * limits.acceleration
+        self._base = float(self._hardest.min())
+        weight = self._hardest / self._base
+        self._weight, self._scales = weight.tolist(), weight
+        self._range = (limits.lower + MARGIN) / weight, (limits.upper - MARGIN) / weight
+        self._stopping = STOPPING * self._base
+        self._stream_hardest = np.minimum(2.0 * self._hardest, limits.acceleration)
+        self._fastest = params.joint_speed * float((limits.velocity / weight).min())
+
+    def _begin(self, cycles: int, period: float, least: float) -> None:
+        np.subtract(self._q, self._state.q, self._seeded)
+        self._ahead = self._seeded.tolist()
+        weight, tracker, q = self._weight, self._tracker, self._q.tolist()
+        speed = [v / w for v, w in zip(self._state.dq.tolist(), weight)]
+        size = math.hypot(*speed)
+        if size < least:
+            speed, size = [0.0] * self._n, 0.0
+        tracker.start(speed, cycles, period)
+        if self._target is not None:
+            self._predictor = GoalPredictor(self._n, period)
+        self._point = [x / w + e for x, w, e in zip(q, weight, tracker.lag)]
+        self.busy = tracker.moving
+        if self.busy:
+            self.look()
+            braking = 0.5 * size / tracker.hardest + period
+            limits = self._state.limits
+            end = [(p + v * braking) * w for p, v, w in zip(self._point, speed, weight)]
+            self._q[:] = np.clip(end, limits.lower, limits.upper)
+        self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
+        self._rate = None
+
+    def has_news(self) -> bool:
+        """Return whether something else is asked for than in the last cycle."""
+        if self._predictor is not None:
+            self._predictor.tick()
+        return super().has_news()
+
+    def check(self) -> None:
+        """Take the reference along if an arm at rest is pushed away from it."""
+        if self._leash is None or self.busy:
+            return
+        ahead = np.multiply(self._point, self._weight) - self._state.q
+        if (np.abs(ahead - self._seeded) > self._leash[1]).any():
+            self._seeded[:] = 0.0
+            self._ahead = [0.0] * self._n
+            self._tracker.wake()
+            self.busy = True
+
+    def aim(self) -> None:
+        """Head for what the record holds now."""
+        weight = self._weight
+        self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
+        self._rate = None
+        if self._goal_rate is not None:
+            self._rate = [v / w for v, w in zip(self._goal_rate.tolist(), weight)]
+        if self._predictor is not None and self._came:
+            hold = self._params.rate_timeout
+            self._predictor.sample(self._goal, self._rate, self._base, hold)
+        if not self.busy and self._leash is not None:
+            ahead = np.multiply(self._point, weight) - self._state.q
+            longest = np.maximum(self._leash[1], np.abs(self._seeded))
+            self._ahead = np.clip(ahead, -longest, longest).tolist()
+        self._tracker.wake()
+        self.busy = True
+
+    def look(self) -> None:
+        """Scale the bounds by what the arm can follow."""
+        row = self._state.mass * self._hardest
+        tau = np.sqrt((row * row).sum(axis=1))
+        p = self._params
+        possible = possible_share(tau, np.zeros(self._n), self._state, p.share)
+        if self._is_still:
+            way = max(math.dist(self._goal, self._point), SHORT) / self._base
+            self._smooth(possible.smoothing(p.smoothing, way, self._fastest / self._base))
+        share = possible.harder(self._averaged)
+        self._possible = share
+        self.is_limited = share < FEW
+        self._hardest_jump = self._base * share
+        self._tracker.set_bounds(self._hardest_jump, self._fastest)
+
+    def _bound_speed(self, gap: list[float], rate: list[float] | None) -> None:
+        """Bound the reference while its tool presses, and after it was held back."""
+        (own,), contact = self.caps, self.contact
+        is_on = contact is not None and contact.is_on
+        self._is_bounded, most = is_on or own.acts, math.inf
+        size = math.hypot(*gap)
+        if is_on and size > 0.0:
+            unit = np.multiply(gap, self._weight) / size
+            twist = self._state.jacobian.dot(unit).tolist()
+            speed, turn = math.hypot(*twist[:3]), math.hypot(*twist[3:])
+            p = self._params
+            most = min(p.contact_speed / max(speed, 1e-9), p.contact_turn_speed / max(turn, 1e-9))
+        given = 0.0 if rate is None else math.hypot(*rate)
+        self._tracker.set_cap(own.speed(size, self.cycle, most, given))
+
+    def _gap(self) -> float:
+        """Return the largest distance of a joint from its goal [rad or m]."""
+        gaps = zip(self._goal, self._point, self._weight)
+        return max([abs(g - p) * w for g, p, w in gaps])
+
+    def _is_held(self) -> bool:
+        """Return whether something keeps the reference from its goal."""
+        tracker, contact = self._tracker, self.contact
+        is_bounded = contact is not None and contact.is_on
+        if self._target is None or not (
+            self._is_slowed or self._is_tied or is_bounded or self._possible < FEW
+        ):
+            return False
+        gap = self._gap()
+        speed = max([abs(r) * w for r, w in zip(tracker.rate, self._weight)])
+        if gap > FAR_TURN and speed < SLOW * gap:
+            return self._is_slowed or self._is_tied or self._possible < FEW
+        size = math.hypot(*tracker.rate)
+        return is_bounded and gap > max(FAR_TURN, AFTER * speed) and size > 0.9 * tracker.cap
+
+    def _why(self) -> str:
+        """Return the reason, and the distance from the reference to its goal."""
+        if self._is_tied:
+            words = "the arm does not follow, and its reference stays within reach of its spring"
+        elif self._is_slowed:
+            words = self._in_the_way() or "a feature slows the reference down"
+        elif self.contact is not None and self.contact.is_on:
+            words = (
+                "the tool is in contact, and its reference moves slowly (governor.contact_speed, "
+                "governor.contact_turn_speed)"
+            )
+        else:
+            words = "torques in this configuration allow no faster motion"
+        return f"{words}; the target is {self._gap():.2f} rad ahead of its reference"
+
+    def advance(self, period: float) -> None:
+        """Move on by one period and write the record."""
+        tracker, goal, weight, rate = self._tracker, self._goal, self._weight, self._rate
+        predictor = self._predictor
+        if predictor is not None and predictor.active:
+            predictor.advance()
+            if predictor.active:
+                goal, rate = self._within_limits(predictor)
+        gap = [g - p for g, p in zip(goal, self._point)]
+        if rate is not None and goal is not self._goal:
+            self._bound_stream(gap, rate)
+        self._is_tied = False
+        if self._is_bounded or (self.contact is not None and self.contact.is_on):
+            self._bound_speed(gap, rate)
+        is_paced = self._target is not None and self.is_paced
+        if is_paced:
+            before = [p - e for p, e in zip(self._point, tracker.lag)]
+        if tracker.step(gap, rate, period):
+            self._point = point = goal
+        else:
+            self._point = point = [p + v * period for p, v in zip(self._point, tracker.speed)]
+        if is_paced and tracker.moving:
+            ahead = np.multiply(before, weight) - self._state.q
+            moving = np.multiply(tracker.rate, weight)
+            share = self._pace(self._place, moving, ahead)
+            if share < 1.0:
+                self._is_slowed = True
+                self._hold()
+                tracker.slow(share)
+                tracker.wake()
+                rates = zip(before, tracker.rate, tracker.lag)
+                self._point = point = [p + r * period + e for p, r, e in rates]
+        if tracker.moving:
+            q = [(p - e) * w for p, e, w in zip(point, tracker.lag, weight)]
+            if self._leash is not None and self._tie(q):
+                self._point = [x / w for x, w in zip(q, weight)]
+                tracker.halt()
+                self._is_tied = True
+                self._hold()
+            self._q[:] = q
+            self._dq[:] = [r * w for r, w in zip(tracker.rate, weight)]
+            if self._target is not None:
+                self._target.ddq[self._place][:] = [
+                    a * w for a, w in zip(tracker.acceleration, weight)
+                ]
+        else:  # the record holds the goal itself
+            self._dq[:] = 0.0
+            self.busy = self._has_rate()
+        if self._target is not None:
+            self._target.moving[self._place] = tracker.moving
+
+    def _within_limits(self, predictor: GoalPredictor) -> tuple[list[float], list[float]]:
+        """Return a predicted goal within the joint limits, at a speed that can stop there."""
+        low = np.minimum(self._range[0], self._goal)  # a sample may lie in the margin
+        high = np.maximum(self._range[1], self._goal)
+        goal = np.minimum(np.maximum(predictor.position, low), high)
+        slowest, fastest = -self._stoppable(goal - low), self._stoppable(high - goal)
+        rate = np.minimum(np.maximum(predictor.velocity, slowest), fastest)
+        return goal.tolist(), rate.tolist()
+
+    def _stoppable(self, room: Vector) -> Vector:
+        """Return the largest velocities from which the arm stops within some distance, (n,)."""
+        ends: Vector = np.minimum(np.sqrt(2.0 * self._stopping * room), ENDING * room)
+        return ends
+
+    def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
+        """Bound the tracker by what the arm can follow in the direction of its acceleration.
+
+        While it catches up, as after a jump, the bounds of a jump apply.
+        """
+        tracker, limits, p = self._tracker, self._state.limits, self._params
+        behind = [r - v for r, v in zip(rate, tracker.speed)]
+        size, scales = math.hypot(*rate), self._scales
+        fast = float(np.abs(np.multiply(rate, scales) / limits.velocity).max())
+        fastest = max(self._fastest, size * min(p.joint_speed / max(fast, 1e-9), CATCHING_UP))
+        if self._is_catching_up(gap):
+            tracker.bound(self._hardest_jump, fastest)
+            return
+        change = [CLOSING * g + b for g, b in zip(gap, behind)]
+        way = np.multiply(change, scales) / max(math.hypot(*change), 1e-9)
+        used = float(np.abs(way / self._stream_hardest).max())
+        bound = np.minimum(limits.torque, 0.5 * self._averaged * limits.torque_rate)
+        used = max(used, float(np.abs(_dot(self._state.mass, way) / bound).max()) / p.share)
+        tracker.bound(1.0 / used if used > 0.0 else self._base, fastest)
+
+    def _is_catching_up(self, gap: list[float]) -> bool:
+        """Return whether a jump is under way, ahead of the tracker."""
+        size = math.hypot(*gap)
+        if size > CLOSE:
+            self._catching_up = sum(map(operator.mul, gap, self._tracker.speed)) >= 0.0
+        elif size < CAUGHT_UP:
+            self._catching_up = False
+        return self._catching_up
+
+    def _tie(self, q: list[float]) -> bool:
+        """Bring positions within the leash of the measured ones; return whether they were not."""
+        tied = False
+        leash, measured = self._leash[0].tolist(), self._state.q.tolist()  # type: ignore[index]
+        for joint, (x, at, ahead, length) in enumerate(zip(q, measured, self._ahead, leash)):
+            gap = x - at - ahead
+            if gap > length or gap < -length:
+                q[joint] = at + ahead + math.copysign(length, gap)
+                tied = True
+        return tied
+
+    def _has_rate(self) -> bool:
+        """Return whether velocities were asked for, which must not get through."""
+        return any(self._seen[8 * self._n :])

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pose that follows a goal as fast as torques may change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from struct import Struct
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.control.impedance.limit_scaling import FAST
+from multipanda_py.control.impedance.pose_error import difference, scaled, weighed
+from multipanda_py.control.reference.governor import (
+    FAR,
+    FAR_TURN,
+    FEW,
+    SLOW,
+    GovernedChannel,
+    GovernorParams,
+    Possible,
+    possible_share,
+)
+from multipanda_py.control.reference.reference_limits import AFTER
+from multipanda_py.control.reference.target_estimation import ToldMotion
+from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.targets import ReferenceMotion
+
+_dot, _exp3, _log3, _subtract = np.dot, pin.exp3, pin.log3, np.subtract
+_pack = Struct("3d").pack_into
+_TINY = 1e-12
+SHORT, SHORT_TURN = 0.01, 0.02
+"""Minimum distances for the choice of the smoothing time, as streams start small [m], [rad]."""
+LITTLE = 0.02
+"""Minimum fraction of a bound for the shorter of two motions that end together."""
+
+
+def _set_off(
+    tracker: Tracker, speed: list[float], cycles: int, period: float, least: float
+) -> list[float] | None:
+    """Begin with a measured speed [unit/s], if it counts; return the way that braking takes."""
+    size = math.hypot(*speed)
+    if size < least:
+        speed, size = [0.0] * 3, 0.0
+    tracker.start(speed, cycles, period)
+    if not tracker.moving:
+        return None
+    braking = 0.5 * size / tracker.hardest + period
+    return [v * braking for v in speed]
+
+
+class GovernedPose(GovernedChannel):
+    r"""Reference governor of a target pose, of a tool here and of an object in a subclass.
+
+    Position and orientation are two points that arrive together, each within its bounds. The
+    orientation's gap is :math:`\log(R_g R^T)^\vee` and its velocity the angular one, along the
+    axes of the same frame as the position; the lag e of the mean is taken off by
+    :math:`R_r = \exp([-e]_\times) R`.
+
+    Args:
+        record: Position (3) [m] and rotation matrix (9).
+        motion: Where the law looks for how the reference moves, if it does; see
+            :class:`.ToldMotion`.
+        state: The arm.
+        place: Its number in the controllet.
+    """
+
+    def __init__(
+        self, record: Vector, motion: ReferenceMotion | None, state: ArmState, place: int = 0
+    ) -> None:
+        super().__init__(record)
+        self._state, self._place = state, place
+        self._told = None if motion is None else ToldMotion(motion)
+        self._was_slowed = False
+        self._position, self._rotation = record[:3], record[3:].reshape(3, 3)
+        self._linear, self._angular = self._trackers = Tracker(3), Tracker(3)
+        self._point, self._frame, self._turned = [0.0] * 3, np.eye(3), np.zeros((3, 3))
+        self._goal_point, self._goal_frame = [0.0] * 3, np.eye(3)
+        self._linear_rate: list[float] | None = None
+        self._angular_rate: list[float] | None = None
+
+    def _steps(self, before: Vector) -> tuple[float, float]:
+        """Return the distance of the record from an earlier one [m], [rad]."""
+        now, then = self._record.tolist(), before.tolist()
+        chord = math.dist(now[3:], then[3:])
+        return math.dist(now[:3], then[:3]), math.sqrt(0.5) * chord
+
+    def forget(self) -> None:
+        """Have no motion under way any more."""
+        self._linear.moving = self._angular.moving = False
+
+    def set_bounds(self, params: GovernorParams) -> None:
+        """Take parameters over."""
+        self._params = p = params
+        self._scale((p.acceleration, p.speed), (p.turn_acceleration, p.turn_speed), 1.0, 1.0)
+
+    def _measured_twist(self) -> Vector:
+        """Return the velocity to begin with, (6,) [m/s, rad/s]."""
+        return self._state.twist_ee_in_base
+
+    def _begin(self, cycles: int, period: float, least: float) -> None:
+        twist = self._measured_twist().tolist()
+        self._point, self._frame = self._position.tolist(), self._rotation.copy()
+        way = _set_off(self._linear, twist[:3], cycles, period, least)
+        if way is not None:
+            self._point = [p + e for p, e in zip(self._point, self._linear.lag)]
+            self._position[:] = [p + e for p, e in zip(self._point, way)]
+        way = _set_off(self._angular, twist[3:], cycles, period, least)
+        if way is not None:
+            self._frame = _dot(_exp3(np.array(self._angular.lag)), self._rotation)
+            self._rotation[:] = _dot(_exp3(np.array(way)), self._frame)
+        self.busy = self._linear.moving or self._angular.moving
+        self._keep_goal()
+        self._linear_rate = self._angular_rate = None
+        self._was_slowed = False
+        if self._told is not None:
+            self._told.start(period)
+
+    def _keep_goal(self) -> None:
+        self._goal_point, self._goal_frame = self._position.tolist(), self._rotation.copy()
+
+    def has_news(self) -> bool:
+        """Return whether something else is asked for than in the last cycle."""
+        if self._told is not None:
+            self._told.advance()
+        return super().has_news()
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the reference may move, or its goal has moved lately."""
+        return super().is_watching or (self._told is not None and self._told.remembers)
+
+    def aim(self) -> None:
+        """Head for what the record holds now."""
+        point, frame = self._goal_point, self._goal_frame
+        had_turn_rate = self._angular_rate is not None
+        self._keep_goal()
+        is_turned = self._goal_frame.tobytes() != frame.tobytes()
+        if self._told is not None:
+            angle = 0.0
+            if is_turned:
+                turn = _subtract(self._goal_frame, frame).ravel()
+                # The chord of the angle, which is the angle of steps as they come in streams.
+                angle = math.sqrt(0.5 * turn.dot(turn))
+            self._told.step(math.dist(self._goal_point, point), angle)
+        rate = None if self._goal_rate is None else self._goal_rate.tolist()
+        self._linear_rate = None if rate is None else rate[:3]
+        self._angular_rate = None if rate is None else rate[3:]
+        self._linear.wake()
+        if is_turned or had_turn_rate or rate is not None:  # else it goes on, or stays
+            self._angular.wake()
+        self.busy = True
+
+    @property
+    def _streams(self) -> bool:
+        """Whether the goal is streamed, without a jump."""
+        return any(cap.streams(self.cycle) for cap in self.caps)
+
+    @property
+    def _is_direct(self) -> bool:
+        """Whether the controllet receives the motion to a goal that has jumped.
+
+        A slowed reference has an uneven acceleration. The rest of its motion is not fed forward.
+        """
+        if self.response != "direct" or self._told is None or self._was_slowed:
+            return False
+        return not self._streams
+
+    def look(self) -> None:
+        r"""Scale the bounds by what the arms can follow along the path to the goal.
+
+        Unless the goal moves, position and orientation arrive together. With the distance d, the
+        angle :math:`\theta` and the bounds a and v of both, the path's coordinate s from 0 to 1
+        has
+
+        .. math::
+            \ddot s \le 1 / \max(d / a_p, \theta / a_r), \qquad
+            \dot s \le 1 / \max(d / v_p, \theta / v_r)
+
+        Every constraint therefore scales the whole path, and a larger bound never makes it slower.
+        """
+        p, way = self._params, np.empty(6)
+        way[:3] = np.subtract(self._goal_point, self._point)
+        way[3:] = _log3(_dot(self._goal_frame, self._frame.T))
+        distance, angle = _sizes(way.tolist())
+        hard = max(distance / p.acceleration, angle / p.turn_acceleration, _TINY)
+        fast = max(distance / p.speed, angle / p.turn_speed, _TINY)
+        linear, angular = (distance / hard, distance / fast), (angle / hard, angle / fast)
+        if self._streams:
+            linear, angular = (p.acceleration, p.speed), (p.turn_acceleration, p.turn_speed)
+        unit = way / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
+        full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
+        possible = self._possible_of(unit * full, unit * quick)
+        if self._is_direct:  # the feed-forward fades out at higher joint speeds
+            possible = possible.slower(FAST / p.share)
+        if self._is_still:
+            hard = max(hard, SHORT / p.acceleration, SHORT_TURN / p.turn_acceleration)
+            speed = hard / fast * possible.faster()
+            self._smooth(possible.smoothing(p.smoothing, hard, speed))
+        self._scale(linear, angular, possible.harder(self._averaged), possible.faster())
+
+    def _scale(
+        self,
+        linear: tuple[float, float],
+        angular: tuple[float, float],
+        harder: float,
+        faster: float,
+    ) -> None:
+        """Set the bounds of position and orientation.
+
+        Args:
+            linear: Acceleration and speed [m/s^2], [m/s].
+            angular: Acceleration and speed [rad/s^2], [rad/s].
+            harder: Fraction of the accelerations.
+            faster: Fraction of the speeds.
+        """
+        p = self._params
+        self._possible = min(harder, faster)
+        self.is_limited = self._possible < FEW
+        self._linear.set_bounds(
+            max(linear[0], LITTLE * p.acceleration) * harder,
+            max(linear[1], LITTLE * p.speed) * faster,
+        )
+        self._angular.set_bounds(
+            max(angular[0], LITTLE * p.turn_acceleration) * harder,
+            max(angular[1], LITTLE * p.turn_speed) * faster,
+        )
+
+    def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
+        """Return the fractions of acceleration and twist, (6,) each, that the arm can follow."""
+        return tool_shares(self._state, acceleration, twist, self._params.share)
+
+    def advance(self, period: float) -> None:
+        """Move on by one period, as far as nothing is in the way, and write the record."""
+        linear, angular = self._linear, self._angular
+        is_paced = False
+        if self._is_bounded or (self.contact is not None and self.contact.is_on):
+            self._bound_speeds()
+        if self.pacers:
+            before = difference(self._point, linear.lag)
+            self._foresee(*self._way_ahead(before))
+            is_paced = self.is_paced
+        if is_paced:
+            turned = _dot(_exp3(np.array(scaled(angular.lag, -1.0))), self._frame)
+        if linear.moving:
+            gap = difference(self._goal_point, self._point)
+            if linear.step(gap, self._linear_rate, period):
+                self._point = self._goal_point
+            else:
+                self._point = weighed(linear.speed, period, self._point, 1.0)
+        if angular.moving:
+            self._turn(period)
+        if is_paced:
+            self._hold_back(before, turned, period)
+        if linear.moving:
+            _pack(self._position.data, 0, *difference(self._point, linear.lag))
+        if angular.moving:
+            _exp3(np.array(scaled(angular.lag, -1.0))).dot(self._frame, self._rotation)
+        if self._told is not None:
+            is_direct = self.response == "direct" and self._is_direct
+            self._told.tell(linear, angular, self._goal_rate, is_direct)
+        self.busy = linear.moving or angular.moving
+        if not self.busy:
+            self._was_slowed = False
+
+    def _bound_speeds(self) -> None:
+        """Bound the reference while its tool presses, and after it was held back."""
+        of_linear, of_angular = self.caps
+        is_on = self.contact is not None and self.contact.is_on
+        self._is_bounded, p = is_on or of_linear.acts or of_angular.acts, self._params
+        rate = self._goal_rate
+        speed, turn = (0.0, 0.0) if rate is None else _sizes(rate.tolist())
+        gap, angle = self._gap()
+        most = (p.contact_speed, p.contact_turn_speed) if is_on else (math.inf, math.inf)
+        self._linear.set_cap(of_linear.speed(gap, self.cycle, most[0], speed))
+        self._angular.set_cap(of_angular.speed(angle, self.cycle, most[1], turn))
+
+    def _gap(self) -> tuple[float, float]:
+        """Return the distance from the reference to its goal [m], [rad]."""
+        turn = _subtract(self._goal_frame, self._frame).ravel()
+        chord = math.sqrt(0.5 * turn.dot(turn))  # 2 sqrt(2) sin(angle / 2) / sqrt(2)
+        return math.dist(self._goal_point, self._point), 2.0 * math.asin(min(1.0, 0.5 * chord))
+
+    def _turn(self, period: float) -> None:
+        angular = self._angular
+        gap = _log3(self._goal_frame.dot(self._frame.T, self._turned)).tolist()
+        if angular.step(gap, self._angular_rate, period):
+            self._frame = self._goal_frame
+        else:
+            step = _exp3(np.array(scaled(angular.speed, period)))
+            self._frame = step.dot(self._frame)
+
+    def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
+        """Let the output move by the share that is allowed, from where it was before."""
+        linear, angular = self._linear, self._angular
+        if not (linear.moving or angular.moving):
+            return
+        rate = np.array((*linear.rate, *angular.rate))
+        share = self._allowed(rate, before, turned)
+        if share >= 1.0:
+            return
+        self._is_slowed = self._was_slowed = True
+        self._hold()
+        linear.slow(share)
+        angular.slow(share)
+        rates = zip(before, linear.rate, linear.lag)
+        self._point = [p + r * period + e for p, r, e in rates]
+        step = _exp3(np.array([r * period for r in angular.rate]))
+        self._frame = _dot(_exp3(np.array(angular.lag)), _dot(step, turned))
+        linear.wake()
+        angular.wake()
+
+    def _is_held(self) -> bool:
+        """Return whether something keeps the reference from its goal."""
+        linear, angular = self._linear, self._angular
+        is_bounded = self.contact is not None and self.contact.is_on
+        if not (self._is_slowed or is_bounded or self._possible < FEW):
+            return False
+        gap, angle = self._gap()
+        speed, turn = math.hypot(*linear.rate), math.hypot(*angular.rate)
+        if self._is_slowed or self._possible < FEW:
+            is_far = gap > FAR and speed < SLOW * gap
+            if is_far or (angle > FAR_TURN and turn < SLOW * angle):
+                return True
+        return is_bounded and (
+            (gap > max(FAR, AFTER * linear.cap) and speed > 0.9 * linear.cap)
+            or (angle > max(FAR_TURN, AFTER * angular.cap) and turn > 0.9 * angular.cap)
+        )
+
+    def _why(self) -> str:
+        """Return the reason, and the distance from the reference to its goal."""
+        gap, angle = self._gap()
+        far = f"{1e3 * gap:.0f} mm" if gap > FAR else f"{angle:.2f} rad"
+        if self._is_slowed:
+            words = self._in_the_way() or "a feature slows the reference down"
+        elif self.contact is not None and self.contact.is_on:
+            words = (
+                f"the tool is in contact, and its reference moves at {self._linear.cap:.2f} m/s "
+                f"and {self._angular.cap:.2f} rad/s at most (governor.contact_speed, "
+                "governor.contact_turn_speed)"
+            )
+        else:
+            words = "torques or joint speeds in this configuration allow no faster motion"
+        return f"{words}; the target is {far} ahead of its reference"
+
+    def _way_ahead(self, position: Sequence[float]) -> tuple[float, float]:
+        """Return how far a reference at ``position`` is ahead [m], and its speed [m/s]."""
+        here = self._state.position_ee_in_base.tolist()
+        return math.dist(position, here), math.hypot(*self._linear.rate)
+
+    def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
+        """Return the share of a twist, (6,) [m/s, rad/s], that nothing is in the way of.
+
+        Args:
+            twist: Of the reference.
+            position: Where it is [m].
+            rotation: Its orientation.
+        """
+        state, ahead = self._state, np.empty(6)
+        ahead[:3] = position - state.position_ee_in_base
+        ahead[3:] = _log3(_dot(rotation, state.rotation_ee_in_base.T))
+        return self._pace(self._place, tool_motion(state, twist), tool_motion(state, ahead))
+
+
+def _sizes(twist: Sequence[float]) -> tuple[float, float]:
+    """Return the linear [m/s] and angular speed [rad/s] of a twist (6,)."""
+    return math.hypot(*twist[:3]), math.hypot(*twist[3:])
+
+
+def tool_shares(state: ArmState, acceleration: Vector, twist: Vector, share: float) -> Possible:
+    r"""Return the fractions of a tool's acceleration and twist, (6,) each, that an arm can follow.
+
+    The motion requires the torques :math:`J^T \Lambda a` and the joint speeds
+    :math:`M^{-1} J^T \Lambda \dot x`.
+    """
+    space = state.operational_space()
+    tau = _dot(_dot(space.inertia, acceleration), state.jacobian)
+    return possible_share(tau, tool_motion(state, twist), state, share)
+
+
+def tool_motion(state: ArmState, twist: Vector) -> Vector:
+    r"""Return :math:`M^{-1} J^T \Lambda \dot x`, the joint speeds of a tool's twist, (n,)."""
+    space = state.operational_space()
+    dq: Vector = _dot(space.minv_jt, _dot(space.inertia, twist))
+    return dq

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Smooth prediction of a goal that arrives as a stream of samples."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from struct import Struct
+
+import numpy as np
+
+from multipanda_py.control.impedance.pose_error import scaled
+from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.state import Vector
+from multipanda_py.targets import ReferenceMotion
+
+
+class GoalSpeed:
+    r"""Estimate the speed of a goal from the steps in which it comes.
+
+    .. math::
+        \tau \dot u = -u + \sum_k p_k\, \delta(t - t_k), \qquad \tau \dot v = u - v, \qquad
+        p_k = \min(s_k, s_{k-1})
+
+    with the length s of every step: a step is believed as far as the one before it, if that was
+    less than ``WITHIN`` ago. A goal that jumps once does not move, whatever trembles before and
+    after it; one that comes in equal steps moves with their mean speed, and is known to about
+    0.1 s after it began.
+
+    Args:
+        period: Of a cycle [s].
+
+    Attributes:
+        speed: v [unit/s].
+        remembers: Whether :meth:`advance` changes anything.
+
+    Thread: control.
+    """
+
+    __slots__ = ("_cycles", "_kept", "_last", "_left", "_period", "_raw", "remembers", "speed")
+
+    TIME = 0.05
+    """Time constant of both filters [s]."""
+    WITHIN = 0.25
+    """Time between two steps of one motion [s]."""
+    STILL = 1e-6
+    """Speed that counts as none [unit/s]."""
+
+    def __init__(self, period: float) -> None:
+        self._period, self._cycles = period, round(self.WITHIN / period)
+        self._kept = math.exp(-period / self.TIME)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all steps."""
+        self.speed = self._raw = self._last = 0.0
+        self._left, self.remembers = 0, False
+
+    def step(self, size: float) -> None:
+        """Take a step of the goal, of any length [unit]."""
+        self._raw += (size if size < self._last else self._last) / self.TIME
+        self._last, self._left, self.remembers = size, self._cycles, True
+
+    def advance(self) -> None:
+        """Go on by one cycle."""
+        self._raw *= self._kept
+        self.speed += (1.0 - self._kept) * (self._raw - self.speed)
+        if self._left:
+            self._left -= 1
+        else:
+            self._last = 0.0
+            if self.speed < self.STILL:
+                self.reset()
+
+
+_pack = Struct("6d").pack_into
+LEAST = 1e-9
+"""Step that is more than rounding [m, rad]."""
+
+
+class ToldMotion:
+    r"""Tell a law of a reference's velocity and acceleration, as far as its goal moves.
+
+    .. math::
+        \dot x_{told} = s\, \dot r, \quad \ddot x_{told} = s\, \ddot r, \qquad
+        s = \min(1,\; \mathrm{LEAD}\, v_g / \|\dot r\|)
+
+    for position and orientation apart, with the goal's speed :math:`v_g` by
+    :class:`.GoalSpeed`, or that of a twist which came with it.
+    The way to a goal that has jumped is the governor's, not the user's: an arm driven along it by
+    more than its spring meets what nobody reckoned with as fast as torques allow. With
+    ``governor.response: direct`` s is 1 for jumps as well.
+
+    Args:
+        motion: Where the law looks.
+
+    Thread: control.
+    """
+
+    LEAD = 3.0
+    """Speed of a reference that is told of, in units of its goal's: a stream comes unevenly, and
+    is told of sooner."""
+
+    def __init__(self, motion: ReferenceMotion) -> None:
+        self._motion, self._period = motion, 0.0
+        self.start(1e-3)
+
+    def start(self, period: float) -> None:
+        """Begin with a goal at rest; cycles last ``period`` [s]."""
+        if period != self._period:
+            self._period = period
+            self._goal_speed, self._goal_turn = GoalSpeed(period), GoalSpeed(period)
+        self._goal_speed.reset()
+        self._goal_turn.reset()
+        self._motion.moving = False
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the goal has moved lately."""
+        return self._goal_speed.remembers or self._goal_turn.remembers
+
+    def step(self, distance: float, angle: float) -> None:
+        """Take a step of the goal [m], [rad]."""
+        if distance > LEAST:
+            self._goal_speed.step(distance)
+        if angle > LEAST:
+            self._goal_turn.step(angle)
+
+    def advance(self) -> None:
+        """Go on by one cycle."""
+        if self._goal_speed.remembers:
+            self._goal_speed.advance()
+        if self._goal_turn.remembers:
+            self._goal_turn.advance()
+
+    def tell(
+        self, linear: Tracker, angular: Tracker, goal_rate: Vector | None, is_direct: bool = False
+    ) -> None:
+        """Write what the law is told of a reference.
+
+        Args:
+            linear: Its position.
+            angular: Its orientation.
+            goal_rate: The goal's twist if it is known, (6,) [m/s, rad/s].
+            is_direct: Whether the controllet receives all of the motion to a goal that has jumped.
+        """
+        motion, rate, other = self._motion, linear.rate, angular.rate
+        gain, other_gain = linear.acceleration, angular.acceleration
+        speed, turn = self._goal_speed.speed, self._goal_turn.speed
+        if is_direct:
+            speed = turn = math.inf
+        elif goal_rate is not None:
+            speed = max(speed, math.hypot(*goal_rate[:3]))
+            turn = max(turn, math.hypot(*goal_rate[3:]))
+        share = self._share(speed, rate)
+        if share < 1.0:
+            rate, gain = scaled(rate, share), scaled(gain, share)
+        share = self._share(turn, other)
+        if share < 1.0:
+            other, other_gain = scaled(other, share), scaled(other_gain, share)
+        _pack(motion.twist.data, 0, *rate, *other)  # half the time of an assignment
+        _pack(motion.acceleration.data, 0, *gain, *other_gain)
+        motion.moving = linear.moving or angular.moving
+
+    def _share(self, goal_speed: float, rate: Sequence[float]) -> float:
+        most, speed = self.LEAD * goal_speed, math.hypot(*rate)
+        return 1.0 if speed <= most else most / speed
+
+
+_dot, _multiply, _add = np.dot, np.multiply, np.add
+
+
+class GoalPredictor:
+    r"""Predict a streamed goal between its samples, without steps in position and velocity.
+
+    A third-order low pass follows the extrapolation of the newest sample :math:`g_k`, which is
+    t old and has the velocity :math:`\hat v_k`:
+
+    .. math::
+        \dddot p = \lambda^3 \left(g_k + \hat v_k\, \ell(t) - p\right)
+        + 3 \lambda^2 \left(\eta\, \hat v_k\, \dot\ell(t) - \dot p\right) - 3 \lambda\, \ddot p,
+        \qquad \lambda = \mathrm{clip}(1.55\, \bar\Delta^{-2/3},\; 8,\; 28)
+
+    with the mean time :math:`\bar\Delta` [s] between samples. The jerk that remains from the
+    sampling grows with :math:`\lambda^3 \bar\Delta^2`. A ramp is followed with a lag of
+    :math:`3 (1 - \eta) / \lambda`. The lead :math:`\ell` is t for the first
+    :math:`1.9\,\bar\Delta`, and constant from :math:`3.2\,\bar\Delta` on: lost samples are
+    bridged. After ``WITHIN`` the stream has ended, and p returns to its last sample.
+
+    The velocity is that of the client if there is one, else the mean over ``WINDOW`` or more. It
+    is accepted if it differs from the previous one by at most three times what the arm could
+    accelerate in that time. So single jumps have no velocity, and a jump within a stream
+    displaces p.
+
+    Args:
+        size: Number of dimensions.
+        period: Cycle time T [s].
+
+    Attributes:
+        active: Whether ``position`` and ``velocity`` differ from a goal at rest.
+        position: p, (size,) [unit].
+        velocity: :math:`\dot p`, (size,) [unit/s].
+
+    Thread: control.
+    """
+
+    WINDOW = 0.02
+    """Shortest time over which a velocity is averaged [s]."""
+    WITHIN = 0.25
+    """Longest time between two samples of one stream [s]."""
+    FEED = 0.87
+    r"""Share :math:`\eta` of the velocity that is fed forward; 1 overshoots when a hand brakes."""
+    PACE, SLOWEST, FASTEST = 1.55, 8.0, 28.0
+    r"""Factor [s^(-1/3)] and bounds [1/s] of :math:`\lambda`."""
+    BELIEF = 3.0
+    """Largest accepted change of a velocity, in units of the arm's acceleration."""
+    FULL, OVER = 1.9, 3.2
+    """Ages of a sample between which its velocity fades out, in mean intervals."""
+    SHORT, LONG = 0.01, 0.045
+    """Minimum values of these ages [s], because fast streams pause as well."""
+    NEAR = 1e-6
+    """Distance [unit] and speed [unit/s] from a goal at rest at which the prediction ends."""
+
+    def __init__(self, size: int, period: float) -> None:
+        self._period, self._size = period, size
+        self._state, self._next, self._driven = np.zeros((3, 3, size))
+        self._input = np.zeros((2, size))
+        self.position, self.velocity = self._state[0], self._state[1]
+        self._samples: deque[tuple[int, Vector]] = deque()
+        self._clock = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self.active = False
+        self._samples.clear()
+        self._goal, self._speed, self._still = np.zeros((3, self._size))
+        self._jumped = False
+        self._raw: Vector | None = None
+        self._came, self._mean = self._clock, 0.0
+
+    def tick(self) -> None:
+        """Advance the clock by one cycle, also while the goal is at rest."""
+        self._clock += 1
+
+    def sample(
+        self, goal: Sequence[float], rate: Sequence[float] | None, hardest: float, hold: float
+    ) -> None:
+        """Receive a sample of the goal.
+
+        Args:
+            goal: Position, (size,) [unit].
+            rate: Velocity from the client, (size,) [unit/s]; None if it sends none.
+            hardest: Acceleration that the arm can follow [unit/s^2].
+            hold: Longest time for which a velocity counts [s].
+        """
+        new, age = np.array(goal), (self._clock - self._came) * self._period
+        if age > self.WITHIN:
+            self._samples.clear()
+        raw, step, change = None, np.zeros(self._size), 0.0
+        if self._samples:
+            usual = self._mean or age
+            self._mean = usual + 0.2 * (min(age, 2.0 * usual) - usual)
+            raw, span = self._mean_velocity(new)
+            step, change = new - self._goal, self.BELIEF * hardest * span
+        else:
+            self._mean = 0.0
+        speed = self._accepted(raw, change) if rate is None else np.array(rate)
+        if speed is None:
+            self._displace(step - self._speed * age)
+            speed = 0.5 * self._speed if self._jumped else self._speed
+            raw, self._jumped = speed, True
+        else:
+            self._jumped = False
+        if not self.active and speed.any():
+            self._state[:] = 0.0
+            self._state[0], self.active = new - step, True
+        if self.active:
+            if rate is not None:  # a step that this velocity does not explain is a jump
+                jump = step - speed * age if self._samples else new - self.position
+                usual_error = self.BELIEF * hardest * max(age, self.WINDOW) ** 2
+                if math.hypot(*jump.tolist()) > 2.0 * usual_error:
+                    self._displace(jump)
+            self._speed = speed
+            self._design(hold)
+        self._goal, self._raw, self._came = new, raw, self._clock
+        self._samples.append((self._clock, new))
+
+    def _displace(self, jump: Vector) -> None:
+        """Shift the prediction and the past samples by a jump."""
+        self._state[0] += jump
+        for _, place in self._samples:
+            place += jump
+
+    def _mean_velocity(self, goal: Vector) -> tuple[Vector, float]:
+        """Return the velocity over at least the window, and the time that it spans [s]."""
+        samples, period, now = self._samples, self._period, self._clock
+        window = self.WINDOW - 0.5 * period
+        while len(samples) > 1 and (now - samples[1][0]) * period >= window:
+            samples.popleft()
+        clock, old = samples[0]
+        span = max(now - clock, 1) * period
+        return (goal - old) / span, span
+
+    def _accepted(self, raw: Vector | None, change: float) -> Vector | None:
+        """Return the accepted velocity for a mean velocity ``raw``; None after a jump."""
+        if raw is None:
+            return self._still
+        known = (self._raw, self._speed) if self.active else (self._raw,)
+        for other in known:
+            if other is not None and math.hypot(*(raw - other).tolist()) <= change:
+                return raw
+        return None if self.active or self._raw is not None else self._still
+
+    def _design(self, hold: float) -> None:
+        """Set the low pass and the lead for the present mean interval."""
+        T, mean = self._period, self._mean or hold
+        rate = min(self.FASTEST, max(self.SLOWEST, self.PACE * mean ** (-2.0 / 3.0)))
+        square, cube = 3.0 * T * rate**2, T * rate**3
+        # Rows of p, its velocity and its acceleration, each with the new value of the next.
+        acceleration = np.array([-cube, -square, 1.0 - 3.0 * T * rate, cube, square * self.FEED])
+        velocity = T * acceleration + [0.0, 1.0, 0.0, 0.0, 0.0]
+        position = T * velocity + [1.0, 0.0, 0.0, 0.0, 0.0]
+        rows = np.array([position, velocity, acceleration])
+        self._own, self._given = rows[:, :3].copy(), rows[:, 3:].copy()
+        self._over = min(max(self.OVER * mean, self.LONG), hold)
+        self._full = min(max(self.FULL * mean, self.SHORT), 0.75 * self._over)
+
+    def advance(self) -> None:
+        """Advance the prediction by one cycle."""
+        age, full, over = (self._clock - self._came) * self._period, self._full, self._over
+        lead, share = age, 1.0
+        if age > self.WITHIN:
+            lead = share = 0.0
+        elif age > full:
+            fade = over - full
+            past = min(age - full, fade)
+            lead, share = full + past * (1.0 - 0.5 * past / fade), 1.0 - past / fade
+        place, rate = self._input
+        _add(self._goal, _multiply(self._speed, lead, place), place)
+        _multiply(self._speed, share, rate)
+        _dot(self._own, self._state, self._next)
+        _add(self._next, _dot(self._given, self._input, self._driven), self._state)
+        if lead == 0.0 or not self._speed.any():
+            gap = (self.position - self._goal).tolist()
+            if max(map(abs, gap)) < self.NEAR > max(map(abs, self.velocity.tolist())):
+                self.active = False

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capsules of arms and solids of the scene in one model: where they are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context
+from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.robots import ArmDescription, SceneObject
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.collision_pairs import (
+    CollisionPairs,
+    Grasps,
+    Group,
+    Solid,
+    is_gripper,
+    stays,
+)
+from multipanda_py.state import Matrix, Vector
+
+
+def _rotation_of_products() -> Matrix:
+    """Return the map from products of a quaternion's numbers w x y z to its rotation, (16, 9).
+
+    The rotation comes column by column, as pinocchio has it.
+    """
+    w, x, y, z = range(4)
+    terms = {
+        (0, 0): ((w, w, 1), (x, x, 1), (y, y, -1), (z, z, -1)),
+        (1, 1): ((w, w, 1), (x, x, -1), (y, y, 1), (z, z, -1)),
+        (2, 2): ((w, w, 1), (x, x, -1), (y, y, -1), (z, z, 1)),
+        (0, 1): ((x, y, 2), (w, z, -2)),
+        (1, 0): ((x, y, 2), (w, z, 2)),
+        (0, 2): ((x, z, 2), (w, y, 2)),
+        (2, 0): ((x, z, 2), (w, y, -2)),
+        (1, 2): ((y, z, 2), (w, x, -2)),
+        (2, 1): ((y, z, 2), (w, x, 2)),
+    }
+    found = np.zeros((4, 4, 9))
+    for (row, column), parts in terms.items():
+        for one, other, factor in parts:
+            found[one, other, 3 * column + row] = factor
+    return found.reshape(16, 9)
+
+
+_ROTATION = _rotation_of_products()
+
+
+class ThingPlaces:
+    """Put things where their poses say, each as a joint of a pinocchio model.
+
+    A free joint per thing would do so as well. But pinocchio's data keep tensors of the third
+    power of all degrees of freedom: 2.4 GiB for the laws of two arms beside 32 things. So a thing
+    has a joint of one degree of freedom, which nobody asks for, and its placement is overwritten.
+
+    Args:
+        data: Of the model; to be kept as long as this.
+        joints: Numbers of the things' joints, at the root of the model, n.
+        poses: Live poses in the world, position and quaternion w x y z, (n, 7).
+
+    Thread: control.
+    """
+
+    def __init__(self, data: Any, joints: range, poses: Matrix) -> None:
+        self._poses, n = poses, len(joints)
+        self._products, self._placed = np.zeros((n, 4, 4)), np.zeros((n, 12))
+        self._flat = self._products.reshape(n, 16)
+        # An SE3 is its rotation, column by column, then its translation.
+        whole = [
+            np.lib.stride_tricks.as_strided(data.oMi[joint].rotation, (12,), (8,))
+            for joint in joints
+        ]
+        self._views = [(view.data, row.data) for view, row in zip(whole, self._placed)]
+
+    def write(self) -> None:
+        """Put all of them where they are now, after the model's own joints have been placed."""
+        if not self._views:
+            return
+        quaternions = self._poses[:, 3:]
+        np.multiply(quaternions[:, :, None], quaternions[:, None, :], self._products)
+        self._placed[:, :9] = self._flat.dot(_ROTATION)
+        self._placed[:, 9:] = self._poses[:, :3]
+        for view, row in self._views:
+            view[:] = row
+
+
+_TURN = 2.3  # angle between two orientations is below this times the distance of quaternions
+_BOTH = np.ones(2)
+_UP = np.array([0.0, 0.0, 1.0])
+
+
+class CollisionGeometry:
+    r"""Where everything is that arms could hit, and how far it may have moved.
+
+    The combined model has the joints of all arms, and one for the place of every movable object
+    (:class:`.ThingPlaces`). ``raw`` is
+    what it is placed by: joint positions of all arms, with ``room`` for those of the arm that has
+    most, then the objects' poses. A point of an
+    arm moves at most :math:`\sum_i r_i |\Delta q_i|`, with :math:`r_i` the farthest that
+    anything beyond joint i can be from it, 1 for one that slides; ``reach`` are these weights, one
+    row per body.
+
+    What a hand holds is a part of that hand: groups of its own (``held``) have it as a solid that
+    moves with the arm's last joint, while the object's groups as a thing of the scene are out.
+    It is where ``raw`` says, and so needs no other model.
+
+    Attributes:
+        model: Kinematics of all bodies.
+        data: Its pinocchio data.
+        room: Numbers in ``raw`` for the joints of one arm.
+        joints: For every arm where its joints are in the model's q, a slice.
+        raw: (room n_arms + 7 n_objects,) [rad; m, quaternion w x y z].
+        q: Positions of the model's joints, (nq,) [rad, m]; those of objects stay zero.
+        reach: (bodies, len(raw)); the last row is the world's, zero.
+        v: Speeds of the model's joints, (nv,) [rad/s, m/s]; those of objects stay zero.
+        groups: All groups of pairs of which at least one solid belongs to an own arm, but for
+            those of held things among others: :meth:`groups_with`.
+    """
+
+    def __init__(self, context: Context) -> None:
+        arms = (*context.arms, *context.other_arms)
+        objects = [thing for thing in context.objects if thing.mass > 0.0]
+        self.room = max(arm.n_joints for arm in arms)
+        self.joints: list[slice] = []
+        begin = self.room * len(arms)  # of the objects
+        size = begin + 7 * len(objects)
+        self.model = pin.Model()
+        self.raw: Vector = np.zeros(size)
+        self.reach = np.zeros((len(arms) + len(objects) + 1, size))
+        self._farthest: list[float] = []  # of a link's solids from its joint's origin [m]
+        self._radii: list[float] = []  # of balls around the objects' centres [m]
+        self._arms = [self._add_arm(index, arm) for index, arm in enumerate(arms)]
+        self._movable = [
+            self._add_object(len(arms) + index, thing, begin + 7 * index)
+            for index, thing in enumerate(objects)
+        ]
+        fixed = [_solid(thing, 0) for thing in context.objects if thing.mass == 0.0]
+        height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
+        floor = coal.Halfspace(_UP, height)
+        ground = Solid(floor, 0, pin.SE3.Identity(), names=("floor",))
+        self.q: Vector = pin.neutral(self.model)
+        self._order = np.array(
+            [self.room * i + joint for i, arm in enumerate(arms) for joint in range(arm.n_joints)]
+        )
+        poses = self.raw[begin:].reshape(-1, 7)
+        for pose, thing in zip(poses, objects):
+            x, y, z, w = quaternion_from_rotation(thing.rotation)
+            pose[:] = *thing.start, w, x, y, z
+        self.data = self.model.createData()
+        self.v: Vector = np.zeros(self.model.nv)
+        moving = self.joints[-1].stop
+        self._q_of_arms = self.q[:moving]
+        self._things = ThingPlaces(self.data, range(1 + moving, self.model.njoints), poses)
+        self._motions = [self.data.v[joint].vector for joint in range(1, 1 + moving)]
+        self._motion, self._squares = np.zeros((2, moving, 6))
+        self._of_each = np.kron(np.eye(2), np.ones((3, 1)))
+        self._lengths = np.stack([np.ones(moving), self._farthest], 1)
+        self._pairs = CollisionPairs(
+            arms, context.n_arms, self._arms, self._movable, fixed, ground,
+            touching=context.touching, hands_meet="hands" in context.touches,
+        )  # fmt: skip
+        self.groups = list(self._pairs.groups())
+        for group in self.groups:
+            group.build()
+
+    def _add_arm(self, index: int, arm: ArmDescription) -> list[Solid]:
+        """Add an arm's joints to the model and return its capsules."""
+        own = build_pinocchio(arm, base_in_world=True)
+        joint, before, n = 0, self.model.njoints - 1, arm.n_joints
+        self.joints.append(slice(before, before + n))
+        slides = arm.limits.slides
+        for number, part in enumerate(arm.robot.joints, start=1):
+            axis = np.array(part.axis)
+            kind = pin.JointModelRZ() if axis[2] == 1.0 else pin.JointModelRevoluteUnaligned(axis)
+            if slides[number - 1]:
+                kind = pin.JointModelPrismaticUnaligned(axis)
+            joint = self.model.addJoint(
+                joint, kind, own.jointPlacements[number], f"{index}_{number}"
+            )
+        solids, extent = [], np.zeros(n + 1)
+        for link, capsules in arm.capsules.items():
+            frame = own.frames[own.getFrameId(link)]
+            number = int(frame.parentJoint)
+            for capsule in capsules:
+                start, end = np.array(capsule.start), np.array(capsule.end)
+                for point in (start, end):
+                    far = float(np.linalg.norm(frame.placement.act(point))) + capsule.radius
+                    extent[number] = max(extent[number], far)
+                is_hand = is_gripper(arm, link, number)
+                solids.append(
+                    Solid(
+                        coal.Capsule(capsule.radius, float(np.linalg.norm(end - start))),
+                        before + number if number else 0,
+                        frame.placement * _along(start, end),
+                        number,
+                        stays(arm, number, frame.placement, start, end),
+                        is_hand,
+                        (arm.name, f"{arm.name}/hand") if is_hand else (arm.name,),
+                    )
+                )
+        self._farthest += extent[1:].tolist()
+        for number in range(n, 0, -1):
+            slide = bool(slides[number - 1])
+            self.reach[index, self.room * index + number - 1] = 1.0 if slide else extent[number]
+            step = float(np.linalg.norm(own.jointPlacements[number].translation))
+            if slide:
+                step += float(np.abs([arm.limits.lower, arm.limits.upper])[:, number - 1].max())
+            extent[number - 1] = max(extent[number - 1], step + extent[number])
+        return solids
+
+    def _add_object(self, body: int, thing: SceneObject, at: int) -> Solid:
+        """Add the joint of an object whose pose is at a place of ``raw``; return the solid."""
+        joint = self.model.addJoint(0, pin.JointModelRZ(), pin.SE3.Identity(), f"object_{body}")
+        weights = self.reach[body, at : at + 7]
+        capsule = thing.shape == "capsule"
+        radius = sum(thing.size) if capsule else float(np.linalg.norm(thing.size))
+        weights[:3], weights[3:] = 1.0, _TURN * radius
+        self._radii.append(radius)
+        return _solid(thing, joint, radius)
+
+    def extent(self, arm: int, index: int) -> float:
+        """Return how far an object reaches beyond an arm's last joint, as placed now [m]."""
+        joint = self.data.oMi[self.joints[arm].stop].translation
+        centre = self.data.oMi[self._movable[index].joint].translation
+        return float(np.linalg.norm(centre - joint)) + self._radii[index]
+
+    def groups_with(self, held: Grasps) -> list[Group]:
+        """Return the groups that count with what is in the hands."""
+        there = [group for group in self.groups if group.counts(held)]
+        return there + self._pairs.among_things(held)
+
+    def place(self) -> None:
+        """Move all bodies to where ``raw`` says, at the speeds ``v``."""
+        np.take(self.raw, self._order, out=self._q_of_arms)
+        pin.forwardKinematics(self.model, self.data, self.q, self.v)
+        self._things.write()
+
+    def speeds(self) -> Vector:
+        r"""Return what no point of each link was faster than when it was placed, (joints,) [m/s].
+
+        .. math:: \|v_k\| + \rho_k \|\omega_k\|
+
+        with the velocity of a link's joint and the farthest that anything on the link is from it.
+        """
+        motion, squares = self._motion, self._squares
+        np.concatenate(self._motions, out=motion.reshape(-1))
+        np.multiply(motion, motion, squares)
+        parts = np.sqrt(squares.dot(self._of_each))
+        fastest: Vector = np.multiply(parts, self._lengths, parts).dot(_BOTH)
+        return fastest
+
+
+def _along(start: Vector, end: Vector) -> Any:
+    """Return the placement of a solid of revolution about z between two points."""
+    axis = (end - start) / np.linalg.norm(end - start)
+    turn = pin.Quaternion.FromTwoVectors(_UP, axis).toRotationMatrix()
+    return pin.SE3(turn, (start + end) / 2.0)
+
+
+def _solid(thing: SceneObject, joint: int, radius: float = math.inf) -> Solid:
+    """Return a thing of the scene, on its joint in a ball around it [m], or fixed."""
+    size = thing.size
+    if thing.shape == "box":
+        shape = coal.Box(2.0 * size[0], 2.0 * size[1], 2.0 * size[2])
+    elif thing.shape == "sphere":
+        shape = coal.Sphere(size[0])
+    elif thing.shape == "cylinder":
+        shape = coal.Cylinder(size[0], 2.0 * size[1])
+    else:
+        shape = coal.Capsule(size[0], 2.0 * size[1])
+    placement = (
+        pin.SE3.Identity()
+        if joint
+        else pin.SE3(np.array(thing.rotation), np.array(thing.position))
+    )
+    return Solid(shape, joint, placement, names=(thing.name,), radius=radius)

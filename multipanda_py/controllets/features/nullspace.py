@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preferred posture in the nullspace of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.context import MAX_STEP, Context, Handover
+from multipanda_py.control.impedance.free_motion import GuidedPosture
+from multipanda_py.control.impedance.joint_spring import PROJECTORS, PostureSpring, nothing_left
+from multipanda_py.control.impedance.modal_damping import LEAST_RATIO
+from multipanda_py.feature import Feature
+from multipanda_py.parameters import JointVector, choice, joint_vector, number
+from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import CartesianTarget
+
+_add = np.add
+
+SOFT = 0.1
+"""Stiffness of a joint's posture too small to hold with [Nm/rad]."""
+
+
+@dataclass(frozen=True, eq=False)
+class NullspaceParams:
+    """Gains of :class:`Nullspace`."""
+
+    stiffness: JointVector = joint_vector(
+        "posture_stiffness", unit="Nm/rad", low=0, high=100, doc="posture stiffness"
+    )
+    damping_ratio: JointVector = joint_vector(
+        1.0,
+        low=LEAST_RATIO,
+        high=5,
+        doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12; 3.4 without a "
+        "projector; less for light rotors",
+    )
+    projector: str = choice(
+        "dynamic",
+        options=PROJECTORS,
+        doc="what keeps the posture torques from the task: accelerations (dynamic), "
+        "static wrenches (kinematic), nothing (none)",
+    )
+    max_torque: JointVector = joint_vector(
+        "lacking_torque", unit="Nm", low=0, high=100, doc="clamp before the projection"
+    )
+    velocity_timeout: float = number(
+        0.1, unit="s", low=0.001, high=10,
+        doc="after which a velocity of the posture not renewed is zero",
+    )  # fmt: skip
+
+
+class Nullspace(Feature[NullspaceParams]):
+    r"""Pull the joints towards a posture without moving the tool.
+
+    .. math::
+        \tau = N \tau_0, \quad
+        \tau_0 = \mathrm{clamp}(K_n (q_n - q) + 2 Z_n K_n^{1/2} (\dot q_n - \dot q), \pm\tau_{max})
+
+    (:class:`.PostureSpring`) with :math:`N` one of :class:`.NullspaceProjector`, the dynamically
+    consistent one by default. While the law leaves a direction of the tool free
+    (``Controllet.is_free``), the posture goes along with the free motion
+    (:class:`.GuidedPosture`), so that the projected spring stays passive. A posture may come with
+    its velocity :math:`\dot q_n`, which must be renewed. Sources: Khatib 1987;
+    CRISP section III, equation 7, and its default clamp.
+    """
+
+    Params = NullspaceParams
+    needs = ("posture",)
+    reads = ("joint",)
+
+    def __init__(self, context: Context, params: NullspaceParams) -> None:
+        self._springs = [PostureSpring(arm.robot) for arm in context.arms]
+        self._guided = [GuidedPosture(n, context.period) for n in context.joints]
+        self._velocities = context.joint_zeros()
+        self._left, self._free = [0] * context.n_arms, [False] * context.n_arms
+        self._unsaid: list[str] = []
+        self._idle_arms = tuple(nothing_left(context, "nullspace"))
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Hand the gains over."""
+        p, per_arm = self.params, self.context.per_arm
+        stiffness = per_arm(p.stiffness)
+        # What holds nothing would have to be infinitely far away.
+        self._presses = [np.where(own < SOFT, np.inf, own) for own in stiffness]
+        gains = zip(stiffness, per_arm(p.damping_ratio), per_arm(p.max_torque))
+        for spring, own in zip(self._springs, gains):
+            spring.set_gains(*own, p.projector)
+
+    def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
+        """Forget velocities of an earlier activation; say anew which arms have no nullspace."""
+        self._left = [0] * len(states)
+        if self.law is not None:
+            self._free = self.law.is_free
+        for guided in self._guided:
+            guided.reset()
+        self._unsaid = list(self._idle_arms)
+
+    def on_handover(
+        self,
+        states: Sequence[ArmState],
+        target: CartesianTarget,
+        handovers: Sequence[Handover],
+    ) -> None:
+        """Put the posture where its springs keep the elbow up that would else sink."""
+        for posture, state, handover, presses in zip(
+            target.posture, states, handovers, self._presses
+        ):
+            step = handover.tau - handover.wrench_in_base.dot(state.jacobian)
+            step /= presses
+            farthest = max(map(abs, step.tolist()))
+            if farthest > MAX_STEP:
+                step /= farthest / MAX_STEP
+            posture += step
+
+    def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
+        """Count from when a posture with a velocity came."""
+        if channel == "joint":
+            self._velocities[place] = target.data["joint"][place][target.joints[place] :]
+            moves = bool(self._velocities[place].any())
+            timeout = self.params.velocity_timeout
+            self._left[place] = round(timeout / self.context.period) if moves else 0
+
+    def add(
+        self,
+        states: Sequence[ArmState],
+        target: CartesianTarget,
+        tau: Sequence[Vector],
+        period: float,
+    ) -> None:
+        """Add the projected posture torques of every arm."""
+        if self._unsaid:
+            self._say()
+        for arm, state in enumerate(states):
+            torque, spring = tau[arm], self._springs[arm]
+            pull = self._pull(arm, state, target)
+            if spring.project is not None:
+                spring.project(state, pull)
+            _add(torque, pull, torque)
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether it is the dynamically consistent projector."""
+        return self.params.projector == "dynamic"
+
+    def before_projection(
+        self, states: Sequence[ArmState], target: CartesianTarget
+    ) -> list[Vector | None]:
+        """Return the posture torques of every arm."""
+        if self._unsaid:
+            self._say()
+        return [self._pull(arm, state, target) for arm, state in enumerate(states)]
+
+    def _pull(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
+        """Return the posture torques of an arm before the projection, (n,) [Nm]."""
+        velocity = self._velocity(arm) if self._left[arm] else None
+        posture, spring = target.posture[arm], self._springs[arm]
+        if self._free[arm] or self._guided[arm].is_shifted:
+            posture, velocity = self._guide(arm, state, posture, velocity)
+        return spring.pull(state, posture, velocity)
+
+    def _guide(
+        self, arm: int, state: ArmState, posture: Vector, velocity: Vector | None
+    ) -> tuple[Vector, Vector | None]:
+        """Return the posture that goes along with a free tool, and its velocity."""
+        free, spring = None, self._springs[arm]
+        if self.law is not None and self._free[arm] and spring.project is not None:
+            free = spring.matched(state, self.law.free_velocity(arm, state))
+        return self._guided[arm].step(state, free, posture, velocity)
+
+    def _velocity(self, arm: int) -> Vector:
+        """Return the velocity of a posture, which counts for one cycle less from now on."""
+        self._left[arm] -= 1
+        return self._velocities[arm]
+
+    def _say(self) -> None:
+        """Say which arms have no nullspace, one in a cycle."""
+        if self.params.projector != "none":
+            self.context.notify(self._unsaid.pop())

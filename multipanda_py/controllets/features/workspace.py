@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds on where a target may be and on how fast it may move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context
+from multipanda_py.control.reference.reference_limits import HeldReference
+from multipanda_py.feature import Feature
+from multipanda_py.parameters import number, vector
+from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.targets import CartesianTarget
+
+_dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
+_log3, _exp3 = pin.log3, pin.exp3
+OUTSIDE = 0.01
+"""Distance of a target from the box from which it is reported [m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorkspaceParams:
+    """Bounds of :class:`Workspace`."""
+
+    lower: Vector = vector(
+        -0.9, -0.9, -0.3, unit="m", low=-2, high=2, doc="smallest target position in the base"
+    )
+    upper: Vector = vector(
+        0.9, 0.9, 1.2, unit="m", low=-2, high=2, doc="largest target position in the base"
+    )
+    speed: float = number(0.5, unit="m/s", low=0.001, high=3, doc="fastest that it may move")
+    turn_rate: float = number(
+        1.5, unit="rad/s", low=0.001, high=10, doc="fastest that it may turn"
+    )
+
+
+class Workspace(Feature[WorkspaceParams]):
+    r"""Let the law see a target that stays in a box and moves no faster than allowed.
+
+    .. math::
+        p_k = p_{k-1} + \Delta \min\!\left( 1, \frac{v T}{\lVert \Delta \rVert} \right), \qquad
+        \Delta = \mathrm{clamp}(p_d, l, u) - p_{k-1}
+
+    and alike for the rotation, along the shortest turn. What the user asked for is kept apart,
+    so that the target follows without drift and arrives exactly. A target twist is shortened
+    to the same speeds. The box lies along the axes of each arm's base; where its bounds cross,
+    the lower one counts. At activation the target is the measured pose, even outside the box,
+    so that taking over moves nothing; the first target that arrives brings it in.
+    """
+
+    Params = WorkspaceParams
+    needs = ("position_ee_in_base", "rotation_ee_in_base")
+    order = -1
+
+    def __init__(self, context: Context, params: WorkspaceParams) -> None:
+        n = context.n_arms
+        self._asked = [np.zeros(3) for _ in range(n)]
+        self._goal = [np.zeros(3) for _ in range(n)]
+        self._goal_rotation: list[Matrix] = [np.eye(3) for _ in range(n)]
+        self._position = [np.zeros(3) for _ in range(n)]
+        self._rotation: list[Matrix] = [np.eye(3) for _ in range(n)]
+        self._is_asked, self._moving, self._turning = ([False] * n for _ in range(3))
+        self._step, self._turn = np.zeros(3), np.zeros((3, 3))
+        self._outside, self._cycle = [0.0] * n, 0
+        self._held = [HeldReference(context, arm.name) for arm in context.arms]
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Bring the targets that users have asked for into the new box."""
+        for arm in range(self.context.n_arms):
+            if self._is_asked[arm]:
+                self._clamp(arm)
+
+    def _clamp(self, arm: int) -> None:
+        p = self.params
+        self._goal[arm][:] = np.maximum(np.minimum(self._asked[arm], p.upper), p.lower)
+        self._outside[arm] = float(np.abs(self._goal[arm] - self._asked[arm]).max())
+        self._moving[arm] = True
+
+    def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
+        """Begin where the law begins."""
+        for arm in range(len(states)):
+            self._position[arm][:] = target.position_ee_in_base[arm]
+            self._rotation[arm][:] = target.rotation_ee_in_base[arm]
+            self._is_asked[arm] = self._moving[arm] = self._turning[arm] = False
+            self._outside[arm] = 0.0
+            self._held[arm].reset()
+
+    def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
+        """Keep what was asked for."""
+        if channel == "pose":
+            self._asked[place][:] = target.position_ee_in_base[place]
+            self._goal_rotation[place][:] = target.rotation_ee_in_base[place]
+            self._is_asked[place] = self._turning[place] = True
+            self._clamp(place)
+        elif channel == "twist":
+            twist = target.data["twist"][place]
+            for part, bound in (
+                (twist[:3], self.params.speed),
+                (twist[3:], self.params.turn_rate),
+            ):
+                part *= bound / max(math.sqrt(_dot(part, part)), bound)
+
+    def prepare(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
+        """Move every arm's target on towards what was asked for."""
+        self._cycle += 1
+        for arm in range(len(states)):
+            if self._moving[arm]:
+                self._move(arm, self.params.speed * period)
+            if self._turning[arm]:
+                self._rotate(arm, self.params.turn_rate * period)
+            if self._is_asked[arm]:
+                target.position_ee_in_base[arm][:] = self._position[arm]
+                target.rotation_ee_in_base[arm][:] = self._rotation[arm]
+            is_held, held = self._outside[arm] > OUTSIDE, self._held[arm]
+            if is_held or held.cycles:
+                held.update(is_held, self._cycle, partial(self._why, arm))
+
+    def _why(self, arm: int) -> str:
+        """Return how far a target is outside the box."""
+        axis = int(np.abs(self._goal[arm] - self._asked[arm]).argmax())
+        asked, bound = self._asked[arm][axis], self._goal[arm][axis]
+        return f"workspace ends at {'xyz'[axis]} = {bound:.3f} m; the target is at {asked:.3f} m"
+
+    def _move(self, arm: int, most: float) -> None:
+        position, goal = self._position[arm], self._goal[arm]
+        step = _subtract(goal, position, self._step)
+        length = math.sqrt(_dot(step, step))
+        if length <= most:
+            position[:] = goal
+            self._moving[arm] = False
+        else:
+            _add(position, _multiply(step, most / length, step), position)
+
+    def _rotate(self, arm: int, most: float) -> None:
+        rotation, goal = self._rotation[arm], self._goal_rotation[arm]
+        turn = _log3(_dot(goal, rotation.T, self._turn))
+        angle = math.sqrt(_dot(turn, turn))
+        if angle <= most:
+            rotation[:] = goal
+            self._turning[arm] = False
+        else:
+            rotation[:] = _dot(_exp3(turn * (most / angle)), rotation, self._turn)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feed-forward of a target wrench."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.context import Context
+from multipanda_py.control.impedance.limit_scaling import SpeedMargin
+from multipanda_py.feature import Feature
+from multipanda_py.parameters import number
+from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import Target
+
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+
+PUSHES, ENDS = 0.5, 0.8
+"""Shares of a joint's speed limit between which a wrench fades out."""
+
+
+@dataclass(frozen=True, eq=False)
+class WrenchParams:
+    """Filter of :class:`Wrench`."""
+
+    time_constant: float = number(
+        0.05, unit="s", low=0, high=10, doc="low pass on the target wrench; 0 is off"
+    )
+
+
+class Wrench(Feature[WrenchParams]):
+    r"""Add the joint torques that make the tool exert a target wrench.
+
+    .. math::
+        \tau = s\, J^T w_f, \qquad T_f\, \dot w_f = w_d - w_f, \qquad
+        s = \mathrm{clip}\left(\frac{0.8 - u}{0.8 - 0.5}, 0, 1\right)
+
+    With u the largest share that a joint has of its speed limit: a tool that nothing stops would
+    otherwise be pushed up to that limit by a law without stiffness, and its arm stop with a fault.
+    The filter is exact for a target that stays as it is during a period:
+    :math:`w_f \leftarrow w_f + (1 - e^{-T / T_f}) (w_d - w_f)`. Force [N] and torque [Nm] are
+    along the axes of the arm's base, at the tool's point. Both the target and the filter are
+    zero at activation. Source: Khatib 1987 (force in operational space).
+    """
+
+    Params = WrenchParams
+    channels = ("wrench",)
+
+    def __init__(self, context: Context, params: WrenchParams) -> None:
+        self._wrench = [np.zeros(6) for _ in context.arms]
+        self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
+        self._step, self._taus = np.zeros(6), context.joint_zeros()
+        self._asked = False
+        super().__init__(context, params)
+
+    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
+        """Start from no wrench."""
+        for wrench in self._wrench:
+            wrench[:] = 0.0
+        self._asked = False
+
+    def on_target(self, channel: str, place: int, target: Target) -> None:
+        """Begin to work with the first wrench that is asked for."""
+        self._asked = self._asked or channel == "wrench"
+
+    def add(
+        self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
+    ) -> None:
+        """Add the torques of every arm's filtered wrench."""
+        if not self._asked:
+            return
+        constant = self.params.time_constant
+        share = -math.expm1(-period / constant) if constant > 0.0 else 1.0
+        step, torques = self._step, self._taus
+        for arm, (state, wrench) in enumerate(zip(states, self._wrench)):
+            _subtract(target.data["wrench"][arm], wrench, step)
+            _add(wrench, _multiply(step, share, step), wrench)
+            torque = _dot(wrench, state.jacobian, torques[arm])
+            used = self._margins[arm].used(state)
+            if used > PUSHES:
+                _multiply(torque, max(0.0, (ENDS - used) / (ENDS - PUSHES)), torque)
+            _add(tau[arm], torque, tau[arm])

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be asked of springs and motors while a controllet commands these: one channel each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.robots.actuated_joints import (
+    ALIASES,
+    COMMANDS,
+    LARGEST_COMMAND,
+    ActuatedJoints,
+    OperationMode,
+)
+from multipanda_py.state import Vector
+from multipanda_py.targets import AskedOfArm, Channel, finite_numbers
+
+CONFIGURED = "configured"
+"""In place of the name of an operation mode: the mode that the cell file has of each joint."""
+EXTERNAL_TORQUE = "external_torque"
+_MEANING = {
+    "torque_command": ("Nm", "torque on each link"),
+    "link_command": ("rad", "where PID controllers are to bring each link"),
+    "reference_1": ("rad", "where first motors are to stand"),
+    "reference_2": ("rad, m", "where second motors are to stand"),
+    "equilibrium_position": ("rad", "where springs are to be at rest"),
+    "stiffness_preset": ("rad, m", "presets of the springs' stiffness"),
+    "motor_1_command": ("Nm", "torques of first motors"),
+    "motor_2_command": ("Nm", "torques of second motors"),
+    EXTERNAL_TORQUE: ("Nm", "torques that push each link from outside, in every mode"),
+}
+
+
+def modes_of(joints: ActuatedJoints, mode: str) -> tuple[OperationMode, ...]:
+    """Return the operation modes of joints, (m,).
+
+    Args:
+        joints: Of an arm.
+        mode: Of all of them by name, or :data:`CONFIGURED`.
+    """
+    names = joints.modes if mode == CONFIGURED else (mode,) * len(joints.names)
+    return tuple(map(OperationMode.of, names))
+
+
+def _check(name: str, values: object, asked: AskedOfArm) -> Vector:
+    """Return the record: a number for every joint of the arm, and then which of them count."""
+    where, joints = f"{asked.who}: {name}", asked.actuated
+    if joints is None:
+        raise TargetRejected(
+            f"{where}: got a command, allowed for joints with compliant actuators: the arm has "
+            "none"
+        )
+    at, numbers = _parts(where, values, joints)
+    modes = modes_of(joints, asked.parameters().get("mode", CONFIGURED))
+    for place, number in zip(at.tolist(), numbers.tolist()):
+        _refuse(f"{where}: {joints.names[place]}", name, number, place, modes[place], asked)
+    last, n = asked.given(name), asked.limits.n_joints
+    record: Vector = np.zeros((2, n)) if last is None else last.reshape(2, n).copy()
+    record[:, joints.places[at]] = numbers, np.ones(len(at))
+    return record.reshape(-1)
+
+
+def _parts(where: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.intp], Vector]:
+    """Return which joints are meant, and their numbers.
+
+    Raises:
+        TargetRejected: If these are not finite, or not of such joints.
+    """
+    names = joints.names
+    if isinstance(values, Mapping):
+        unknown = [name for name in values if name not in names]
+        if unknown or not values:
+            got = f"{unknown[0]!r:.60}" if unknown else "nothing"
+            raise TargetRejected(f"{where}: got {got}, allowed joints {', '.join(names)}")
+        at = np.array([names.index(name) for name in values])
+        return at, finite_numbers(where, list(values.values()), len(at))
+    if isinstance(values, Sequence) or np.ndim(values):
+        return np.arange(len(names)), finite_numbers(where, values, len(names))
+    return np.arange(len(names)), finite_numbers(where, [values] * len(names), len(names))
+
+
+def _refuse(
+    where: str, name: str, number: float, place: int, mode: OperationMode, asked: AskedOfArm
+) -> None:
+    """Refuse a command that a joint does not take in its mode, or that is out of range.
+
+    What is for a second motor has no effect where there is none: arrays are for all joints alike.
+    """
+    joints, low, high = asked.actuated, -LARGEST_COMMAND, LARGEST_COMMAND
+    unit = _MEANING[name][0].split(",")[0]
+    if joints is None:
+        return
+    if name != EXTERNAL_TORQUE and name not in mode.commands:
+        raise TargetRejected(
+            f"{where} is in mode {mode:d} ({mode.name.lower()}), which takes "
+            f"{' and '.join(mode.commands)}"
+        )
+    has_second = bool(joints.have_second[place])
+    is_pivot = has_second and not joints.are_antagonistic[place]
+    if (name == "stiffness_preset" and has_second) or (name == "reference_2" and is_pivot):
+        low, high = float(joints.preset_low[place]), float(joints.preset_high[place])
+        unit = joints.preset_units[place]
+    elif name in ("torque_command", EXTERNAL_TORQUE):
+        high = float(asked.limits.torque[joints.places[place]])
+        low = -high
+    if not low <= number <= high:
+        raise TargetRejected(f"{where}: got {number:g}, allowed {low:g} to {high:g} {unit}")
+    if name == "equilibrium_position":
+        _refuse_jump(where, number, place, joints, asked)
+
+
+def _refuse_jump(
+    where: str, number: float, place: int, joints: ActuatedJoints, asked: AskedOfArm
+) -> None:
+    """Refuse an equilibrium that is neither near the joint, nor near that of now or the last one.
+
+    Springs that carry a link are at rest away from it.
+    """
+    gate, n, joint = asked.gate.joint, asked.limits.n_joints, int(joints.places[place])
+    near = [float(asked.state.q[joint]), float(asked.at_rest()[place])]
+    last = asked.given("equilibrium_position")
+    if last is not None and last[n + joint]:
+        near.append(float(last[joint]))
+    step = min(abs(number - one) for one in near)
+    if not step <= gate:
+        raise TargetRejected(
+            f"{where}: got {number:g}, {step:.3g} {asked.limits.unit(joint)} from the joint and "
+            f"its springs' equilibrium, allowed {gate:g} (gate.joint)"
+        )
+
+
+def _channel(name: str) -> Channel:
+    unit, doc = _MEANING[name]
+    aliases = [alias for alias, command in ALIASES.items() if command == name]
+    return Channel(
+        name, 0, doc, unit, check=partial(_check, name), topic=name, per_joint=2,
+        method=f"command_actuators(arm, {name}=...)", joint_topics=(name, *aliases),
+    )  # fmt: skip
+
+
+COMMAND_CHANNELS = tuple(_channel(name) for name in COMMANDS)
+"""Of the commands of all operation modes."""
+PUSH_CHANNEL = _channel(EXTERNAL_TORQUE)
+"""Of torques from outside, which are no command of a mode."""

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How stiff the tool is to be."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.control.impedance.gains import MAX_STIFFNESS
+from multipanda_py.exceptions import ReportMissing, TargetRejected, in_decimals
+from multipanda_py.pose import Pose
+from multipanda_py.state import ArmSnapshot, GateLimits, Vector
+from multipanda_py.targets import HERE, Asked, AskedOfArm, Channel, Report, Stream
+
+
+def check_pose(
+    pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateLimits, stream: Stream | None = None
+) -> Vector:
+    """Return the record of channel ``pose`` for a target near the measured pose.
+
+    Args:
+        pose_ee_in_base: The target.
+        state: Of the arm.
+        gate: How far it may be from the measured pose.
+        stream: One that it may go on with; it is clipped to the gate then.
+
+    Raises:
+        TargetRejected: If the step from the measured pose is larger than the gate, in a jump.
+    """
+    distance, angle = pose_ee_in_base.distance_from(
+        state.position_ee_in_base, state.rotation_ee_in_base
+    )
+    is_far = distance > gate.position or angle > gate.rotation
+    if is_far and stream and stream.goes_on(partial(_is_near, pose_ee_in_base, gate)):
+        stream.asked(pose_ee_in_base)
+        pose_ee_in_base = pose_ee_in_base.clipped(
+            state.position_ee_in_base, state.rotation_ee_in_base, gate.position, gate.rotation
+        )
+        return pose_ee_in_base.record
+    if distance > gate.position:
+        raise TargetRejected(
+            f"{state.name}: target is {in_decimals(distance, 3)} m from the measured pose, "
+            f"allowed {gate.position:g} m (gate.position)"
+        )
+    if angle > gate.rotation:
+        raise TargetRejected(
+            f"{state.name}: target is turned {angle:.3f} rad from the measured pose, allowed "
+            f"{gate.rotation:g} rad (gate.rotation)"
+        )
+    if stream:
+        stream.asked(pose_ee_in_base)
+    return pose_ee_in_base.record
+
+
+def _is_near(pose: Pose, gate: GateLimits, other: Pose) -> bool:
+    distance, angle = pose.distance(other)
+    return distance <= gate.position and angle <= gate.rotation
+
+
+def _pose_record(pose: Pose, asked: AskedOfArm) -> Vector:
+    if not isinstance(pose, Pose):
+        raise TargetRejected(f"{asked.state.name}: pose: got {pose!r:.60}, allowed a Pose")
+    placed = pose if asked.frame is HERE else asked.frame @ pose
+    return check_pose(placed, asked.state, asked.gate, asked.stream("pose"))
+
+
+POSE = Channel(
+    "pose",
+    12,
+    "pose of the tool, in the arm's base unless a frame is named",
+    check=_pose_record,
+    reshaped=True,
+    message="geometry_msgs/msg/PoseStamped",
+    method="set_target(arm, pose, frame=...)",
+)
+"""Position (3) [m] and rotation matrix row by row (9) of the tool in the arm's base."""
+
+
+OBJECT_POSITION = tuple(
+    Report(f"object_{axis}", "m", f"{axis} of the object in the world") for axis in "xyz"
+)
+"""What a law that takes this channel has to report: where the object is."""
+
+
+def check_object(pose_in_world: Pose, asked: Asked) -> Vector:
+    """Return the record of channel ``object`` for a target near where its law says it is.
+
+    Raises:
+        TargetRejected: If it is far from there, or the law does not say.
+    """
+    try:
+        reports = asked.reports()
+        here = np.array([reports.value(report) for report in OBJECT_POSITION])
+    except ReportMissing as error:
+        raise TargetRejected(
+            f"{asked.who}: cannot tell how far the target is from the object: {error}"
+        ) from error
+    distance = float(np.linalg.norm(here - pose_in_world.position))
+    if distance > asked.gate.position:
+        raise TargetRejected(
+            f"{asked.who}: target is {in_decimals(distance, 3)} m from the object, allowed "
+            f"{asked.gate.position:g} m (gate.position)"
+        )
+    return np.concatenate([pose_in_world.position, pose_in_world.rotation.reshape(-1)])
+
+
+def _object_record(pose: Pose, asked: Asked) -> Vector:
+    return check_object(asked.frame @ pose, asked)
+
+
+OBJECT = Channel(
+    "object",
+    12,
+    "pose of the object that several arms hold, in the world unless a frame is named",
+    shared=True,
+    check=_object_record,
+    reshaped=True,
+    message="geometry_msgs/msg/PoseStamped",
+    topic="target_pose",
+    method="set_object_target(name, pose)",
+)
+"""As ``pose``: of the object that several arms hold, in the world."""
+
+
+def check_squeeze(force: float, name: str, gate: GateLimits) -> Vector:
+    """Return the record of channel ``squeeze``.
+
+    Raises:
+        TargetRejected: If it is negative, not finite or too large.
+    """
+    if not (np.isfinite(force) and 0.0 <= force <= gate.force):
+        raise TargetRejected(f"{name}: squeeze: got {force} N, allowed [0, {gate.force:g}] N")
+    return np.array([float(force)])
+
+
+def _squeeze_record(force: float, asked: Asked) -> Vector:
+    return check_squeeze(force, asked.who, asked.gate)
+
+
+SQUEEZE = Channel(
+    "squeeze",
+    1,
+    "force with which the arms press the object between them",
+    unit="N",
+    shared=True,
+    check=_squeeze_record,
+    message="std_msgs/msg/Float64",
+    method="set_object_target(name, squeeze=...)",
+)
+"""Force with which the arms press the object between them [N]."""
+
+
+def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
+    """Return the record of channel ``stiffness`` for six diagonal elements or a 6 x 6 matrix.
+
+    Raises:
+        TargetRejected: If it is not symmetric and positive semidefinite, or too stiff.
+    """
+    try:
+        matrix = np.array(stiffness, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TargetRejected(f"{state.name}: stiffness: got {stiffness!r:.60}") from None
+    if matrix.shape == (6,):
+        matrix = np.diag(matrix)
+    elif matrix.shape == (36,):
+        matrix = matrix.reshape(6, 6)
+    where = f"{state.name}: stiffness"
+    if matrix.shape != (6, 6):
+        raise TargetRejected(f"{where}: got shape {matrix.shape}, allowed 6 or 6 x 6 numbers")
+    if not np.isfinite(matrix).all():
+        wrong = matrix[~np.isfinite(matrix)][0]
+        raise TargetRejected(f"{where}: got {wrong}, allowed finite numbers")
+    if np.abs(matrix - matrix.T).max() > 1e-9 * max(1.0, np.abs(matrix).max()):
+        raise TargetRejected(f"{where}: got a matrix that is not symmetric")
+    moments = np.linalg.eigvalsh(matrix)
+    if moments[0] < -1e-9 * max(1.0, moments[-1]):
+        raise TargetRejected(
+            f"{where}: got smallest eigenvalue {moments[0]:.4g}, allowed 0 or more "
+            "(positive semidefinite)"
+        )
+    # With both blocks bounded and the whole positive semidefinite, what couples them is too.
+    for what, bound, unit in (("translational", 0, "N/m"), ("rotational", 3, "Nm/rad")):
+        block = matrix[bound : bound + 3, bound : bound + 3]
+        stiffest, most = float(np.linalg.eigvalsh(block)[-1]), MAX_STIFFNESS[bound]
+        if stiffest > most * (1.0 + 1e-9):
+            raise TargetRejected(
+                f"{where}: got {stiffest:.4g} {unit} in the stiffest {what} direction, "
+                f"allowed up to {most:g}"
+            )
+    return matrix.reshape(-1)
+
+
+def _stiffness_record(stiffness: ArrayLike, asked: AskedOfArm) -> Vector:
+    return check_stiffness(stiffness, asked.state)
+
+
+STIFFNESS = Channel(
+    "stiffness",
+    36,
+    "six diagonal elements or a symmetric 6 x 6 matrix, along the axes of the gains",
+    check=_stiffness_record,
+    method="set_target(arm, stiffness=...)",
+)
+"""6 x 6 row by row [N/m, Nm/rad], along the axes of the gains."""

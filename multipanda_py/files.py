@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are there whole or not at all, whatever ends the program that writes them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import yaml
+
+from multipanda_py.exceptions import ConfigurationError, FileRefused
+
+MAX_TEXT = 1 << 20
+"""Maximum size of a file that people write: cells, parameters, tasks, robots [bytes]."""
+MAX_REMOTE = 1 << 17
+"""Maximum size of a file that a ROS client names, as the node serves nothing meanwhile [bytes]."""
+MAX_DESCRIPTION = 1 << 26
+"""Maximum size of a URDF, an MJCF or a JSON that programs write [bytes]."""
+MAX_RECORDING = 1 << 33
+"""Maximum size of a log or of one file of a data set [bytes]."""
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_PART = 1 << 16
+
+
+def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
+    """Open a regular file for reading; a pipe or a device never blocks.
+
+    Args:
+        path: Path of the file.
+        max_size: Maximum size [bytes]; None for files that are read in parts.
+
+    Raises:
+        FileRefused: If it is no regular file, or is larger.
+        OSError: If it cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except ValueError as error:  # a path with a null character
+        raise FileRefused(errno.EINVAL, str(error), str(path)) from None
+    file = os.fdopen(descriptor, "rb")
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise FileRefused(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(status.st_mode):
+            raise FileRefused(errno.EINVAL, "is no regular file", str(path))
+        if max_size is not None and status.st_size > max_size:
+            raise _too_large(path, max_size)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def parts_of(path: str | Path) -> Iterator[bytes]:
+    """Yield the content of a recording in parts, as for a digest; see :func:`open_regular`."""
+    with open_regular(path, MAX_RECORDING) as file:
+        while part := file.read(_PART):
+            yield part
+
+
+def check_regular(path: str | Path, max_size: int | None = None) -> None:
+    """Refuse what :func:`open_regular` refuses, for a library that opens the file by its path."""
+    open_regular(path, max_size).close()
+
+
+def read_bytes(path: str | Path, max_size: int = MAX_TEXT) -> bytes:
+    """Return the content of a regular file, whose stated size may be wrong (``/proc``).
+
+    Raises:
+        FileRefused: If it is no regular file, or is larger.
+        OSError: If it cannot be read.
+    """
+    with open_regular(path, max_size) as file:
+        content = bytearray()
+        while part := os.read(file.fileno(), _PART):
+            content += part
+            if len(content) > max_size:
+                raise _too_large(path, max_size)
+    return bytes(content)
+
+
+def read_text(path: str | Path, max_size: int = MAX_TEXT) -> str:
+    """Return the UTF-8 text of a regular file.
+
+    Raises:
+        FileRefused: If it is no regular file, is larger, or is no UTF-8; the reason repeats
+            nothing of the content.
+        OSError: If it cannot be read.
+    """
+    content = read_bytes(path, max_size)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        reason = f"is no UTF-8 text: byte {error.start}"
+        raise FileRefused(errno.EILSEQ, reason, str(path)) from None
+
+
+def _too_large(path: str | Path, max_size: int) -> FileRefused:
+    return FileRefused(errno.EFBIG, f"is larger than {max_size} bytes", str(path))
+
+
+MAX_DEPTH = 60
+"""Maximum number of nested collections."""
+MAX_NODES = 100_000
+"""Maximum number of values and keys."""
+SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Parser and constructors of plain values."""
+_WITHOUT_QUOTES = re.compile(r"(?:[^'\"]|'<[a-z ]+>'|'[-:?,\]}]')*")
+"""Beginning of a reason, up to the first quotation that may be content of the file."""
+_NAME = re.compile(r"[A-Za-z_/*][A-Za-z0-9_/*.-]{0,40}")
+_OPENS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+_CLOSES = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+
+
+class PlainLoader(SafeLoader):  # type: ignore[misc]
+    """Loader whose numbers are decimal, 0x or 0 as in C.
+
+    The numbers of base 60 of YAML 1.1 (1:30:00) take the square of their length to read.
+    """
+
+
+def _construct_int(_: Any, node: yaml.ScalarNode) -> int | float:
+    """Read an integer; one of more than 64 bits becomes a float."""
+    text = node.value.lower().lstrip("+-")
+    base = 16 if text.startswith("0x") else 8 if len(text) > 1 and text[0] == "0" else 10
+    try:
+        number = int(node.value, base)
+        return number if -(2**63) <= number < 2**63 else float(number)
+    except (OverflowError, ValueError):  # more digits than any number here has
+        raise yaml.constructor.ConstructorError(
+            None, None, f"{len(text)} digits are no number", node.start_mark
+        ) from None
+
+
+def _construct_float(_: Any, node: yaml.ScalarNode) -> float:
+    return float(node.value.lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+PlainLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+PlainLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+
+
+def key_names(keys: Iterable[Any]) -> list[str]:
+    """Return keys by name, or by their length where they may be content of another file."""
+    return [
+        str(key) if _NAME.fullmatch(str(key)) else f"a key of {len(str(key))} characters"
+        for key in keys
+    ]
+
+
+def load(text: str, loader: Any = PlainLoader) -> Any:
+    """Return the data of a YAML text.
+
+    Args:
+        text: YAML of one document.
+        loader: Class of the loader.
+
+    Raises:
+        yaml.YAMLError: If the text is not valid, has aliases, or is too deep or too long.
+    """
+    try:
+        _check(text, loader)
+        return yaml.load(text, loader)
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        # a wrong !!tag
+        raise yaml.YAMLError("a value does not fit its tag") from error
+    except RecursionError as error:
+        raise yaml.YAMLError("nested too deeply") from error
+
+
+def read_plain(path: str | Path, max_size: int = MAX_TEXT) -> Any:
+    """Return the data of a YAML file.
+
+    Args:
+        path: Path of a regular file.
+        max_size: Maximum size [bytes].
+
+    Raises:
+        ConfigurationError: If it cannot be read, or is not valid.
+    """
+    return read(path, PlainLoader, max_size)
+
+
+def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT) -> Any:
+    """Return the data of a YAML file, read by a given loader; see :func:`read_plain`."""
+    try:
+        return load(read_text(path, max_size), loader)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path}: not valid YAML: {fault_of(error)}") from None
+
+
+def fault_of(error: yaml.YAMLError) -> str:
+    """Return the place and the kind of an error, without content of the text.
+
+    A client on another machine may name the file, and the log is public.
+    """
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"character {error.position}: {error.reason}"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return str(error)
+    mark = error.problem_mark or error.context_mark
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+    reason = _WITHOUT_QUOTES.match(error.problem or error.context or "")
+    return place + (reason[0].strip() if reason else "")
+
+
+def _check(text: str, loader: Any) -> None:
+    """Refuse aliases, depth and length, which cost much more than their characters."""
+    depth = nodes = 0
+    for event in yaml.parse(text, loader):
+        mark: Any = event.start_mark
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.composer.ComposerError(
+                None, None, "no aliases (*name) are allowed, as in ROS 2", mark
+            )
+        if isinstance(event, _OPENS):
+            depth += 1
+        elif isinstance(event, _CLOSES):
+            depth -= 1
+        nodes += isinstance(event, yaml.NodeEvent)
+        if depth > MAX_DEPTH or nodes > MAX_NODES:
+            what = f"{MAX_DEPTH} levels" if depth > MAX_DEPTH else f"{MAX_NODES} values"
+            raise yaml.composer.ComposerError(None, None, f"more than {what}", mark)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a file beside another one, which takes its place if nothing is raised within.
+
+    Raises:
+        ConfigurationError: If it cannot be written.
+    """
+    if not path.name or path.is_dir():
+        raise ConfigurationError(f"{path}: cannot be written: got a folder, allowed a file")
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
+    """Write a figure of matplotlib whole or not at all, in the format of the file's suffix.
+
+    Raises:
+        ConfigurationError: If it cannot be written.
+    """
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=dpi, format=path.suffix[1:].lower())

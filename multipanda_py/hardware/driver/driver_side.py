@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the process of every driver begins."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Any
+
+from multipanda_py.hardware.driver.memory import TORQUES, DriverMemory, DriverWord
+from multipanda_py.realtime.system.child_process import DRIVER, name_process
+
+
+def take_priority(priority: int, peer: str) -> list[str]:
+    """Take a real-time priority, and no other than this.
+
+    Args:
+        priority: Of SCHED_FIFO; 0 keeps the normal scheduler.
+        peer: What the driver speaks with, in words.
+
+    Returns:
+        What the machine refused, as sentences.
+    """
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    if priority <= 0:
+        return []
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except OSError as error:
+        return [
+            f"no real-time priority for the driver of {peer} ({error.strerror}): it "
+            "will lose commands when the machine is busy (allow it by 'rtprio 98' in "
+            "/etc/security/limits.conf)"
+        ]
+    return []
+
+
+_OLDEST = 2
+"""An answer may be to a state that is so many states old, if nothing better comes in time."""
+
+_READING, _HEARTBEAT, _ENABLED = (
+    int(DriverWord.READING),
+    int(DriverWord.DRIVER_HEARTBEAT),
+    int(DriverWord.ENABLED),
+)
+_NONE: tuple[int, ...] = ()
+_monotonic_ns, _select = time.monotonic_ns, select.select
+_signal, _clear = os.eventfd_write, os.eventfd_read
+_yield = os.sched_yield
+_LOOP_TIMEOUT = 20_000_000  # older heartbeats of the loop start no motion [ns]
+_PATIENCE = 250_000
+"""How long an answer is looked for without sleeping: most come in half of that [ns]."""
+
+
+class LoopConnection:
+    """Publish states, wait for torques, notice the end of the loop; never waits for it else.
+
+    Args:
+        memory: Shared with the loop.
+        state_event: eventfd that wakes the loop.
+        torque_event: eventfd with which the loop wakes this process.
+
+    Attributes:
+        words: Shared words.
+        terminated: Set when this process is asked to end.
+    """
+
+    def __init__(self, memory: DriverMemory, state_event: int, torque_event: int) -> None:
+        self.words = memory.words
+        self._state, self._answers = memory.state, memory.torque
+        self._torques, self._positions = memory.torque, memory.position
+        self._state_event, self._torque_event = state_event, torque_event
+        memory.state.repair()
+        self._inputs = [torque_event, 0]
+        self._received = bytearray()
+        self._number = self._used = 0
+        self._owner = os.getppid()
+        self._patience = 0
+        self.terminated = False
+        os.set_blocking(1, False)
+
+    def first_line(self) -> str:
+        """Wait for the settings.
+
+        Raises:
+            SystemExit: If the loop has ended before it sent them.
+        """
+        while b"\n" not in self._received and 0 in self._inputs:
+            self._receive()
+        lines = self._lines()
+        if not lines:
+            raise SystemExit(1)
+        return lines[0]
+
+    def lines(self) -> list[str]:
+        """Return the lines that have come on standard input since."""
+        return self._lines() if self.has_lines() else []
+
+    def has_lines(self) -> bool:
+        """Return whether something has come on standard input since :meth:`lines`."""
+        if 0 in self._inputs and _select([0], _NONE, _NONE, 0.0)[0]:
+            self._receive()
+        return len(self._received) > 0
+
+    def ended(self) -> bool:
+        """Return whether the loop wants no more of this driver, or is gone."""
+        return (
+            self.terminated
+            or self.words[DriverWord.SHUTDOWN] != 0
+            or 0 not in self._inputs
+            or os.getppid() != self._owner
+        )
+
+    def reading(self) -> None:
+        """Tell the loop that what follows depends on the robot."""
+        self.words[DriverWord.READING] = 1
+
+    def beat(self) -> None:
+        """Tell the loop that this driver lives and does not wait for the robot."""
+        self.words[DriverWord.READING] = 0
+        self.words[DriverWord.DRIVER_HEARTBEAT] = time.monotonic_ns()
+
+    def busy(self, seconds: float) -> None:
+        """Tell the loop how long a call may keep this driver from beating, 0 for no more."""
+        self.beat()
+        self.words[DriverWord.BUSY_UNTIL] = (
+            time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
+        )
+
+    def publish(self, *state: float) -> int:
+        """Hand a state to the loop and wake it; return the state's number.
+
+        Args:
+            state: As in :class:`.DriverMemory`, without the number.
+        """
+        number = self._number = self._number + 1
+        self._state.write(number, *state)
+        _signal(self._state_event, 1)
+        words = self.words
+        words[_READING] = 0
+        words[_HEARTBEAT] = _monotonic_ns()
+        return number
+
+    def may_execute(self) -> int:
+        """Return what the loop wants executed, if it is alive; 0 for nothing."""
+        silence = time.monotonic_ns() - self.words[DriverWord.LOOP_HEARTBEAT]
+        return self.words[DriverWord.ENABLED] if silence < _LOOP_TIMEOUT else 0
+
+    def begin_motion(self, kind: int = TORQUES) -> None:
+        """Take no command that was meant for the time before, and only those of a kind."""
+        self._used = self._number
+        self._answers = self._torques if kind == TORQUES else self._positions
+        self._patience = 0
+        # On a core that a loop may need, polling would delay the loop that is polled for.
+        with contextlib.suppress(ProcessLookupError):
+            shared = os.sched_getaffinity(self._owner) & os.sched_getaffinity(0)
+            if not (shared or self.words[DriverWord.SHARES_CORE]):
+                self._patience = _PATIENCE
+
+    def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
+        """Return the loop's torque, (n,) [Nm], or positions [rad], for a state.
+
+        Args:
+            number: Of the state.
+            until_ns: When to stop waiting, CLOCK_MONOTONIC [ns].
+
+        Returns:
+            The command; one for a slightly older state if it came too late for that one; or
+            None if there is nothing new.
+        """
+        if self._patience:
+            found = self._look(number, until_ns)
+            if found is not None:
+                self._used = number
+                return found[1:]
+        found = None
+        while (left := until_ns - _monotonic_ns()) > 0:
+            ready = _select(self._inputs, _NONE, _NONE, left * 1e-9)[0]
+            if self._torque_event in ready:
+                _clear(self._torque_event)
+                found = self._answers.read()
+                if found is not None and found[0] == number:
+                    break
+            if 0 in ready:
+                self._receive()
+            if self.ended() or not self.words[_ENABLED]:
+                return None
+        else:
+            if found is None:
+                found = self._answers.read()
+            if found is None or not max(self._used, number - 1 - _OLDEST) < found[0] <= number:
+                return None
+        self._used = int(found[0])
+        return found[1:]
+
+    def _look(self, number: int, until_ns: int) -> tuple[float, ...] | None:
+        """Look for the answer to a state without sleeping; return None if it takes too long.
+
+        To fall asleep and be woken takes longer than most laws. Drivers of the same priority have
+        their turn meanwhile.
+        """
+        newest = self._answers.numbers
+        until_ns = min(until_ns, _monotonic_ns() + self._patience)
+        while _monotonic_ns() < until_ns:
+            if newest[0] == number:
+                found = self._answers.read()
+                if found is not None and found[0] == number:
+                    return found
+            _yield()
+        return None
+
+    def say(self, **message: Any) -> None:
+        """Write a message on standard output, and wake the loop."""
+        with contextlib.suppress(OSError):  # full, or the loop is gone
+            os.write(1, (json.dumps(message) + "\n").encode())
+        self.words[DriverWord.MESSAGES] += 1
+        os.eventfd_write(self._state_event, 1)
+
+    def _receive(self) -> None:
+        data = os.read(0, 65536)
+        self._received += data
+        if not data:
+            self._inputs.remove(0)
+
+    def _lines(self) -> list[str]:
+        *lines, rest = bytes(self._received).split(b"\n")
+        self._received[:] = rest
+        return [line.decode() for line in lines]
+
+
+def connect_to_loop() -> LoopConnection:
+    """Return the way to the loop that this process was started by.
+
+    Its arguments are memory, state event, torque event and number of joints. It does not keep the
+    loop's priority, leaves SIGINT to the owner, and takes SIGTERM for a wish.
+
+    Thread: main.
+    """
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the loop's
+    name_process(DRIVER)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner
+    fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
+    loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)
+
+    def terminate(_signal: int, _frame: FrameType | None) -> None:
+        loop.terminated = True
+
+    signal.signal(signal.SIGTERM, terminate)
+    return loop
+
+
+def collect_for_good() -> None:
+    """Collect garbage once, and never again: a collection would come late for a state."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()

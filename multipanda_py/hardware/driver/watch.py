@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start the process of a driver, and find out how it is doing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from multipanda_py.hardware.driver.memory import (
+    AnyDriverSettings,
+    DriverEvent,
+    DriverState,
+    DriverWord,
+    next_state,
+)
+from multipanda_py.realtime.system.child_process import ended, module_command
+
+
+class DriverProcess:
+    """One run of a driver. No method waits unless its name says so.
+
+    Args:
+        module: Full name of the driver's.
+        n_joints: Of the arm.
+        fds: Memory, state event and torque event.
+        first_line: What it is told first.
+
+    Attributes:
+        pid: Process id.
+        output: File descriptor of its standard output.
+    """
+
+    def __init__(self, module: str, n_joints: int, fds: Sequence[int], first_line: str) -> None:
+        policy = os.sched_getscheduler(0)
+        if policy in (os.SCHED_FIFO, os.SCHED_RR):  # a driver's start must not hold the loop up
+            os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
+        self._process = subprocess.Popen(
+            module_command(module, *map(str, (*fds, n_joints))),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=fds, start_new_session=True,
+        )  # fmt: skip
+        self.pid = self._process.pid
+        self.output = -1 if self._process.stdout is None else self._process.stdout.fileno()
+        os.set_blocking(self.output, False)
+        self._received = b""
+        self.tell(first_line)
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):  # it has just died
+                os.write(self._process.stdin.fileno(), line.encode() + b"\n")
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return what it has said since."""
+        with contextlib.suppress(BlockingIOError):
+            self._received += os.read(self.output, 65536)
+        *lines, self._received = self._received.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def has_ended(self) -> bool:
+        """Return whether it runs no more."""
+        return self._process.poll() is not None
+
+    def ending(self) -> str:
+        """Say how it ended."""
+        code = self._process.poll()
+        if code is not None and code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"exited ({code})"
+
+    def is_stopped(self) -> bool:
+        """Return whether a signal has stopped it."""
+        try:
+            with open(f"/proc/{self.pid}/stat", encoding="utf-8") as file:
+                return file.read().rpartition(")")[2].split()[0] in ("T", "t")
+        except (OSError, IndexError):
+            return False
+
+    def kill(self) -> None:
+        """Kill it; :meth:`has_ended` tells when that is done."""
+        self._process.kill()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended; kill it if that takes longer."""
+        ended(self._process, max(0.0, seconds))
+
+    def close(self) -> None:
+        """Close the pipes."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+START_TIMEOUT = 15.0
+"""For a driver to connect: libfranka waits a second for this and that, recovery takes some [s]."""
+SILENCE = 50_000_000
+"""Age of a driver's heartbeat that is a fault [ns]."""
+HOPELESS = 2_000_000_000
+"""Further silence after which a driver is killed: libfranka may wait for ever [ns]."""
+_LOOK = 5_000_000  # younger heartbeats need no further look [ns]
+_monotonic_ns = time.monotonic_ns
+
+
+class Fault(NamedTuple):
+    """One fault of a driver or its robot.
+
+    Attributes:
+        kind: Kind, as one word.
+        text: Description, as a sentence.
+        is_transient: Whether a busy machine or network may be the cause, so that the start of the
+            arm is tried again. A collision, for example, is not transient.
+    """
+
+    kind: str
+    text: str
+    is_transient: bool = False
+
+
+NOT_USABLE, MODEL_DIFFERS = "not_usable", "model_differs"
+"""Kinds of faults that no second attempt mends."""
+Accept = Callable[[dict[str, Any]], str]
+"""Is given a driver's start-up answer; returns a reason to do without it, or nothing."""
+
+
+class DriverWatch:
+    """One driver after the other for one arm: its process, its state, what it says.
+
+    Args:
+        module: Full name of the driver's.
+        n_joints: Of the arm.
+        words: Of the memory that driver and loop share.
+        settings: Of the driver.
+
+    Attributes:
+        state: Where the driver stands.
+        is_armed: Whether a silent driver is a fault; false during the warm-up of the loop.
+        warnings: What the machine refused the driver, as sentences.
+        answers: To :meth:`tell`: ``applied`` or ``refused``, and why. Whoever reads clears it.
+        messages: Number of the driver's messages that were read.
+
+    Thread: control, once it runs.
+    """
+
+    def __init__(
+        self, module: str, n_joints: int, words: memoryview, settings: AnyDriverSettings
+    ) -> None:
+        self._module, self._n_joints = module, n_joints
+        self._words, self._settings = words, settings
+        self._silence = SILENCE + int(settings.answer_budget * 1e9)
+        self.state = DriverState.ABSENT
+        self.is_armed = False
+        self._process: DriverProcess | None = None
+        self._killed: list[DriverProcess] = []
+        self._told: deque[AnyDriverSettings] = deque()
+        self._unread: list[dict[str, Any]] = []
+        self.messages = self._deadline = 0
+        self.warnings: list[str] = []
+        self.answers: list[tuple[str, str]] = []
+
+    def _happens(self, event: DriverEvent) -> None:
+        self.state = next_state(self.state, event)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the driver, -1 if there is none."""
+        return -1 if self._process is None else self._process.pid
+
+    @property
+    def output(self) -> int:
+        """File descriptor of the driver's standard output, -1 if there is none."""
+        return -1 if self._process is None else self._process.output
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no process runs."""
+        return self._process is None or self._process.has_ended()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has not beaten for longer than it may, as of now."""
+        return self._age(_monotonic_ns()) > self._silence
+
+    def _age(self, now: int) -> int:
+        words = self._words
+        return now - max(words[DriverWord.DRIVER_HEARTBEAT], words[DriverWord.BUSY_UNTIL])
+
+    def start(self, fds: tuple[int, int, int]) -> None:
+        """Start a driver, in place of the last one; its answer comes on its standard output."""
+        self.drop()
+        self._words[DriverWord.DRIVER_HEARTBEAT] = _monotonic_ns()
+        self.messages = self._words[DriverWord.MESSAGES]
+        self._told.clear()
+        self._unread.clear()
+        self._process = DriverProcess(self._module, self._n_joints, fds, self._settings.to_json())
+        self._deadline = _monotonic_ns() + int(START_TIMEOUT * 1e9)
+        self._happens(DriverEvent.START)
+
+    def recover(self) -> None:
+        """Report faults again from now on."""
+        self._happens(DriverEvent.RECOVER)
+
+    def tell(self, settings: AnyDriverSettings) -> None:
+        """Send settings to the driver; :meth:`poll` adds the answer to ``answers``."""
+        self._told.append(settings)
+        if self._process is not None:
+            self._process.tell(settings.to_json())
+
+    def poll(self, accept: Accept) -> list[Fault]:
+        """Return kinds and sentences of faults since the last call. Costs next to nothing."""
+        now = _monotonic_ns()
+        if self.state is DriverState.CONNECTING:
+            return self._await_answer(now, accept)
+        found: list[Fault] = []
+        if self._words[DriverWord.MESSAGES] != self.messages:
+            self.messages = self._words[DriverWord.MESSAGES]
+            found.extend(self._listen())
+        if now - self._words[DriverWord.DRIVER_HEARTBEAT] > _LOOK:
+            found.extend(self._look(now))
+        elif self.state is DriverState.SILENT:
+            self._happens(DriverEvent.BEAT)
+        return found
+
+    def _messages(self) -> list[dict[str, Any]]:
+        found, self._unread = self._unread, []
+        return found if self._process is None else found + self._process.messages()
+
+    def _listen(self) -> list[Fault]:
+        found = []
+        for message in self._messages():
+            if "fault" in message:
+                transient = message.get("transient", False)
+                found.append(self._fail(message["fault"], message["text"], transient))
+            elif "settings" in message:
+                told = self._told.popleft()
+                if message["settings"] == "applied":
+                    self._settings = told
+                self.answers.append((message["settings"], message["text"]))
+        return found
+
+    def _await_answer(self, now: int, accept: Accept) -> list[Fault]:
+        """Look for the answer of a driver that is starting."""
+        messages = self._messages()
+        if messages:
+            message, *self._unread = messages  # a fault may have come right behind the answer
+            if "error" in message:
+                self.drop()  # it is about to end; a recovery must not take it for alive
+                kind = NOT_USABLE if message["final"] else "not_connected"
+                return [self._fail(kind, message["error"])]
+            self._happens(DriverEvent.CONNECT)
+            self.warnings = message["warnings"]
+            reason = accept(message["model"])
+            return [self._fail(MODEL_DIFFERS, reason)] if reason else []
+        process = self._process
+        if process is not None and process.has_ended():
+            text = f"the driver {process.ending()} while connecting"
+            return [self._fail("driver_died", text, True)]
+        if now > self._deadline:
+            self.drop()
+            text = f"{self._settings.no_answer} {START_TIMEOUT:g} s"
+            return [self._fail("not_connected", text)]
+        return []
+
+    def _look(self, now: int) -> list[Fault]:
+        """Find out why a driver does not beat."""
+        process, known = self._process, self.state is DriverState.FAULTED
+        if process is None:
+            return []
+        if process.has_ended():
+            if known:
+                return []
+            text = (
+                f"the driver (process {process.pid}) {process.ending()}; recover to start another"
+            )
+            return [self._fail("driver_died", text, True)]
+        since = self._age(now)
+        if since <= self._silence:
+            return []
+        if since > self._silence + HOPELESS:
+            process.kill()
+            return []
+        if self.state is DriverState.SILENT or not self.is_armed:
+            return []
+        self._happens(DriverEvent.FALL_SILENT)
+        self._words[DriverWord.ENABLED] = 0  # it may not know, and must not go on by itself
+        return [] if known else [self._silent_fault(process, since)]
+
+    def _silent_fault(self, process: DriverProcess, since: int) -> Fault:
+        peer, waited = self._settings.peer, f"{since / 1e6:.0f} ms"
+        if self._words[DriverWord.READING] and not process.is_stopped():
+            text = f"no state from {peer} for {waited}: check the network"
+            return Fault("robot_silent", text, True)
+        text = (
+            f"the driver (process {process.pid}) of {peer} has been silent for {waited}; "
+            "recover to start another"
+        )
+        return Fault("driver_silent", text, True)
+
+    def _fail(self, kind: str, text: str, is_transient: bool = False) -> Fault:
+        self._happens(DriverEvent.FAIL)
+        return Fault(kind, text, is_transient)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the driver to end, and kill it if that takes longer."""
+        if self._process is not None:
+            self._process.wait(seconds)
+
+    def drop(self) -> None:
+        """Kill what is left of a driver and close its pipes; the kernel takes its time for it."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.close()
+            self._killed.append(process)
+        self._killed = [process for process in self._killed if not process.has_ended()]
+
+    def close(self) -> None:
+        """Let go of every driver there was; waits for those that were killed."""
+        self.drop()
+        for process in self._killed:
+            process.wait(0.0)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a driver gets hold of its robot, and what it says when it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multipanda_py.hardware.driver.memory import Refused
+from multipanda_py.hardware.franka import driver_settings as configuration
+from multipanda_py.hardware.franka.driver_settings import DriverSettings
+from multipanda_py.hardware.franka.errors import COMMUNICATION, fault_of_mode, names_of
+
+PROBE_SPEED = 0.5
+"""Pretended speed of all joints, so that there are Coriolis torques to compare [rad/s]."""
+
+
+def open_robot(settings: DriverSettings) -> Any:
+    """Connect, recover from an earlier driver's sudden end, and tell the robot its settings.
+
+    A driver that was killed in mid-motion leaves the error of a silent client behind: that
+    one, and no other, is recovered from here.
+
+    Raises:
+        Refused: With a sentence that says what to do.
+    """
+    ip = settings.robot_ip
+    try:
+        import pylibfranka
+    except ImportError as error:
+        raise Refused(
+            f"pylibfranka cannot be imported: {error}; "
+            "pip install 'multipanda_py[real]' brings it",
+            final=True,
+        ) from None
+    try:
+        robot = pylibfranka.Robot(ip, pylibfranka.RealtimeConfig.kIgnore)
+        state = fresh_state(robot)
+        if state.robot_mode.name == "Reflex":
+            if set(names_of(state.current_errors) or names_of(state.last_motion_errors)) <= {
+                COMMUNICATION
+            }:
+                robot.automatic_error_recovery()
+        elif state.robot_mode.name != "Idle":
+            kind, text = fault_of_mode(state.robot_mode.name, ())
+            raise Refused(f"robot {ip} is not ready ({kind}): {text}")
+        configuration.apply(robot, settings)
+    except configuration.SettingRefused as error:
+        raise Refused(f"robot {ip} refuses its settings: {error}", final=_is_idle(robot)) from None
+    except (RuntimeError, pylibfranka.FrankaException) as error:
+        raise Refused(_in_words(ip, type(error).__name__, str(error))) from None
+    return robot
+
+
+def _is_idle(robot: Any) -> bool:
+    """Return whether a robot would take settings; in another mode it refuses any."""
+    try:
+        return bool(fresh_state(robot).robot_mode.name == "Idle")
+    except RuntimeError:
+        return False
+
+
+def fresh_state(robot: Any) -> Any:
+    """Return a state that did not lie in the socket; the first one may be seconds old."""
+    robot.read_once()
+    return robot.read_once()
+
+
+def measure(robot: Any) -> dict[str, Any]:
+    """Return the robot's own model at the measured posture, and the frames it is made with.
+
+    Matrices are flat and column-major, as libfranka hands them over.
+    """
+    model, state = robot.load_model(), fresh_state(robot)
+    found: dict[str, Any] = {
+        name: list(getattr(state, name))
+        for name in ("q", "F_T_EE", "O_T_EE", "EE_T_K", "F_x_Cload", "F_x_Ctotal", "O_ddP_O")
+    }
+    found["m_load"], found["m_total"] = state.m_load, state.m_total
+    state.dq = [PROBE_SPEED] * 7
+    found["mass"], found["coriolis"] = list(model.mass(state)), list(model.coriolis(state))
+    found["gravity"] = list(model.gravity(state))
+    found["jacobian"] = list(model.zero_jacobian(state))
+    return found
+
+
+def _in_words(ip: str, kind: str, text: str) -> str:
+    """DriverWord an error of libfranka so that one knows what to do."""
+    text = text.removeprefix("libfranka: ").strip()
+    low = text.lower()
+    if "incompatible library version" in low:
+        return (
+            f"robot {ip} speaks another version of the protocol: {text.partition('.')[0]}; "
+            "pylibfranka of this version needs an FR3 with system 5.9 or newer: update the robot, "
+            "or install a pylibfranka that fits it"
+        )
+    if kind == "CommandException":
+        return f"robot {ip} refuses: {text}"
+    if kind == "NetworkException":
+        if "refused" in low:
+            return (
+                f"robot {ip} refused the connection: activate FCI and unlock the joints in Desk, "
+                "and check the address"
+            )
+        if "interrupted" in low or "closed" in low:
+            return (
+                f"robot {ip} hung up: robot in use by another client (only one may connect; end "
+                "the other program), or FCI has just been deactivated"
+            )
+        if "udp" in low:
+            return (
+                f"robot {ip} answers, but its states do not arrive: let UDP through the firewall, "
+                "and connect without a router or a VPN in between"
+            )
+        return (
+            f"robot {ip} cannot be reached ({text}): check the address, the cable and that this "
+            "computer is in the robot's network (ping it)"
+        )
+    if kind == "RuntimeError":
+        return f"robot {ip} is not an FR3 as libfranka knows it: {text}"
+    return f"robot {ip}: {kind}: {text}"
+
+
+def ended_motion(robot: Any, text: str) -> tuple[str, tuple[str, str]]:
+    """Return the robot's mode, and the fault that ended a motion or kept it from starting.
+
+    Args:
+        robot: It must be reachable, and the motion's handle gone.
+        text: What libfranka said; what counts is the state, if it shows a fault.
+    """
+    state = fresh_state(robot)
+    mode = state.robot_mode.name
+    if mode in ("Idle", "Move"):
+        return mode, ("aborted", f"the robot ended the motion: {text}; recover to go on")
+    return mode, fault_of_mode(mode, names_of(state.last_motion_errors))

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of one real arm: a process between libfranka and the loop.
+
+Run as ``python -m multipanda_py.hardware.franka.driver MEMORY STATE_EVENT TORQUE_EVENT JOINTS``
+with three inherited file descriptors. The settings come as JSON on the first line of standard
+input; one line of JSON on standard output says whether the robot is there, and every later one
+names a fault or the outcome of new settings. The end of standard input ends the driver.
+
+libfranka holds the interpreter while it waits and may wait for ever when a link breaks, so
+there is one thread here, the loop watches its heartbeat, and it never runs a destructor of
+libfranka at its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+
+from multipanda_py.hardware.driver.driver_side import (
+    LoopConnection,
+    collect_for_good,
+    connect_to_loop,
+    take_priority,
+)
+from multipanda_py.hardware.driver.memory import TORQUES, DriverWord, Refused
+from multipanda_py.hardware.franka.connect import ended_motion, measure, open_robot
+from multipanda_py.hardware.franka.driver_settings import DriverSettings, SettingRefused, apply
+from multipanda_py.hardware.franka.errors import COMMUNICATION, bits_of, fault_of_mode, names_of
+from multipanda_py.hardware.franka.torque_control import TorqueControl, publish
+
+_SIOCGSTAMPNS = 0x8907
+_STAMP = struct.Struct("@qq")
+_IMPLAUSIBLE = 1_000_000_000
+"""Age from which on a step of the clock is assumed [ns]."""
+
+
+class StateAge:
+    """Age of the state that was read last.
+
+    A process that had to wait for a core reads a state that has been in its socket for a while.
+    The time of reading does not show that, the kernel's time stamp of the packet does.
+
+    Args:
+        fd: File descriptor of the socket that receives states; None if there is none.
+    """
+
+    def __init__(self, fd: int | None) -> None:
+        self._fd, self._stamp = fd, bytearray(_STAMP.size)
+        self()  # the kernel notes time stamps from the first request on
+
+    def __call__(self) -> int:
+        """Return the age [ns]; 0 if it is unknown."""
+        if self._fd is None:
+            return 0
+        try:
+            fcntl.ioctl(self._fd, _SIOCGSTAMPNS, self._stamp)
+        except OSError:  # no packet has been read yet, or the socket is closed
+            return 0
+        seconds, nanoseconds = _STAMP.unpack(self._stamp)
+        age = time.time_ns() - 1_000_000_000 * seconds - nanoseconds
+        return age if 0 <= age < _IMPLAUSIBLE else 0
+
+
+def state_socket() -> int | None:
+    """Return the only UDP socket of this process, which is libfranka's; None if it is unclear."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            probe = socket.socket(fileno=int(name))
+            kind, family = probe.type, probe.family
+            probe.detach()
+            if kind == socket.SOCK_DGRAM and family in (socket.AF_INET, socket.AF_INET6):
+                found.append(int(name))
+    return found[0] if len(found) == 1 else None
+
+
+_MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
+          "AutomaticErrorRecovery": 6}  # fmt: skip
+_START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0  # libfranka may take so long [s]
+_LOST_COMMANDS = fault_of_mode("Reflex", [COMMUNICATION])
+_IMPORT_TIME = 10.0  # from a disk that sleeps, on a machine that is busy; the robot is idle [s]
+
+
+class SettingsLost(Exception):
+    """Report that the robot has some settings of two sets."""
+
+
+class Driver:
+    """Read states while the robot is idle; run motions, recoveries and settings on request.
+
+    Args:
+        robot: A ``pylibfranka.Robot``.
+        loop: The way to the loop.
+        settings: Of this driver.
+    """
+
+    def __init__(self, robot: Any, loop: LoopConnection, settings: DriverSettings) -> None:
+        self._robot, self._loop = robot, loop
+        self._controls: dict[int, tuple[Any, Callable[[], Any]]] = {
+            TORQUES: (TorqueControl(loop, settings), robot.start_torque_control)
+        }
+        self._kind = TORQUES
+        self._settings = settings
+        self._armed = True
+        self._mode = ""
+        self._recoveries = loop.words[DriverWord.RECOVER]
+
+    def run(self) -> None:
+        """Serve until the loop wants no more, or is gone.
+
+        Raises:
+            RuntimeError: If the link to the robot is broken.
+        """
+        while self._idle():
+            self._move()
+
+    def _idle(self) -> bool:
+        """Publish states until a motion is to be started (True) or the driver to end (False)."""
+        loop, robot, words = self._loop, self._robot, self._loop.words
+        robot.read_once()  # old by now
+        published = ""
+        while True:
+            loop.reading()
+            state = robot.read_once()
+            mode = state.robot_mode.name
+            if mode != published:
+                published = mode
+                _write_errors(loop, state)
+            publish(loop, state, False, _MODES.get(mode, 0))
+            if loop.ended():
+                return False
+            loop.beat()
+            if mode != self._mode:
+                self._watch(mode, state)
+            lines = loop.lines()
+            if lines:
+                self._configure(lines)
+                robot.read_once()
+            elif words[DriverWord.RECOVER] != self._recoveries:
+                self._recoveries = words[DriverWord.RECOVER]
+                self._recover(state)
+                robot.read_once()
+            elif self._armed and mode == "Idle" and (kind := loop.may_execute()):
+                self._kind = kind
+                return True
+
+    def _watch(self, mode: str, state: Any) -> None:
+        """Report a mode in which nothing can be executed, once."""
+        before, self._mode = self._mode, mode
+        if mode in ("Idle", "Move", "AutomaticErrorRecovery"):
+            return
+        names = names_of(state.current_errors) or names_of(state.last_motion_errors)
+        if self._armed or before == "Idle":
+            self._fail(*fault_of_mode(mode, names))
+
+    def _fail(self, kind: str, text: str) -> None:
+        """Report a fault and do nothing more until asked to recover."""
+        self._armed = False
+        self._recoveries = self._loop.words[
+            DriverWord.RECOVER
+        ]  # older requests were for older faults
+        self._loop.say(
+            fault=kind,
+            text=f"robot {self._settings.robot_ip}: {text}",
+            transient=kind == "loop_silent" or (kind, text) == _LOST_COMMANDS,
+        )
+
+    def _recover(self, state: Any) -> None:
+        """Make the arm ready again; the loop's torques start the next motion."""
+        mode = state.robot_mode.name
+        if mode not in ("Idle", "Reflex"):
+            self._fail(*fault_of_mode(mode, ()))
+            return
+        if mode == "Reflex":
+            self._loop.busy(_RECOVERY_TIME)
+            try:
+                self._robot.automatic_error_recovery()
+            except RuntimeError as error:
+                if _is_broken_link(error):
+                    raise
+                self._fail("recovery_failed", str(error).removeprefix("libfranka: "))
+                return
+            finally:
+                self._loop.busy(0.0)
+        self._armed = True
+
+    def _configure(self, lines: list[str]) -> None:
+        """Apply settings as a whole: if one is refused, all are as they were."""
+        self._loop.busy(_SETTINGS_TIME)
+        for line in lines:
+            settings = DriverSettings.from_json(line)
+            try:
+                apply(self._robot, settings)
+            except SettingRefused as error:
+                self._loop.say(settings="refused", text=str(error))
+                self._restore()
+            else:
+                self._settings = settings
+                self._loop.say(settings="applied", text="")
+        self._loop.busy(0.0)
+
+    def _restore(self) -> None:
+        """Tell the robot the settings of before.
+
+        Raises:
+            SettingsLost: If it does not take them, although it had; the next driver tells all.
+        """
+        try:
+            apply(self._robot, self._settings)
+        except SettingRefused as error:
+            raise SettingsLost(f"the robot does not take its old settings back: {error}") from None
+
+    def _control(self) -> tuple[Any, Callable[[], Any]]:
+        """Return what runs a motion of the kind wanted, and what begins it."""
+        if self._kind not in self._controls:
+            # Only for who commands positions: it brings numpy, which takes memory and a while.
+            self._loop.busy(_IMPORT_TIME)
+            from multipanda_py.hardware.franka.position_control import PositionControl, joint_modes
+
+            age = StateAge(state_socket())
+            follower = self._settings.motion_controller
+            for kind, mode in joint_modes().items():
+                control = PositionControl(self._loop, self._settings, kind, mode, age)
+                self._controls[kind] = control, partial(mode.start, self._robot, follower)
+        return self._controls[self._kind]
+
+    def _move(self) -> None:
+        """Run one motion, from its start to whatever ends it."""
+        reason = None
+        failure = ""
+        try:
+            control, start = self._control()
+            self._loop.busy(_START_TIME)
+            reason = control.run(start())
+        except RuntimeError as error:
+            if _is_broken_link(error):
+                raise
+            failure = str(error).removeprefix("libfranka: ")
+        # The handle went with the frames of the exception; only now may libfranka be used.
+        self._mode = "Move"
+        if failure:
+            self._loop.busy(_START_TIME)
+            self._mode, fault = ended_motion(self._robot, failure)
+            self._fail(*fault)
+            self._loop.busy(0.0)
+        elif reason is not None:
+            self._fail(*reason)
+
+
+def _write_errors(loop: LoopConnection, state: Any) -> None:
+    """Write the errors of a state; the loop reads them with the state's mode."""
+    loop.words[DriverWord.CURRENT_ERRORS] = bits_of(state.current_errors)
+    loop.words[DriverWord.LAST_ERRORS] = bits_of(state.last_motion_errors)
+
+
+def _is_broken_link(error: RuntimeError) -> bool:
+    return type(error).__name__ not in ("CommandException", "ControlException")
+
+
+def main() -> NoReturn:
+    """Run a driver; the process is left without destructors. Thread: main."""
+    loop = connect_to_loop()
+    try:
+        settings = DriverSettings.from_json(loop.first_line())
+        os.sched_setaffinity(0, settings.cpus)
+        robot = open_robot(settings)
+        warnings = take_priority(
+            settings.priority, settings.robot_ip
+        )  # libfranka has taken one of its own
+        found = measure(robot)
+        state = robot.read_once()
+        _write_errors(loop, state)
+        publish(loop, state, False, _MODES.get(state.robot_mode.name, 0))
+    except Refused as error:
+        loop.say(error=f"{error}", final=error.final)
+        os._exit(1)
+    except (OSError, RuntimeError, ValueError, TypeError) as error:
+        loop.say(error=f"{error}", final=not isinstance(error, RuntimeError))
+        os._exit(1)
+    collect_for_good()
+    loop.say(ok=True, warnings=warnings, model=found)
+    try:
+        Driver(robot, loop, settings).run()
+    except Exception as error:
+        kind = "network_lost" if isinstance(error, RuntimeError) else "driver_error"
+        text = f"robot {settings.robot_ip}: {_gone(error)}"
+        loop.say(fault=kind, text=text, transient=kind == "network_lost")
+        os._exit(1)  # here: what the traceback holds would talk to the robot once let go of
+    os._exit(0)
+
+
+def _gone(error: Exception) -> str:
+    text = str(error).removeprefix("libfranka: ")
+    if isinstance(error, RuntimeError):
+        return (
+            f"the link is broken ({text}); check power, cable and FCI in Desk, then recover to "
+            "connect again"
+        )
+    return f"{type(error).__name__}: {text}; recover to connect again"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hand of a real arm, as the owner of the cell sees it.
+
+What speaks with the hand is ``gripper_process``; here are its ends of the pipes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from multipanda_py.exceptions import LoopTimeout, MultipandaError
+from multipanda_py.hardware.franka.gripper_process import PATIENCE
+from multipanda_py.realtime.system.child_process import module_command
+from multipanda_py.robots.gripper import (
+    MAX_WIDTH,
+    Gripper,
+    GripperCommand,
+    GripperMotion,
+    GripperResult,
+    GripperState,
+    Outcome,
+)
+
+START_PATIENCE = 20.0
+"""How long a process may take to its first word: it loads pylibfranka [s]."""
+END_TIMEOUT = 2.0
+"""How long the process may take to end [s]."""
+
+
+@dataclass
+class _Pending:
+    """A command that was sent, and its result once there is one."""
+
+    command: GripperCommand
+    result: GripperResult | None = None
+
+
+class FrankaGripper(Gripper):
+    """Talk to the process of one hand; start it anew when it has gone.
+
+    A process that gives no sign of life is killed: what it was asked for does not happen later.
+
+    Args:
+        arm: Name of the arm.
+        address: Of the robot.
+        publish: Called with width [m] and whether an object is held, 20 times a second.
+            Thread: a reader.
+        check: Raises when the cell is not running; asked while somebody waits.
+        patience: How long the process may be silent once it has spoken [s].
+    """
+
+    def __init__(
+        self,
+        arm: str,
+        address: str,
+        publish: Callable[[float, bool], None] = lambda width, is_grasped: None,
+        check: Callable[[], None] = lambda: None,
+        patience: float = PATIENCE,
+    ) -> None:
+        super().__init__(arm)
+        self._address, self._publish, self._check = address, publish, check
+        self._changed = threading.Condition(threading.RLock())
+        self._number = 0
+        self._width, self._max_width, self._held = 0.0, MAX_WIDTH, False
+        self._measured_at = time.monotonic()
+        self._problem = f"gripper of {arm}: not connected yet"
+        self._patience = patience
+        self._link = self._new_link()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the hand's process."""
+        return self._link.process.pid
+
+    def state(self) -> GripperState:
+        """Return the newest measurement; while the fingers move it is that of before."""
+        with self._changed:
+            age = time.monotonic() - self._measured_at
+            moving = bool(self._link.going)
+            return GripperState(
+                self._width, self._max_width, self._held, moving, age, self._problem
+            )
+
+    def start(self, command: GripperCommand) -> GripperMotion:
+        """Send a command to the process, which is started if there is none."""
+        pending = _Pending(command)
+        with self._changed:
+            self._number += 1
+            if not self._link.send(self._number, pending):
+                self._link = self._new_link()
+                if not self._link.send(self._number, pending):
+                    self._settle(pending, Outcome.FAILED, "its process does not start")
+        return GripperMotion(command, lambda: pending.result, self._wait)
+
+    def close(self) -> None:
+        """End the process; the fingers stay as they are."""
+        self._link.close()
+
+    def _new_link(self) -> _Link:
+        return _Link(self._address, self._take, self._gone, self._patience)
+
+    def _take(self, link: _Link, message: dict[str, Any]) -> None:
+        """Take in one message of a process. Thread: reader."""
+        measured = "width" in message
+        with self._changed:
+            if measured:
+                self._width, self._held = float(message["width"]), bool(message["is_grasped"])
+                self._max_width = float(message["max_width"]) or MAX_WIDTH
+                self._measured_at, self._problem = time.monotonic(), ""
+            if "problem" in message:
+                self._problem = f"gripper of {self.arm}: {message['problem']}"
+            if "done" in message and message["done"] in link.going:
+                outcome = Outcome(message["outcome"])
+                self._settle(link.going.pop(message["done"]), outcome, message["text"])
+            self._changed.notify_all()
+        if measured:
+            with contextlib.suppress(MultipandaError):  # the cell is starting or closing
+                self._publish(self._width, self._held)
+
+    def _gone(self, link: _Link, code: int) -> None:
+        """Fail what a process that has ended leaves behind. Thread: reader."""
+        with self._changed:
+            if not link.closing:
+                how = f"was killed by signal {-code}" if code < 0 else f"has ended ({code})"
+                if link.silent_for:
+                    how = f"gave no sign of life for {link.silent_for:g} s and was killed"
+                if link.silent_for or not self._problem:
+                    self._problem = f"gripper of {self.arm}: its process {how}"
+                self._problem += "; the next command starts it again"
+            for pending in link.going.values():
+                self._settle(pending, Outcome.FAILED, self._problem or "the cell was closed")
+            link.going.clear()
+            self._changed.notify_all()
+
+    def _settle(self, pending: _Pending, outcome: Outcome, text: str) -> None:
+        said = text or f"{outcome.name.lower()} at {self._width:.4f} m"
+        pending.result = GripperResult(outcome, self._width, f"{pending.command}: {said}")
+
+    def _wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while not condition():
+                left = deadline - time.monotonic()
+                if left <= 0.0:
+                    raise LoopTimeout(f"{what} did not come about within {timeout:g} s")
+                self._changed.wait(min(left, 0.1))
+                self._check()
+
+
+class _Link:
+    """A process, the pipes to it, and the thread that reads what it says.
+
+    Attributes:
+        process: The process.
+        going: Commands that it has not answered, by number.
+        closing: Whether it was asked to end.
+        silent_for: How long it had said nothing when it was killed for that, else 0 [s].
+    """
+
+    def __init__(
+        self,
+        address: str,
+        take: Callable[[_Link, dict[str, Any]], None],
+        gone: Callable[[_Link, int], None],
+        patience: float,
+    ) -> None:
+        self.going: dict[int, _Pending] = {}
+        self.closing, self.silent_for = False, 0.0
+        self._take, self._gone, self._patience = take, gone, patience
+        self.process = subprocess.Popen(
+            module_command("multipanda_py.hardware.franka.gripper_process", address),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the owner
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # no threads before a fork
+        )
+        self._reader = threading.Thread(target=self._read, name="gripper", daemon=True)
+        self._reader.start()
+
+    def send(self, number: int, pending: _Pending) -> bool:
+        """Send a command; return False if the process has gone."""
+        stream = self.process.stdin
+        if stream is None or self.process.poll() is not None:
+            return False
+        try:
+            line = json.dumps({"number": number, **asdict(pending.command)}) + "\n"
+            stream.write(line.encode())
+            stream.flush()
+        except (OSError, ValueError):
+            return False
+        self.going[number] = pending
+        return True
+
+    def close(self) -> None:
+        """End the process by the end of its input; safe to call twice."""
+        self.closing = True
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self._reader.join(END_TIMEOUT)
+
+    def _read(self) -> None:
+        """Pass on what the process says; kill it when it says nothing. Thread: reader."""
+        output = self.process.stdout
+        if output is not None:
+            self._listen(output.fileno())
+        code = self.process.wait()
+        if output is not None:
+            output.close()
+        self._gone(self, code)
+
+    def _listen(self, fd: int) -> None:
+        poll, heard, patience = select.poll(), b"", START_PATIENCE
+        poll.register(fd, select.POLLIN)
+        while True:
+            if not poll.poll(patience * 1e3):
+                self.silent_for = patience
+                self.process.kill()  # also when it is stopped; its worker ends with it
+                return
+            data = os.read(fd, 65536)
+            if not data:
+                return
+            patience = self._patience
+            *lines, heard = (heard + data).split(b"\n")
+            for line in lines:
+                self._take(self, json.loads(line))

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Process of a real gripper: ``python -m multipanda_py.hardware.franka.gripper_process ADDRESS``.
+
+libfranka's calls hold the interpreter until they are done, a grasp for seconds, and for ever
+when the robot disappears meanwhile; the robot refuses a second connection. So this process
+only listens to its owner, and has a *worker* hold the connection: a child that it kills when
+the fingers are to stop or the robot does not answer, and forks anew, which takes milliseconds.
+
+Standard input brings commands, one JSON object a line: ``number`` and the fields of
+:class:`.GripperCommand`. Standard output gives measurements
+(``width``, ``max_width``, ``is_grasped``) at the rate of the hand, results (``done`` with the
+number, ``outcome``, ``text``) and problems (``problem``), and an empty object as a sign of life
+while there is nothing to say. The end of the input ends both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+from multipanda_py.hardware.franka.gripper_worker import load_library, say, work
+from multipanda_py.registry import missing
+from multipanda_py.robots.gripper import MAX_SPEED, MAX_WIDTH, Action, Outcome
+
+PATIENCE = 5.0
+"""How long an answer may take beyond the time to close and open the fingers [s]."""
+SIGN_OF_LIFE = 0.2
+"""Longest time between two lines to the owner [s]."""
+CONNECT_PATIENCE = 5.0
+"""How long connecting may take [s]."""
+
+
+class Worker:
+    """The child that holds the connection.
+
+    Attributes:
+        fd: Where it says what it has to say.
+        number: Of the command that it executes, or 0.
+        problem: Why it is about to end, in its own words.
+        deadline: Until when it has to have said something, by the monotonic clock [s].
+    """
+
+    def __init__(self, library: Any, address: str) -> None:
+        commands, self._commands = os.pipe()
+        self.fd, answers = os.pipe()
+        self.number, self.problem = 0, ""
+        self.deadline = time.monotonic() + CONNECT_PATIENCE
+        owner = os.getpid()
+        self._pid = os.fork()
+        if not self._pid:
+            os.close(self._commands)
+            os.close(self.fd)
+            work(library, address, commands, answers, owner)  # does not return
+        os.close(commands)
+        os.close(answers)
+
+    def send(self, command: dict[str, Any]) -> None:
+        """Have a command executed."""
+        self.number = command["number"]
+        time_to_go = 2.0 * MAX_WIDTH / (command["speed"] or MAX_SPEED)
+        self.deadline = max(time.monotonic() + time_to_go + PATIENCE, self.deadline)
+        os.write(self._commands, (json.dumps(command) + "\n").encode())
+
+    def kill(self) -> None:
+        """End it, and with it its connection."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        os.close(self._commands)
+        os.close(self.fd)
+
+
+class Supervisor:
+    """Pass commands on to a worker, and make sure that every one is answered."""
+
+    def __init__(self, library: Any, address: str) -> None:
+        self._library, self._address = library, address
+        self._said = bytearray()
+        self._heard = bytearray()
+        self._worker: Worker | None = Worker(library, address)
+
+    def run(self) -> None:
+        """Serve until the owner has gone."""
+        try:
+            while self._serve():
+                pass
+        finally:
+            if self._worker is not None:
+                self._worker.kill()
+
+    def _serve(self) -> bool:
+        """Wait for whoever has something to say; return whether the owner is still there."""
+        worker = self._worker
+        fds = [0] if worker is None else [0, worker.fd]
+        ready = select.select(fds, [], [], SIGN_OF_LIFE)[0]
+        if not ready:
+            say(1)
+        if worker is not None and worker.fd in ready:
+            self._pass_on(worker)
+        elif worker is not None and time.monotonic() > worker.deadline:
+            self._drop(Outcome.FAILED, f"no answer from {self._address}; connection closed")
+        if 0 in ready:
+            data = os.read(0, 65536)
+            if not data:
+                return False
+            self._heard += data
+            while b"\n" in self._heard:
+                line, _, rest = bytes(self._heard).partition(b"\n")
+                self._heard[:] = rest
+                self._command(json.loads(line))
+        return True
+
+    def _command(self, command: dict[str, Any]) -> None:
+        if self._worker is not None and self._worker.number:
+            stop = command["action"] == Action.STOP
+            self._drop(Outcome.ABORTED, "stopped" if stop else "ended by a newer command")
+        if self._worker is None:
+            self._said.clear()
+            self._worker = Worker(self._library, self._address)
+        self._worker.send(command)
+
+    def _pass_on(self, worker: Worker) -> None:
+        """Tell the owner what the worker says."""
+        data = os.read(worker.fd, 65536)
+        if not data:
+            text = worker.problem or f"the connection to {self._address} has gone"
+            self._drop(Outcome.FAILED, text)
+            return
+        self._said += data
+        end = self._said.rfind(b"\n") + 1
+        lines, self._said[:] = bytes(self._said[:end]), self._said[end:]
+        for line in lines.splitlines():
+            message = json.loads(line)
+            worker.problem = message.get("problem", "")
+            if message.get("done") == worker.number:
+                worker.number = 0
+        if lines:
+            os.write(1, lines)
+        if not worker.number:
+            worker.deadline = time.monotonic() + PATIENCE
+
+    def _drop(self, outcome: Outcome, text: str) -> None:
+        """End the worker; the owner hears what has become of its command."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        worker.kill()
+        if outcome is Outcome.FAILED:
+            say(1, problem=text)
+        if worker.number:
+            say(1, done=worker.number, outcome=outcome, text=text)
+
+
+def main() -> int:
+    """Serve one hand until the owner has gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the owner has
+    try:
+        library = load_library()
+    except ImportError as error:
+        say(1, problem=f"pylibfranka cannot be imported ({error}): {missing('pylibfranka')}")
+        return 1
+    with contextlib.suppress(BrokenPipeError):  # the owner was killed, who has blocked SIGPIPE
+        Supervisor(library, sys.argv[1]).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

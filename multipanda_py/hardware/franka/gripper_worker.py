@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds the connection to a real hand; it may be killed at any time."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import time
+from importlib import import_module
+from typing import Any, NoReturn
+
+from multipanda_py.robots.gripper import Action, Outcome
+
+CONNECT_TIME = 1.0
+"""For how long a refused connection is tried again: the one before may not be closed yet [s]."""
+_PR_SET_PDEATHSIG = 1
+
+
+def load_library() -> Any:
+    """Import pylibfranka.
+
+    Raises:
+        ImportError: If it is not installed, or does not fit the machine.
+    """
+    return import_module("pylibfranka")
+
+
+def say(fd: int, **message: object) -> None:
+    """Write one line of JSON."""
+    os.write(fd, (json.dumps(message) + "\n").encode())
+
+
+def work(library: Any, address: str, commands: int, answers: int, owner: int) -> NoReturn:
+    """Execute commands from one pipe and answer on the other; never return.
+
+    Args:
+        library: The module pylibfranka.
+        address: Of the robot.
+        commands: Descriptor to read from.
+        answers: Descriptor to write to.
+        owner: Process without which this one is not to live.
+    """
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == owner:
+            _serve(_connect(library, address), commands, answers)
+    except Exception as error:
+        say(answers, problem=f"{address}: {' '.join(str(error).split())}")
+    finally:
+        os._exit(1)
+
+
+def _connect(library: Any, address: str) -> Any:
+    deadline = time.monotonic() + CONNECT_TIME
+    while True:
+        try:
+            hand = library.Gripper(address)
+        except library.NetworkException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            # libfranka may have taken a real-time priority, which is for the arms' drivers.
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+            return hand
+
+
+def _serve(hand: Any, commands: int, answers: int) -> None:
+    received = bytearray()
+    while True:
+        while not select.select([commands], [], [], 0.0)[0]:
+            _measure(hand, answers)
+        data = os.read(commands, 65536)
+        if not data:
+            return
+        received += data
+        while b"\n" in received:
+            line, _, rest = bytes(received).partition(b"\n")
+            received[:] = rest
+            _execute(hand, json.loads(line), answers)
+
+
+def _measure(hand: Any, answers: int) -> None:
+    """Wait for the next state, which comes 20 times a second, and pass it on."""
+    state = hand.read_once()
+    say(
+        answers,
+        width=state.width,
+        max_width=state.max_width,
+        is_grasped=bool(state.is_grasped),
+    )
+
+
+def _execute(hand: Any, command: dict[str, Any], answers: int) -> None:
+    text = ""
+    try:
+        done = _call(hand, command)
+        outcome = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
+    except RuntimeError as error:  # CommandException and NetworkException are
+        text = " ".join(str(error).split())
+        outcome = Outcome.ABORTED if "abort" in text.lower() else Outcome.FAILED
+    else:
+        _measure(hand, answers)
+    say(answers, done=command["number"], outcome=outcome, text=text)
+
+
+def _call(hand: Any, command: dict[str, Any]) -> bool:
+    action, width, speed = Action(command["action"]), command["width"], command["speed"]
+    if action is Action.HOMING:
+        return bool(hand.homing())
+    if action is Action.MOVE:
+        return bool(hand.move(width, speed))
+    if action is Action.GRASP:
+        epsilons = command["epsilon_inner"], command["epsilon_outer"]
+        return bool(hand.grasp(width, speed, command["force"], *epsilons))
+    return bool(hand.stop())

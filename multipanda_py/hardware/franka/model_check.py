@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare the robot's own model with ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.hardware.franka.connect import PROBE_SPEED
+from multipanda_py.hardware.franka.settings import FrankaSettings
+from multipanda_py.robots import ARMATURE, ArmDescription
+from multipanda_py.robots.dynamics.arm_model import LoadedFlange, build_pinocchio
+from multipanda_py.state import JOINTS, Matrix, Vector
+
+_GRAVITY = np.array([0.0, 0.0, -9.81])
+_SHAPES = {"mass": JOINTS, "coriolis": JOINTS, "gravity": JOINTS, "jacobian": 6}  # rows
+_ROWS = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The largest difference of one quantity.
+
+    Attributes:
+        quantity: ``mass``, ``coriolis``, ``gravity`` or ``jacobian``.
+        where: Which element, in words.
+        ours: Its value in our model.
+        theirs: Its value in the robot's.
+        tolerance: How far they may be apart.
+        unit: Of all three.
+    """
+
+    quantity: str
+    where: str
+    ours: float
+    theirs: float
+    tolerance: float
+    unit: str
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the values are further apart than allowed; true for what is not a number."""
+        return not abs(self.ours - self.theirs) <= self.tolerance
+
+    def __str__(self) -> str:
+        return (
+            f"{self.quantity} at {self.where}: the robot says {self.theirs:.4g}, our model "
+            f"{self.ours:.4g} {self.unit} (difference {self.theirs - self.ours:+.3g}, allowed "
+            f"{self.tolerance:g})"
+        )
+
+
+class ModelCheck:
+    """Our model of an arm, made beforehand: a driver may be replaced while other arms move.
+
+    Args:
+        arm: Our description.
+    """
+
+    def __init__(self, arm: ArmDescription) -> None:
+        self._model: Any = build_pinocchio(arm)
+        self._model.gravity.linear = arm.rotation_base_in_world.T @ _GRAVITY
+        self._flange = LoadedFlange(self._model, arm.flange_frame)
+        self._data = self._model.createData()
+        self._frame = self._model.getFrameId(arm.ee_frame)
+
+    def compare(self, options: FrankaSettings, found: Mapping[str, Any]) -> list[Difference]:
+        """Return the largest difference of every quantity, at the measured posture.
+
+        The robot's mass matrix is that of the links alone; the rotors are taken out of ours.
+
+        Args:
+            options: Tolerances, and the load that both models should have.
+            found: What the driver has measured: flat, column-major lists.
+
+        Thread: control.
+        """
+        model, data = self._model, self._data
+        self._flange.carry(options.load)
+        q, dq = np.array(found["q"]), np.full(JOINTS, PROBE_SPEED)
+        gravity: Vector = np.array(pin.computeGeneralizedGravity(model, data, q))
+        coriolis = np.array(pin.nonLinearEffects(model, data, q, dq)) - gravity
+        mass = np.triu(pin.crba(model, data, q))
+        mass = mass + np.triu(mass, 1).T - np.diag(ARMATURE)
+        jacobian: Matrix = np.array(
+            pin.computeFrameJacobian(model, data, q, self._frame, pin.LOCAL_WORLD_ALIGNED)
+        )
+        theirs = {key: _matrix(found[key], rows) for key, rows in _SHAPES.items()}
+        return [
+            _largest("mass", mass, theirs["mass"], options.tolerance_mass, "kg m^2"),
+            _largest("coriolis", coriolis, theirs["coriolis"], options.tolerance_coriolis, "Nm"),
+            _largest("gravity", gravity, theirs["gravity"], options.tolerance_gravity, "Nm"),
+            _largest("jacobian", jacobian, theirs["jacobian"], options.tolerance_jacobian,
+                     "m/rad"),
+        ]  # fmt: skip
+
+
+def complaint(differences: list[Difference]) -> str:
+    """Return a sentence on what is further apart than allowed; empty if nothing is."""
+    found = [str(difference) for difference in differences if difference.exceeds]
+    if not found:
+        return ""
+    return (
+        f"the robot's model differs from ours: {'; '.join(found)}. The usual cause is a wrong "
+        "tool or load: compare hand, tool, franka.load_mass and franka.tool_in_desk of the cell "
+        "file with the end effector in Desk"
+    )
+
+
+def _matrix(numbers: list[float], rows: int) -> Matrix:
+    array = np.array(numbers)
+    return array if array.size == rows else array.reshape(rows, -1, order="F")
+
+
+def _largest(
+    quantity: str, ours: Matrix, theirs: Matrix, tolerance: float, unit: str
+) -> Difference:
+    gap = np.nan_to_num(np.abs(ours - theirs), nan=math.inf)
+    at = np.unravel_index(int(np.argmax(gap)), gap.shape)
+    where = f"joint {at[-1] + 1}"
+    if quantity == "mass" and at[0] != at[1]:
+        where = f"joints {at[0] + 1} and {at[1] + 1}"
+    if quantity == "jacobian":
+        where = f"joint {at[1] + 1}, {_ROWS[at[0]]}"
+    return Difference(quantity, where, float(ours[at]), float(theirs[at]), tolerance, unit)

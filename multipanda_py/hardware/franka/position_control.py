@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One motion under the robot's own joint control, bounded last and ended at rest."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.hardware.driver.driver_side import LoopConnection
+from multipanda_py.hardware.driver.memory import POSITIONS, VELOCITIES, DriverWord
+from multipanda_py.hardware.franka.driver_settings import DriverSettings
+from multipanda_py.hardware.franka.torque_control import MOVE, finish, publish, refuse_settings
+from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
+from multipanda_py.robots.franka import DECELERATION, LOWER, UPPER, velocity_towards
+from multipanda_py.state import ArmLimits, Vector
+
+PERIOD = 1e-3
+"""Of the FCI [s]."""
+
+
+@dataclass(frozen=True)
+class JointMode:
+    """One of them.
+
+    Attributes:
+        name: As refusals call it.
+        start: Begins a motion of a ``pylibfranka.Robot``, with the name of the robot's own
+            controller that is to follow it.
+        command: Returns what libfranka is to send, to move the joints from where the robot is
+            told to be to other positions, (n,) [rad] each.
+    """
+
+    name: str
+    start: Callable[[Any, str], Any]
+    command: Callable[[Vector, Vector], Any]
+
+
+def joint_modes() -> dict[int, JointMode]:
+    """Return them by kind. Only where libfranka is: this module can be read without it."""
+    import pylibfranka as franka
+
+    own = {
+        "joint_impedance": franka.ControllerMode.JointImpedance,
+        "cartesian_impedance": franka.ControllerMode.CartesianImpedance,
+    }
+    return {
+        POSITIONS: JointMode(
+            "position",
+            lambda robot, name: robot.start_joint_position_control(own[name]),
+            lambda _, q: franka.JointPositions(q.tolist()),
+        ),
+        VELOCITIES: JointMode(
+            "velocity",
+            lambda robot, name: robot.start_joint_velocity_control(own[name]),
+            lambda before, q: franka.JointVelocities(((q - before) / PERIOD).tolist()),
+        ),
+    }
+
+
+_REACTION = 0.005
+"""Time in which full acceleration can turn into full braking, at the jerk of commands [s]."""
+_SHARE = 0.9
+"""Of the limit of acceleration that the way to a position limit is braked with at most."""
+
+
+class SpeedNearLimits:
+    """Bound speeds as an FR3 does, a little earlier, and so that they can be kept by braking.
+
+    Args:
+        limits: Of commanded motions.
+    """
+
+    def __init__(self, limits: ArmLimits) -> None:
+        self._braking = np.minimum(DECELERATION, _SHARE * limits.acceleration)
+
+    def __call__(self, q: Vector, dq: Vector) -> Vector:
+        """Return the largest speeds, (n,) [rad/s], at positions and in the direction of ``dq``."""
+        room = np.where(dq > 0.0, UPPER - q, q - LOWER)
+        return velocity_towards(room - _REACTION * np.abs(dq), self._braking)
+
+
+SILENCE = 0.02
+"""Time without an answer after which the motion ends, once the arm rests [s]."""
+CATCH_UP = 0.01
+"""Maximum speed of a correction while no motion is commanded [rad/s]."""
+NOT_FOLLOWED = 25
+"""Number of consecutive cycles with a ``q_d`` that differs from the command, after which the
+motion ends. A robot that loses 20 consecutive commands ends it itself."""
+TOO_LATE = 850_000
+"""Age of a state after which it is not answered any more [ns]. The robot has then bridged the
+command with constant acceleration, or is about to. A command that comes later must not count."""
+_ACCELERATION, _JERK = 0.95, 0.8
+"""Fractions of the limits of acceleration and jerk that commands use. Robots judge differences of
+positions across lost commands, too, and report ``q_d`` in single precision."""
+_ROUNDING = 2.5e-7
+"""Difference between ``q_d`` and the command that is rounding to single precision [rad]."""
+_FOLLOWED = 2e-6
+"""Maximum difference between ``q_d`` and the command of a robot that follows it [rad]."""
+
+
+class PositionControl:
+    """Answer states with the loop's positions; brake where there are none.
+
+    Each command continues from the robot's ``q_d``. The robot bridges a lost command with constant
+    acceleration, and this must not become a step. A state older than :data:`TOO_LATE` is not
+    answered, so that no robot takes a late command after it has bridged it. If a command was
+    bridged that was sent in time, the next one is omitted, as the robot may still take the first.
+    Velocities lead from ``q_d`` to the loop's
+    positions, so that robot and loop cannot drift apart. The correction is never faster than the
+    commanded motion, or than :data:`CATCH_UP` at rest. A ``q_d`` that does not follow the
+    commands ends the motion.
+
+    Args:
+        loop: The way to the loop.
+        settings: Of the driver.
+        kind: What is executed, as the loop calls it.
+        mode: How the robot takes it.
+        age: Age of the state that was read last [ns].
+    """
+
+    def __init__(
+        self,
+        loop: LoopConnection,
+        settings: DriverSettings,
+        kind: int,
+        mode: JointMode,
+        age: Callable[[], int],
+    ) -> None:
+        self._loop, self._kind, self._mode = loop, kind, mode
+        self._budget = int(settings.answer_budget * 1e9)
+        self._age = age
+        self._waits = self._budget >= PERIOD * 1e9  # the robot waits for every answer
+        limits = _limits(settings)
+        self._limiter = MotionLimiter(
+            limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=CATCH_UP
+        )
+        self._strayed = 0  # consecutive cycles with a q_d that differs from the command
+        self._unsent = False  # the last command
+        self._bridge = self._limiter.q.copy()  # q_d of a robot that has lost the last command
+        self._bridged = False  # although it was sent in time
+
+    def run(self, handle: Any) -> tuple[str, str] | None:
+        """Run until the loop is silent, wants something else or sends what cannot be executed.
+
+        Args:
+            handle: What the mode has started; it must not be used after this.
+
+        Returns:
+            Kind and sentence of the fault that it ends with, or None.
+
+        Raises:
+            RuntimeError: If the robot ends the motion (ControlException), or is gone.
+        """
+        loop, limiter, words = self._loop, self._limiter, self._loop.words
+        command = self._mode.command
+        loop.begin_motion(self._kind)
+        reason: tuple[str, str] | None = None
+        answered_at = -1.0
+        stopping = False
+        while True:
+            words[DriverWord.READING] = 1
+            state, _ = handle.readOnce()
+            until = time.monotonic_ns() + self._budget
+            now = state.time.to_sec()
+            number = publish(loop, state, self._kind, MOVE)
+            is_first = answered_at < 0.0
+            if is_first:
+                answered_at = now
+                limiter.start(np.array(state.q_d))
+                self._strayed, self._unsent, self._bridged = 0, False, False
+                loop.busy(0.0)
+            elif reason is None and (strayed := self._catch_up(state)):
+                stopping, reason = True, ("command_not_followed", strayed)
+            wanted = None if stopping else loop.wait(number, until)
+            if wanted is not None and not math.isfinite(sum(wanted)):
+                stopping, reason, wanted = True, ("position_invalid", _invalid(wanted)), None
+            if is_first:  # a robot takes the first command for a standstill
+                wanted = None
+            before = limiter.q.copy()
+            self._bridge = _bridged(state)
+            if wanted is not None:
+                limiter.follow(np.array(wanted))
+                answered_at = now
+                words[DriverWord.ANSWERED] += 1
+            else:
+                limiter.brake()
+                words[DriverWord.LATE] += not stopping
+                silent = now - answered_at >= SILENCE
+                if limiter.at_rest and (stopping or silent):
+                    finish(loop, handle, command(before, limiter.q))
+                    return reason if stopping else ("loop_silent", _silent(now - answered_at))
+            self._unsent = not self._waits and (self._bridged or self._age() > TOO_LATE)
+            if not self._unsent:
+                handle.writeOnce(command(before, limiter.q))
+            if words[DriverWord.ENABLED] != self._kind or loop.ended():
+                stopping = True
+            if loop.has_lines():
+                refuse_settings(loop, self._mode.name)
+
+    def _catch_up(self, state: Any) -> str:
+        """Continue from the robot's ``q_d`` if it differs from the command.
+
+        Returns:
+            Reason to end the motion, if it has differed for too long; empty otherwise.
+        """
+        executed = np.array(state.q_d)
+        gap = executed - self._limiter.q
+        size = float(np.abs(gap).max())
+        self._bridged = not self._unsent and bool(
+            size > _ROUNDING and (np.abs(executed - self._bridge) <= _ROUNDING).all()
+        )
+        if size <= _ROUNDING and not self._unsent:
+            self._strayed = 0
+            return ""
+        self._strayed = self._strayed + 1 if size > _FOLLOWED and not self._unsent else 0
+        if self._strayed >= NOT_FOLLOWED:
+            joint = int(np.abs(gap).argmax())
+            return _not_followed(joint, float(executed[joint]), float(gap[joint]))
+        self._limiter.correct(executed, np.array(state.dq_d), np.array(state.ddq_d))
+        return ""
+
+
+def _bridged(state: Any) -> Vector:
+    """Return ``q_d`` of a robot that has lost the answer to a state, (n,) [rad]."""
+    rate = np.array(state.dq_d) + PERIOD * np.array(state.ddq_d)
+    return np.asarray(np.array(state.q_d) + PERIOD * rate)
+
+
+def _limits(settings: DriverSettings) -> ArmLimits:
+    lower, upper, velocity, acceleration, jerk = map(np.array, settings.motion_limits)
+    torque = np.array(settings.torque_limits)  # which positions have nothing to do with
+    rate = np.full_like(torque, 1e3)
+    return ArmLimits(
+        lower, upper, velocity, _ACCELERATION * acceleration, _JERK * jerk, torque, rate
+    )
+
+
+def _silent(seconds: float) -> str:
+    return (
+        f"the control loop has not answered for {1e3 * seconds:.0f} ms; the arm has braked "
+        "and the motion ended; recover to go on"
+    )
+
+
+def _not_followed(joint: int, q_d: float, gap: float) -> str:
+    return (
+        f"the robot reports q_d of joint {joint + 1} as {q_d:.5f} rad, {gap:+.2g} rad from the "
+        f"position that was sent, for {NOT_FOLLOWED} consecutive cycles; the motion ends; use "
+        "controllets that command torques, or a robot whose q_d is the command that it executes"
+    )
+
+
+def _invalid(q: tuple[float, ...]) -> str:
+    return (
+        f"the control loop sent the positions {list(q)}, allowed are finite numbers; the arm has "
+        "braked and the motion ended; recover to go on"
+    )

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The section ``franka`` of an arm in the cell file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.parameters import Settings, choice, flag, integer, number, vector
+from multipanda_py.robots.inertial import NO_LOAD, Load, inertia_matrix
+
+
+@dataclass(frozen=True)
+class LoadSettings(Settings):
+    """What an arm carries beyond its tool."""
+
+    load_mass: float = number(
+        0.0, unit="kg", low=0, high=20, doc="Mass of what the arm carries beyond its tool"
+    )
+    # A wrong load lifts or drops the arm; these bounds keep the worst of typing errors out.
+    load_com: list[float] = vector(
+        0, 0, 0, unit="m", low=-0.5, high=0.5,
+        doc="Centre of mass of the load in the flange frame",
+    )  # fmt: skip
+    load_inertia: list[float] = vector(
+        1e-4, 1e-4, 1e-4, 0, 0, 0, unit="kg m^2", low=-5, high=5,
+        doc="Inertia of the load about its centre of mass, xx yy zz xy xz yz",
+    )  # fmt: skip
+
+    @property
+    def load(self) -> Load:
+        """What the arm carries beyond its tool."""
+        if self.load_mass <= 0.0:
+            return NO_LOAD
+        return Load(self.load_mass, np.array(self.load_com), inertia_matrix(self.load_inertia))
+
+    @classmethod
+    def refusal(cls, name: str, value: Any) -> str:
+        """Refuse an inertia that no rigid body has."""
+        return _of_no_body(value) if name == "load_inertia" else ""
+
+
+def _of_no_body(values: Sequence[float]) -> str:
+    """Return what is wrong with an inertia; its moments obey the triangle inequality."""
+    moments = np.linalg.eigvalsh(inertia_matrix(values))
+    if moments[0] > 0.0 and moments[0] + moments[1] >= moments[2] - 1e-9:
+        return ""
+    return (
+        f"no body has the principal moments {moments.round(9).tolist()} kg m^2; they are "
+        "positive, and the sum of any two reaches the third"
+    )
+
+
+# The values of Franka Robotics' own examples, in newton, newton metre.
+_TORQUE_THRESHOLDS = (20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0)
+_FORCE_THRESHOLDS = (20.0, 20.0, 20.0, 25.0, 25.0, 25.0)
+_THRESHOLD: dict[str, Any] = {"low": 0, "high": 1000, "exclusive_low": True}
+_TOLERANCE: dict[str, Any] = {"low": 0, "high": 10, "exclusive_low": True, "read_only": True}
+"""Up to what would find no difference at all: for that there is ``model_check: off``."""
+
+
+@dataclass(frozen=True)
+class FrankaSettings(LoadSettings):
+    """What a robot is told when it is connected, and how its driver behaves.
+
+    Thresholds, impedances, load and stiffness frame may be changed later, at rest; the others are
+    read at the start only. The end effector's frame is not among them: it is the frame that the
+    laws control, so that the robot's ``O_T_EE`` is the pose that the laws see.
+
+    A simulated arm compensates the load, and stops at those upper thresholds that are given
+    explicitly; it takes everything else, which has no meaning there.
+    """
+
+    lower_torque_thresholds: list[float] = vector(
+        *_TORQUE_THRESHOLDS,
+        **_THRESHOLD,
+        unit="Nm",
+        doc="External joint torque that counts as contact",
+    )
+    upper_torque_thresholds: list[float] = vector(
+        *_TORQUE_THRESHOLDS,
+        **_THRESHOLD,
+        unit="Nm",
+        doc="External joint torque that is a collision and stops the arm",
+    )
+    lower_force_thresholds: list[float] = vector(
+        *_FORCE_THRESHOLDS,
+        **_THRESHOLD,
+        unit="N, Nm",
+        doc="External wrench in the stiffness frame that counts as contact",
+    )
+    upper_force_thresholds: list[float] = vector(
+        *_FORCE_THRESHOLDS,
+        **_THRESHOLD,
+        unit="N, Nm",
+        doc="External wrench in the stiffness frame that is a collision and stops the arm",
+    )
+    joint_impedance: list[float] = vector(
+        3000, 3000, 3000, 2500, 2500, 2000, 2000, unit="Nm/rad", low=0, high=14250,
+        doc="Stiffness of the robot's own joint controller, outside torque control",
+    )  # fmt: skip
+    cartesian_impedance: list[float] = vector(
+        3000, 3000, 3000, 300, 300, 300, unit="N/m, Nm/rad", low=0, high=14250,
+        doc="Stiffness of the robot's own Cartesian controller, which a robot takes from 10 to "
+        "3000 N/m and from 1 to 300 Nm/rad",
+    )  # fmt: skip
+    motion_controller: str = choice(
+        "joint_impedance", options=("joint_impedance", "cartesian_impedance"), read_only=True,
+        doc="Which of the robot's own controllers follows commanded positions and velocities",
+    )  # fmt: skip
+    load_mass: float = number(
+        0.0, unit="kg", low=0, high=5,
+        doc="Mass of what the arm carries beyond its tool; it is rated for 3 kg with the tool",
+    )  # fmt: skip
+    stiffness_position: list[float] = vector(
+        0, 0, 0, unit="m", low=-2, high=2,
+        doc="Origin of the stiffness frame in the end effector's",
+    )  # fmt: skip
+    stiffness_rpy: list[float] = vector(
+        0, 0, 0, unit="rad", low=-6.2832, high=6.2832,
+        doc="Orientation of the stiffness frame in the end effector's",
+    )  # fmt: skip
+    tool_in_desk: bool = flag(
+        False, read_only=True,
+        doc="Whether Desk knows the arm's tool as part of its end effector: the robot is then "
+        "told the load alone, else tool and load as one body",
+    )  # fmt: skip
+    answer_budget: float = number(
+        5e-4, unit="s", low=1e-4, high=0.5, read_only=True,
+        doc="How long the driver waits for the loop's torque after a state has come; above a "
+        "millisecond only for simulated robots in lockstep",
+    )  # fmt: skip
+    priority: int = integer(
+        85, low=0, high=98, read_only=True,
+        doc="SCHED_FIFO priority of the driver, above the loop's; 0 keeps the normal scheduler",
+    )  # fmt: skip
+    model_check: str = choice(
+        "warn", options=("off", "warn", "refuse"), read_only=True,
+        doc="What to do when the robot's own model differs from ours",
+    )  # fmt: skip
+    tolerance_mass: float = number(
+        0.05, **_TOLERANCE, unit="kg m^2", doc="Of an element of the mass matrix"
+    )
+    tolerance_coriolis: float = number(
+        0.05, **_TOLERANCE, unit="Nm", doc="Of a Coriolis torque when all joints turn at 0.5 rad/s"
+    )
+    tolerance_gravity: float = number(0.5, **_TOLERANCE, unit="Nm", doc="Of a gravity torque")
+    tolerance_jacobian: float = number(
+        0.002, **_TOLERANCE, unit="m/rad", doc="Of an element of the Jacobian"
+    )

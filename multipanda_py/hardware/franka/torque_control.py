@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One motion under torque control: every state answered, the loop's silence bridged."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from multipanda_py.hardware.driver.driver_side import LoopConnection
+from multipanda_py.hardware.driver.memory import TORQUES, DriverWord
+from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME, TorqueLimiter
+from multipanda_py.hardware.franka.driver_settings import DriverSettings
+
+MOVE = 2
+"""Mode of a robot that moves."""
+FINISH_TIME = 1.5
+"""libfranka may take so long to end a motion [s]."""
+
+
+def publish(loop: LoopConnection, state: Any, executing: int, mode: int) -> int:
+    """Hand a state of libfranka to the loop; return the state's number."""
+    return loop.publish(
+        state.time.to_sec(), executing, mode,
+        *state.q, *state.dq, *state.tau_J, *state.tau_ext_hat_filtered,
+    )  # fmt: skip
+
+
+def refuse_settings(loop: LoopConnection, control: str) -> None:
+    """Refuse what has come on standard input: robots take settings at rest only."""
+    for _ in loop.lines():
+        loop.say(settings="refused", text=f"the arm is under {control} control")
+
+
+def finish(loop: LoopConnection, handle: Any, command: Any) -> None:
+    """End the motion with a command in answer to the state just read; libfranka waits for it."""
+    loop.busy(FINISH_TIME)
+    command.motion_finished = True
+    handle.writeOnce(command)
+    loop.busy(0.0)
+
+
+_HALF = 0.0005  # of a cycle [s]
+
+
+class TorqueControl:
+    """Answer states with the loop's torques, and end in an orderly way.
+
+    Args:
+        loop: The way to the loop.
+        settings: Of the driver.
+    """
+
+    def __init__(self, loop: LoopConnection, settings: DriverSettings) -> None:
+        import pylibfranka  # only here: the module can be read without it
+
+        self._loop, self._torques = loop, pylibfranka.Torques
+        self._budget = int(settings.answer_budget * 1e9)
+        self._guard = TorqueLimiter(settings.torque_limits)
+
+    def run(self, handle: Any) -> tuple[str, str] | None:
+        """Run until the loop is silent, wants no more or sends what cannot be executed.
+
+        Args:
+            handle: What ``start_torque_control`` has returned; it must not be used after this.
+
+        Returns:
+            Kind and sentence of the fault that it ends with, or None.
+
+        Raises:
+            RuntimeError: If the robot ends the motion (ControlException), or is gone.
+        """
+        loop, guard, words = self._loop, self._guard, self._loop.words
+        guard.start()
+        loop.begin_motion()
+        reason: tuple[str, str] | None = None
+        answered_at = -1.0
+        stopping = False
+        while True:
+            words[DriverWord.READING] = 1
+            state, _ = handle.readOnce()
+            until = time.monotonic_ns() + self._budget
+            now = state.time.to_sec()
+            number = publish(loop, state, TORQUES, MOVE)
+            executed = state.tau_J_d
+            if answered_at < 0.0:
+                answered_at = now
+                loop.busy(0.0)
+            tau = None
+            if not stopping:
+                self._torques(guard.rehearse(executed))  # while the loop computes
+                wanted = loop.wait(number, until)
+                if wanted is None:
+                    words[DriverWord.LATE] += 1
+                else:
+                    tau = guard.answer(wanted, executed)
+                    if tau is None:
+                        stopping = True
+                        reason = ("torque_invalid", _invalid(wanted))
+            finished = False
+            if tau is None:
+                silence = now - answered_at
+                tau = guard.silent(silence, executed)
+                finished = silence >= RAMP_TIME - _HALF and not any(tau)
+            else:
+                answered_at = now
+                words[DriverWord.ANSWERED] += 1
+            if finished:
+                finish(loop, handle, self._torques(tau))
+                return reason if stopping else ("loop_silent", _silent(now - answered_at))
+            handle.writeOnce(self._torques(tau))
+            if words[DriverWord.ENABLED] != TORQUES or loop.ended():
+                stopping = True
+            if loop.has_lines():
+                refuse_settings(loop, "torque")
+
+
+def _silent(seconds: float) -> str:
+    return (
+        f"the control loop has not answered for {1e3 * seconds:.0f} ms; the torque went to zero "
+        "and the motion ended; recover to go on"
+    )
+
+
+def _invalid(tau: tuple[float, ...]) -> str:
+    return (
+        f"the control loop sent the torque {list(tau)}, allowed are finite numbers; the torque "
+        "went to zero and the motion ended; recover to go on"
+    )

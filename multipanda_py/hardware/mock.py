@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that follow the equations of motion exactly, with nothing around them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.backend import Backend
+from multipanda_py.hardware.franka.settings import FrankaSettings
+from multipanda_py.robots.dynamics.arm_model import LoadedFlange, heavy_model
+from multipanda_py.robots.gripper import Action, Outcome
+from multipanda_py.state import Vector
+
+
+class Mock(Backend[FrankaSettings]):
+    r"""Integrate :math:`M \ddot q + C \dot q = \tau` by semi-implicit Euler steps.
+
+    Arms without limits, contacts or friction: for tests, and for machines without MuJoCo. They
+    carry the load that they are told.
+
+    Attributes:
+        q: Positions of each arm's joints, (n,) [rad], after :meth:`connect`.
+        dq: Their velocities, (n,) [rad/s], after :meth:`connect`.
+    """
+
+    Settings, settings_section = FrankaSettings, "franka"
+
+    @classmethod
+    def describe_silence(cls, arms: Sequence[str]) -> str:
+        """Say what simulated arms do while the loop stands still."""
+        return "simulated arms stand still with it"
+
+    def connect(self) -> None:
+        """Put every arm at its start posture, at rest."""
+        self.q: list[Vector] = []
+        self.dq: list[Vector] = []
+        self._models = []
+        self._flanges = []
+        for index, description in zip(self.arms, self.descriptions):
+            arm = self.config.arms[description.name]
+            model = heavy_model(description)
+            self._flanges.append(LoadedFlange(model, description.flange_frame))
+            self._flanges[-1].carry(self.settings[index].load)
+            self._models.append((model, model.createData()))
+            self.q.append(np.array(arm.q_start))
+            self.dq.append(np.zeros(description.n_joints))
+        for state, description in zip(self.states, self.descriptions):
+            state.fingers[:] = description.finger_opening
+        self.time = 0.0
+
+    def grip(self, arm: int, number: int, record: Vector) -> None:
+        """Execute a gripper command at once; a grasp finds an object of the width asked for."""
+        at, action = self.arms.index(arm), Action(int(record[0]))
+        state, gripper = self.states[at], self.descriptions[at].gripper
+        if action is not Action.STOP and gripper is not None:
+            width = gripper.max_width if action is Action.HOMING else record[1]
+            state.fingers[:] = width / 2.0
+            state.gripper[2] = action is Action.GRASP
+        state.gripper[:2] = number, Outcome.SUCCEEDED
+
+    def configure(self, arm: int, settings: FrankaSettings) -> None:
+        """Carry another load from now on."""
+        self._flanges[self.arms.index(arm)].carry(settings.load)
+        super().configure(arm, settings)
+
+    def read(self, fresh: Collection[int]) -> None:
+        """Copy the integrated motion."""
+        if self.arms[0] not in fresh:
+            return
+        for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
+            state.q[:], state.dq[:] = q, dq
+            state.tau_J[:] = state.tau + self._carrying(i)
+            state.tau_ext[:] = 0.0
+
+    def write(self, fresh: Collection[int]) -> None:
+        """Move on by one period."""
+        if self.arms[0] not in fresh:
+            return
+        for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
+            model, data = self._models[i]
+            dq += self.period * pin.aba(model, data, q, dq, state.tau + self._carrying(i))
+            q += self.period * dq
+        self.time += self.period
+
+    def _carrying(self, i: int) -> Vector:
+        """Return what carries an arm: its own compensation, or what the loop adds, (n,) [Nm]."""
+        if not self.descriptions[i].compensates_gravity:
+            return self.states[i].tau_gravity
+        model, data = self._models[i]
+        gravity: Vector = pin.computeGeneralizedGravity(model, data, self.q[i])
+        return gravity
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that a foreign controller manager drives: one driver process each."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import BackendError
+from multipanda_py.hardware.driver.driven_backend import DrivenBackend
+from multipanda_py.hardware.driver.loop_side import DriverLink
+from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES
+from multipanda_py.hardware.driver.watch import Fault
+from multipanda_py.hardware.ros2_control.settings import (
+    EFFORT,
+    Ros2ControlSettings,
+    changed_settings,
+    driver_settings,
+)
+from multipanda_py.robots import ArmDescription
+from multipanda_py.state import INTERFACES, ArmState
+
+if TYPE_CHECKING:
+    from multipanda_py.config.cell_file import CellConfig
+
+
+DRIVER = "multipanda_py.hardware.ros2_control.driver"
+ANSWER_TIMEOUT = 3.0
+"""For a driver to take settings [s]."""
+
+
+class TopicArm:
+    """One arm: its driver, and what that has been told.
+
+    Args:
+        state: Of the arm.
+        description: What the arm is.
+        settings: What the cell file says about it.
+        cpus: Cores that its driver may use.
+
+    Attributes:
+        settings: What the driver has been told.
+        link: To its driver.
+
+    Thread: control, once it runs.
+    """
+
+    def __init__(
+        self,
+        state: ArmState,
+        description: ArmDescription,
+        settings: Ros2ControlSettings,
+        cpus: Sequence[int],
+    ) -> None:
+        self._state, self._description = state, description
+        self._told = driver_settings(settings, description, cpus)
+        self.settings = settings
+        self._asked: Ros2ControlSettings | None = None
+        self._deadline = 0.0
+        self.link = DriverLink(DRIVER, state, self._told)
+
+    def poll(self) -> list[Fault]:
+        """Return kinds and sentences of what the driver has reported since."""
+        return self.link.poll(_no_model)
+
+    def recover(self) -> None:
+        """Have the driver take up the arm again, or start a new driver if it is gone."""
+        self.link.recover()
+
+    def configure(self, settings: Ros2ControlSettings) -> None:
+        """Tell the driver another load or damping; it goes on meanwhile.
+
+        Raises:
+            BackendError: If there is no driver to tell.
+        """
+        if not self.link.is_alive:
+            raise BackendError("its driver is not running; recover the arm first")
+        self._asked = settings
+        self._deadline = time.monotonic() + ANSWER_TIMEOUT
+        self.link.watch.answers.clear()
+        self.link.watch.tell(changed_settings(self._told, settings, self._description))
+
+    def settings_answer(self) -> str | None:
+        """Return None while there is no answer, then an empty string or why not."""
+        answers = self.link.watch.answers
+        if self._asked is None:
+            return None
+        if answers:
+            answers.clear()
+            self.settings, self._asked = self._asked, None
+            return ""
+        if self.link.is_alive and time.monotonic() < self._deadline:
+            return None
+        self._asked = None
+        return f"{self._state.name}: its driver has not answered; recover the arm first"
+
+
+def _no_model(_found: object) -> str:
+    """Nothing is known of the other side's model."""
+    return ""
+
+
+_TOPIC = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*\Z")
+
+
+def check_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong: rate, topics and names of joints."""
+    owner: dict[str, str] = {}
+    for name in arms:
+        arm = config.arms[name]
+        settings, where = arm.settings, f"arms.{name}.ros2_control"
+        if not isinstance(settings, Ros2ControlSettings):
+            continue
+        if settings.rate != config.cell.rate:
+            yield (
+                f"{where}.rate: got {settings.rate:g} Hz, allowed that of the cell "
+                f"(cell.rate: {config.cell.rate:g}): the arm sets the pace"
+            )
+        for key in ("state_topic", "command_topic"):
+            topic = getattr(settings, key)
+            if not _TOPIC.match(topic):
+                yield f"{where}.{key}: got {topic!r}, allowed the name of a topic"
+        if settings.command_topic in owner:
+            yield (
+                f"{where}.command_topic: got {settings.command_topic}, which arm "
+                f"{owner[settings.command_topic]} has"
+            )
+        owner[settings.command_topic] = name
+        names, n = settings.joint_names.split(), arm.robot.n_joints
+        if names and (len(names) != n or len(set(names)) != n):
+            yield (
+                f"{where}.joint_names: got {len(set(names))} names in {settings.joint_names!r}, "
+                f"allowed {n}, one per joint"
+            )
+
+
+class Ros2Control(DrivenBackend[Ros2ControlSettings]):
+    """Exchange joint states and commands with arms over topics, through their drivers."""
+
+    Settings = Ros2ControlSettings
+    interfaces = INTERFACES
+    answer_periods = 1
+
+    @classmethod
+    def interfaces_with(cls, settings: Ros2ControlSettings) -> tuple[str, ...]:
+        """Return efforts, or positions, to which the loop takes velocities too."""
+        return INTERFACES[:1] if settings.command_interface == EFFORT else INTERFACES[1:]
+
+    @classmethod
+    def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
+        """Check rates, topics and names of joints."""
+        return check_arms(config, arms)
+
+    @classmethod
+    def describe_silence(cls, arms: Sequence[str]) -> str:
+        """Say what drivers have done."""
+        return (
+            f"the drivers of {', '.join(arms)} brake the arms and carry those that do not carry "
+            "themselves; recover them when the loop runs"
+        )
+
+    def make_arm(
+        self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
+    ) -> TopicArm:
+        """Return the arm behind its topics."""
+        return TopicArm(state, description, self.settings[index], cpus)
+
+    def engage(self, arm: int, interface: str) -> None:
+        """Have a driver take positions; velocities come as what the loop has made of them."""
+        kind = TORQUES if interface == INTERFACES[0] else POSITIONS
+        self.real_arms[arm].link.engage(kind)

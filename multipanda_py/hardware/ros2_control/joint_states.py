@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find out whether there is an arm behind the topics, and whether it is the one that was told."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from multipanda_py.hardware.driver.driver_side import LoopConnection
+from multipanda_py.hardware.driver.memory import Refused
+from multipanda_py.hardware.ros2_control.settings import TopicDriverSettings
+
+if TYPE_CHECKING:
+    from multipanda_py.hardware.ros2_control.topics import Topics
+
+
+JUMP = 0.1
+"""More than any joint moves between two states at twice its speed limit [rad, or m]."""
+
+
+class StateInvalid(Exception):
+    """Report a message that cannot be the state of the arm, and why."""
+
+
+class StateMessage(Protocol):
+    """A ``sensor_msgs/JointState``."""
+
+    header: Any
+    name: Sequence[str]
+    position: Sequence[float]
+    velocity: Sequence[float]
+    effort: Sequence[float]
+
+
+class JointReading:
+    """The newest state of an arm's joints, from base to flange.
+
+    Args:
+        names: Of the joints, n.
+        fastest: Speed limits, (n,) [rad/s, or m/s]; without them positions may jump.
+        endless: Whether each turns without end, (n,): a whole turn is no jump.
+        longest: Pause between two states from which on a joint may be no farther away [s]: one
+            that has jumped stays refused until :meth:`forget`.
+        slides: Whether each slides, (n,).
+
+    Attributes:
+        time: Of the state [s].
+        q: Positions, (n,) [rad].
+        dq: Velocities, (n,) [rad/s].
+        effort: As the message has it, (n,); empty if it has none.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        fastest: Sequence[float] = (),
+        endless: Sequence[bool] = (),
+        longest: float = math.inf,
+        slides: Sequence[bool] = (),
+    ) -> None:
+        self._wanted = list(names)
+        self._fastest = list(fastest) or [math.inf] * len(names)
+        self._endless = list(endless) or [False] * len(names)
+        self._longest = longest
+        self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
+        self._stamp = -math.inf  # the last one, also if it was not newer
+        self._before: list[float] = []  # where joints were at the time, if that is known
+        self._names: list[str] = []
+        self._places: list[int] = []
+        self.time = -math.inf
+        self.q: list[float] = []
+        self.dq: list[float] = []
+        self.effort: list[float] = []
+
+    def take(self, message: StateMessage) -> bool:
+        """Take a message, whatever its order.
+
+        Returns:
+            Whether it is a newer state of this arm.
+
+        Raises:
+            StateInvalid: If joints or numbers are missing or not finite, or a joint is where it
+                cannot have come to since the state before; nothing changes.
+        """
+        names, position = message.name, message.position
+        velocity, effort = message.velocity, message.effort
+        if names != self._names and not self._find(names):
+            return False
+        stamp = message.header.stamp
+        self._stamp = time = stamp.sec + 1e-9 * stamp.nanosec
+        if time <= self.time:
+            return False
+        size = len(self._names)
+        for what, numbers, allowed in (
+            ("positions", position, (size,)),
+            ("velocities", velocity, (size,)),
+            ("efforts", effort, (0, size)),
+        ):
+            if len(numbers) not in allowed:
+                raise StateInvalid(
+                    f"got {len(numbers)} {what} of {size} joints, allowed one for each"
+                )
+        places = self._places
+        q, dq = [position[i] for i in places], [velocity[i] for i in places]
+        torque = [effort[i] for i in places] if len(effort) else []
+        if not math.isfinite(sum(q) + sum(dq) + sum(torque)):
+            raise StateInvalid(f"got q {q}, dq {dq}, effort {torque}, allowed finite numbers")
+        self._check_way(q, time - self.time)
+        self.time, self.q, self.dq, self.effort = time, q, dq, torque
+        self._before = q
+        return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last stamp was older than that of the state."""
+        return self._stamp < self.time
+
+    def follow_back(self) -> None:
+        """Go on from the last stamp if stamps have gone back: a clock was set, or began again."""
+        if self.is_behind:
+            self.time, self._before = self._stamp, []
+
+    def forget(self) -> None:
+        """Take joints to be wherever the next state says: somebody has looked at the arm."""
+        self._before = []
+
+    def _check_way(self, q: Sequence[float], period: float) -> None:
+        """Refuse positions that no arm can have come to."""
+        each = zip(self._wanted, q, self._before, self._fastest, self._endless, self._units)
+        for name, now, before, fastest, is_endless, unit in each:
+            way = math.remainder(now - before, math.tau) if is_endless else now - before
+            most = JUMP + 2.0 * fastest * min(period, self._longest)
+            if abs(way) > most:
+                raise StateInvalid(
+                    f"joint {name} went from {before:.4g} to {now:.4g} {unit} in "
+                    f"{1e3 * period:.3g} ms, allowed {most:.3g} {unit}"
+                )
+
+    def _find(self, names: Sequence[str]) -> bool:
+        """Find out where the joints stand; False if none of them is there: another arm's."""
+        missing = [name for name in self._wanted if name not in names]
+        if len(missing) == len(self._wanted):
+            return False
+        if missing or len(set(names)) < len(names):
+            raise StateInvalid(
+                f"got joints {list(names)}, allowed each of {self._wanted} once, in any order"
+            )
+        self._names = list(names)
+        self._places = [self._names.index(name) for name in self._wanted]
+        return True
+
+
+TICK = 0.005
+"""Longest wait for a message before the loop is looked at [s]."""
+CONNECT_TIME = 8.0
+"""For both topics to be found, and for the first states [s]."""
+ENOUGH = 25
+"""States from which the rate is taken."""
+RATES = (0.8, 1.25)
+"""What the rate may be of the one that was told."""
+
+
+def first_states(
+    topics: Topics, settings: TopicDriverSettings, loop: LoopConnection
+) -> JointReading:
+    """Return the newest of the first states, when somebody takes commands, too.
+
+    Raises:
+        Refused: If that does not happen, or the states are not those of the arm.
+    """
+    reading = JointReading(
+        settings.joint_names,
+        settings.velocity_limits,
+        settings.endless,
+        settings.state_timeout,
+        settings.slides,
+    )
+    times, wrong = [], []
+    came = 0
+
+    def take(message: Any) -> None:
+        nonlocal came
+        came += 1
+        try:
+            if reading.take(message):
+                times.append(reading.time)
+        except StateInvalid as error:
+            wrong.append(str(error))
+
+    topics.on_state = take
+    deadline = time.monotonic() + CONNECT_TIME
+    while len(times) < ENOUGH or not topics.listeners():
+        topics.spin(TICK)
+        loop.beat()
+        if wrong:
+            raise Refused(f"{settings.state_topic}: {wrong[0]}", final=True)
+        if loop.ended():
+            raise Refused("the loop has gone")
+        if time.monotonic() > deadline:
+            raise Refused(_why_not(topics, settings, came))
+    rate = 1.0 / float(np.median(np.diff(times[-ENOUGH:])))
+    if not RATES[0] < rate / settings.rate < RATES[1]:
+        raise Refused(
+            f"{settings.state_topic}: got {rate:.4g} states per second by their stamps, "
+            f"allowed {settings.rate:g}: change rate here and cell.rate, or the other side",
+            final=True,
+        )
+    return reading
+
+
+def _why_not(topics: Topics, settings: TopicDriverSettings, came: int) -> str:
+    if not topics.publishers():
+        return (
+            f"nobody publishes {settings.state_topic}: start the other side with its "
+            "joint_state_broadcaster, and compare ROS_DOMAIN_ID"
+        )
+    if not topics.listeners():
+        return (
+            f"nobody takes commands on {settings.command_topic}: activate the "
+            f"{settings.command_interface} controller of the other side"
+        )
+    return (
+        f"{settings.state_topic}: got {came} messages in {CONNECT_TIME:g} s, allowed {ENOUGH} or "
+        f"more with newer and newer stamps of joints {settings.joint_names}"
+    )

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a driver is told by the loop."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.hardware.franka.settings import LoadSettings
+from multipanda_py.parameters import choice, integer, number, text
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import LoadedFlange, heavy_model
+from multipanda_py.robots.inertial import Load
+from multipanda_py.state import ArmLimits
+
+ARRAY, JOINT_STATE = "float64_multi_array", "joint_state"
+EFFORT, POSITION = "effort", "position"
+
+
+@dataclass(frozen=True)
+class Ros2ControlSettings(LoadSettings):
+    """Where a foreign controller manager says what an arm does, and takes commands.
+
+    Load and damping may be changed later; the others are read at the start only.
+    """
+
+    state_topic: str = text(
+        "/joint_states", read_only=True,
+        doc="JointState with positions and velocities, as joint_state_broadcaster publishes it",
+    )  # fmt: skip
+    command_topic: str = text(
+        "/effort_controller/commands", read_only=True,
+        doc="Where commands are taken, such as ~/commands of a JointGroupEffortController",
+    )  # fmt: skip
+    command_interface: str = choice(
+        EFFORT, options=(EFFORT, POSITION), read_only=True,
+        doc="What these are: efforts, or positions as a JointGroupPositionController takes them",
+    )  # fmt: skip
+    command_type: str = choice(
+        ARRAY, options=(ARRAY, JOINT_STATE), read_only=True,
+        doc="std_msgs/Float64MultiArray in the order of joint_names, or sensor_msgs/JointState "
+        "with efforts or positions by name",
+    )  # fmt: skip
+    joint_names: str = text(
+        "", read_only=True,
+        doc="Names of the joints from base to flange in those messages, separated by spaces; the "
+        "model's own if empty",
+    )  # fmt: skip
+    rate: float = number(
+        500.0, unit="Hz", low=100, high=2000, read_only=True,
+        doc="States per second of the other side; cell.rate is the same",
+    )  # fmt: skip
+    state_timeout: float = number(
+        0.05, unit="s", low=0.005, high=1, read_only=True,
+        doc="Longest pause between two states; what comes later is a fault",
+    )  # fmt: skip
+    answer_budget: float = number(
+        0.001, unit="s", low=1e-4, high=0.5, read_only=True,
+        doc="How long the driver waits for the loop's torque after a state has come; above a "
+        "period only for simulations in lockstep",
+    )  # fmt: skip
+    effort: str = choice(
+        "none", options=("none", "torque"), read_only=True,
+        doc="What the states' efforts are: joint torques [Nm], gravity included, from which the "
+        "external torques are estimated, or nothing to go by, as currents",
+    )  # fmt: skip
+    priority: int = integer(
+        85, low=0, high=98, read_only=True,
+        doc="SCHED_FIFO priority of the driver, above the loop's; 0 keeps the normal scheduler",
+    )  # fmt: skip
+    damping: float = number(
+        0.3, low=0, high=1,
+        doc="Without the loop, an arm is braked at its speed limit with this share of the torque "
+        "limit, joint by joint",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TopicDriverSettings:
+    """One driver's start-up configuration.
+
+    Attributes:
+        arm: Name of the arm.
+        joint_names: In its messages, from base to flange, n.
+        velocity_limits: Largest speeds, (n,) [rad/s].
+        endless: Whether a joint turns without end, (n,).
+        slides: Whether it slides, (n,): read m for rad and N for Nm.
+        motion_bounds: Of commanded positions: lower and upper ones, velocities,
+            accelerations, jerks, (n,) each.
+        torque_limits: Largest torques, (n,) [Nm].
+        torque_steps: Largest between two commands, (n,) [Nm].
+        damping: Of an arm without the loop, (n,) [Nm s/rad].
+        carries: Whether it has to be carried: it does not compensate gravity itself.
+        model: The arm with its tool, as :func:`packed` has it.
+        flange_frame: Of that model.
+        load_mass: Of what it carries beyond its tool [kg].
+        load_com: In the flange's frame, (3,) [m].
+        load_inertia: About its centre of mass, row by row, (9,) [kg m^2].
+        cpus: Cores to run on.
+        Others: As in :class:`.Ros2ControlSettings`.
+    """
+
+    arm: str
+    state_topic: str
+    command_topic: str
+    command_type: str
+    command_interface: str
+    joint_names: list[str]
+    rate: float
+    state_timeout: float
+    answer_budget: float
+    effort: str
+    priority: int
+    velocity_limits: list[float]
+    endless: list[bool]
+    slides: list[bool]
+    motion_bounds: list[list[float]]
+    torque_limits: list[float]
+    torque_steps: list[float]
+    damping: list[float]
+    carries: bool
+    model: str
+    flange_frame: str
+    load_mass: float
+    load_com: list[float]
+    load_inertia: list[float]
+    cpus: list[int]
+
+    @property
+    def peer(self) -> str:
+        """The other side, in words."""
+        return f"the arm on {self.state_topic}"
+
+    @property
+    def motion_limits(self) -> ArmLimits:
+        """Limits of commanded positions."""
+        torque = np.array(self.torque_limits)  # which positions have nothing to do with
+        lower, upper, velocity, acceleration, jerk = map(np.array, self.motion_bounds)
+        return ArmLimits(lower, upper, velocity, acceleration, jerk, torque, 1e3 + 0.0 * torque)
+
+    @property
+    def no_answer(self) -> str:
+        """What it means if the driver has nothing to say of it."""
+        return f"the driver of {self.peer} does not come up; waited"
+
+    def to_json(self) -> str:
+        """Return one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, line: str) -> TopicDriverSettings:
+        """Read what :meth:`to_json` wrote."""
+        return cls(**json.loads(line))
+
+
+def driver_settings(
+    settings: Ros2ControlSettings, arm: ArmDescription, cpus: Sequence[int]
+) -> TopicDriverSettings:
+    """Return the settings of an arm's driver."""
+    names = [joint.name for joint in arm.robot.joints]
+    return TopicDriverSettings(
+        arm=arm.name,
+        joint_names=settings.joint_names.split() or names,
+        velocity_limits=arm.limits.velocity.tolist(),
+        slides=arm.limits.slides.tolist(),
+        endless=np.isinf(arm.limits.upper - arm.limits.lower).tolist(),
+        motion_bounds=[
+            bound.tolist()
+            for bound in (
+                arm.limits.lower, arm.limits.upper, arm.limits.velocity, arm.limits.acceleration,
+                arm.limits.jerk,
+            )
+        ],
+        torque_limits=arm.limits.torque.tolist(),
+        torque_steps=(arm.limits.torque_rate / settings.rate).tolist(),
+        carries=not arm.compensates_gravity,
+        model=packed(heavy_model(arm)),
+        flange_frame=arm.flange_frame,
+        cpus=list(cpus),
+        **{
+            name: getattr(settings, name)
+            for name in ("state_topic", "command_topic", "command_type", "command_interface",
+                         "rate", "state_timeout", "answer_budget", "effort", "priority")
+        },
+        **_live(settings, arm),
+    )  # fmt: skip
+
+
+def changed_settings(
+    told: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
+) -> TopicDriverSettings:
+    """Return settings with what may change while the driver runs. Cheap; thread: control."""
+    return replace(told, **_live(settings, arm))
+
+
+def _live(settings: Ros2ControlSettings, arm: ArmDescription) -> dict[str, Any]:
+    most, fastest = arm.limits.torque, arm.limits.velocity
+    load = settings.load
+    return {
+        "damping": (settings.damping * most / fastest).tolist(),
+        "load_mass": load.mass,
+        "load_com": load.com.tolist(),
+        "load_inertia": load.inertia.ravel().tolist(),
+    }
+
+
+def packed(model: Any) -> str:
+    """Return a pinocchio model as a short line of text."""
+    return base64.b64encode(zlib.compress(model.saveToString().encode())).decode()
+
+
+def unpacked(told: TopicDriverSettings) -> Any:
+    """Return the model of an arm with tool and load."""
+    model = pin.Model()
+    model.loadFromString(zlib.decompress(base64.b64decode(told.model)).decode())
+    inertia = np.reshape(told.load_inertia, (3, 3))
+    LoadedFlange(model, told.flange_frame).carry(
+        Load(told.load_mass, np.array(told.load_com), inertia)
+    )
+    return model

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What answering the states of an arm has in common, whatever it is commanded."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from multipanda_py.hardware.driver.driver_side import LoopConnection
+from multipanda_py.hardware.driver.memory import TORQUES, DriverWord
+from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME
+from multipanda_py.hardware.ros2_control.joint_states import JointReading, StateInvalid
+from multipanda_py.hardware.ros2_control.settings import TopicDriverSettings, unpacked
+from multipanda_py.robots.dynamics.external_torque import MomentumObserver
+
+if TYPE_CHECKING:
+    from multipanda_py.hardware.ros2_control.topics import Topics
+
+TICK = 0.005
+"""Longest wait for a message before everything else is looked at [s]."""
+Limiter = TypeVar("Limiter")
+
+
+class TopicControl(ABC, Generic[Limiter]):
+    """Run one arm over its topics, from its second state to the last command.
+
+    The other side keeps the last command that it got. So once this has commanded, every state is
+    answered: with what the loop wants, or with what brakes the arm where the loop is silent, wants
+    no more or has a fault.
+
+    Args:
+        loop: The way to the loop.
+        topics: Those of the arm.
+        reading: What they have said last; it is given to the loop at once.
+        settings: Of the driver.
+
+    Thread: main.
+    """
+
+    kind: ClassVar[int] = TORQUES
+    """What it commands."""
+
+    def __init__(
+        self,
+        loop: LoopConnection,
+        topics: Topics,
+        reading: JointReading,
+        settings: TopicDriverSettings,
+    ) -> None:
+        self._loop, self._topics, self._reading = loop, topics, reading
+        self._limiter = self._limiter_of(settings)
+        self._budget = int(settings.answer_budget * 1e9)
+        self._sent: list[float] | None = None
+        self._tau = [0.0] * len(reading.q)
+        self._armed, self._moving = True, False
+        self._heard = self._came = time.monotonic()
+        self._answered = 0.0
+        self._wrong = ""  # with the newest message
+        self._away = False
+        self._recoveries = loop.words[DriverWord.RECOVER]
+        self._use(settings)
+        topics.on_state = self._on_state
+        self._publish(0.0)
+
+    @staticmethod
+    @abstractmethod
+    def _limiter_of(settings: TopicDriverSettings) -> Limiter:
+        """Return what has the last word on every command; it outlives changes of settings."""
+
+    @abstractmethod
+    def _answer(self, period: float) -> None:
+        """Publish the newest state to the loop, and send what it wants."""
+
+    @abstractmethod
+    def _rest_blindly(self) -> None:
+        """Without a state that is one, or any at all, do what brakes or carries the arm."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Brake the arm, and leave behind a command that keeps it where it stands."""
+
+    def _use(self, settings: TopicDriverSettings) -> None:
+        """Take settings; arm and topics stay."""
+        self._settings = settings
+        is_torque = settings.effort == "torque"
+        self._observer = MomentumObserver(unpacked(settings)) if is_torque else None
+
+    def run(self) -> None:
+        """Serve until the loop wants no more, or is gone; then leave the arm at rest."""
+        self._heard = time.monotonic()
+        while not self._loop.ended():
+            self._turn()
+        self._leave()
+
+    def _turn(self) -> None:
+        """Serve what has come, and notice what has not."""
+        loop, words = self._loop, self._loop.words
+        self._topics.spin(TICK)
+        loop.beat()
+        if words[DriverWord.RECOVER] != self._recoveries:
+            self._recoveries = words[DriverWord.RECOVER]
+            self._armed = True
+            self._reading.forget()
+        silence = time.monotonic() - self._heard
+        if silence > self._settings.state_timeout:
+            if self._wrong:
+                self._fail("state_invalid", self._wrong)
+            else:
+                self._fail("robot_silent", self._silent(silence))
+            self._away = True
+            self._rest_blindly()
+            self._reading.follow_back()
+        for line in loop.lines():
+            self._use(TopicDriverSettings.from_json(line))
+            loop.say(settings="applied", text="")
+
+    def _on_state(self, message: Any) -> None:
+        """Answer a ``sensor_msgs/JointState``."""
+        self._came = time.monotonic()
+        reading, before = self._reading, self._reading.time
+        try:
+            if not reading.take(message):
+                return
+        except StateInvalid as error:
+            self._wrong = str(error)
+            self._fail("state_invalid", self._wrong)
+            self._rest_blindly()
+            return
+        self._wrong = ""
+        self._heard = self._came
+        self._answer(reading.time - before)
+
+    def _publish(self, period: float) -> int:
+        """Hand the newest state to the loop; return its number."""
+        reading = self._reading
+        tau = self._tau
+        felt = [0.0] * len(tau)
+        if self._observer is not None and reading.effort and self._sent is not None:  # not brakes
+            tau, felt = reading.effort, self._felt(self._observer, period)
+        return self._loop.publish(
+            reading.time, self._moving * self.kind, 0, *reading.q, *reading.dq, *tau, *felt
+        )
+
+    def _notice_silence(self) -> float:
+        """Count a state that the loop has not answered; end the motion after some time.
+
+        Returns:
+            Since the last answer [s].
+        """
+        words = self._loop.words
+        words[DriverWord.LATE] += 1
+        silence = self._reading.time - self._answered
+        if silence >= RAMP_TIME and self._moving:
+            self._moving = False
+            if words[DriverWord.ENABLED] and not self._loop.ended():
+                self._fail("loop_silent", (
+                    f"the control loop has not answered for {1e3 * silence:.0f} ms; the arm is "
+                    "braked; recover to go on"
+                ))  # fmt: skip
+        return silence
+
+    def _felt(self, observer: MomentumObserver, period: float) -> list[float]:
+        """Return what the arm does to its environment, (n,) [Nm]."""
+        reading = self._reading
+        if not 0.0 < period < self._settings.state_timeout:
+            observer.resume()
+            period = 0.0
+        q, dq, tau = np.array(reading.q), np.array(reading.dq), np.array(reading.effort)
+        numbers: list[float] = (-observer.update(q, dq, tau, period)).tolist()
+        return numbers
+
+    def _send(self, command: list[float]) -> None:
+        self._sent = command
+        self._topics.send(command)
+
+    def _fail(self, kind: str, text: str) -> None:
+        """Report a fault once, and do without the loop until asked to recover."""
+        self._moving = False
+        if not self._armed:
+            return
+        self._armed = False
+        self._recoveries = self._loop.words[DriverWord.RECOVER]  # older requests were for others
+        self._loop.say(fault=kind, text=f"{self._settings.peer}: {text}")
+
+    def _silent(self, silence: float) -> str:
+        topic = self._settings.state_topic
+        if self._reading.is_behind:
+            return f"the stamps of {topic} have gone back; recover to follow them"
+        if time.monotonic() - self._came < self._settings.state_timeout:
+            return f"the stamps of {topic} have stood still for {1e3 * silence:.0f} ms"
+        return (
+            f"no state on {topic} for {1e3 * silence:.0f} ms: check the controller manager of the "
+            "other side and the network"
+        )

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments by which the ROS-Gazebo toolbox of compliant actuators was validated.
+
+:data:`EXPERIMENTS` by name; each returns an :class:`ExperimentResult`, with curves, figures and
+statements that hold or do not. :func:`learn` is iterative learning control for any robot.
+"""
+
+from collections.abc import Callable
+
+from multipanda_py.identification.actuators.finding import Check, Curve, ExperimentResult, Panel
+from multipanda_py.identification.actuators.joint_experiments import (
+    chirp,
+    horizontal,
+    steps,
+    vertical,
+)
+from multipanda_py.identification.actuators.learning_control import (
+    Learned,
+    learn,
+    learn_and_transfer,
+)
+from multipanda_py.identification.actuators.pushing import push_a_box
+
+EXPERIMENTS: dict[str, Callable[[bool], ExperimentResult]] = {
+    "steps": steps, "chirp": chirp, "horizontal": horizontal, "vertical": vertical,
+    "pushing": push_a_box, "learning": learn_and_transfer,
+}  # fmt: skip
+"""By name; the argument says whether to shorten it."""
+
+__all__ = ["EXPERIMENTS", "Check", "Curve", "ExperimentResult", "Learned", "Panel", "learn"]

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page with what was found, beside what the paper states."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from multipanda_py.files import replacing
+from multipanda_py.identification.validation.report import STYLE, image, png, table
+from multipanda_py.realtime.recording.plots import COLORS
+from multipanda_py.registry import pyplot
+from multipanda_py.state import Vector
+
+
+class Curve(NamedTuple):
+    """One line of a panel.
+
+    Attributes:
+        label: For the legend.
+        x: (k,).
+        y: (k,).
+        style: As matplotlib's.
+    """
+
+    label: str
+    x: Vector
+    y: Vector
+    style: str = "-"
+
+
+class Panel(NamedTuple):
+    """One pair of axes."""
+
+    title: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    x_label: str = "time [s]"
+
+
+class Check(NamedTuple):
+    """A statement, what was found of it, and whether it holds."""
+
+    statement: str
+    found: str
+    holds: bool
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentResult:
+    """Of one experiment.
+
+    Attributes:
+        name: By which it is asked for.
+        title: For a heading.
+        setting: What was done.
+        paper: What the paper states about it.
+        checks: Statements about what was found here.
+        panels: To draw.
+        figures: Numbers by name, with the unit at the end of the name.
+    """
+
+    name: str
+    title: str
+    setting: str
+    paper: str
+    checks: tuple[Check, ...]
+    panels: tuple[Panel, ...]
+    figures: Mapping[str, float]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all statements do."""
+        return all(check.holds for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all but the curves, for a file."""
+        return {
+            "name": self.name, "title": self.title, "setting": self.setting,
+            "paper": self.paper,
+            "checks": [{**check._asdict(), "holds": bool(check.holds)} for check in self.checks],
+            "figures": {name: float(value) for name, value in self.figures.items()},
+        }  # fmt: skip
+
+
+_POINTS = 4000
+_LEGEND = {
+    "loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "fontsize": 7, "frameon": False,
+    "handlelength": 1.6, "columnspacing": 1.2, "borderaxespad": 0.1,
+}  # fmt: skip
+"""Above the axes: inside it covers curves."""
+SOURCE = (
+    "Mengacci et al., An open-source ROS-Gazebo toolbox for simulating robots with compliant "
+    "actuators, Frontiers in Robotics and AI 8, 2021"
+)
+
+
+def picture(found: ExperimentResult) -> str:
+    """Return all panels of an experiment, as a PNG in base64.
+
+    Raises:
+        MissingExtra: If matplotlib is missing.
+    """
+    plots = pyplot()
+    return png(drawn(found, plots), plots)
+
+
+def drawn(found: ExperimentResult, plots: Any) -> Any:
+    """Return a figure with all panels of an experiment.
+
+    Args:
+        found: The experiment.
+        plots: ``matplotlib.pyplot``.
+    """
+    rows = (len(found.panels) + 1) // 2
+    figure, axes = plots.subplots(rows, 2, figsize=(11.0, 3.1 * rows), squeeze=False)
+    for axis, panel in zip(axes.flat, found.panels):
+        colors = iter(COLORS)
+        for curve in panel.curves:
+            every = max(1, len(curve.x) // _POINTS)
+            color = {} if curve.style.startswith("k") else {"color": next(colors)}
+            axis.plot(
+                curve.x[::every], curve.y[::every], curve.style, lw=1.1, ms=4, label=curve.label,
+                **color,
+            )  # fmt: skip
+        axis.set_title(panel.title, size=9, pad=18)
+        axis.set_xlabel(panel.x_label, size=8)
+        axis.set_ylabel(panel.y_label, size=8)
+        axis.tick_params(labelsize=7)
+        axis.grid(alpha=0.3)
+        axis.ticklabel_format(useOffset=False)
+        axis.legend(ncol=len(panel.curves), **_LEGEND)
+    for axis in axes.flat[len(found.panels) :]:
+        axis.set_visible(False)
+    return figure
+
+
+def page(found: Sequence[ExperimentResult], quick: bool) -> str:
+    """Return the report as HTML that needs nothing beside it."""
+    title = "Compliant actuators beside their paper"
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'>",
+        f"<title>{title}</title><style>{STYLE}td{{text-align:left}}</style><h1>{title}</h1>",
+        f"<p>Experiments and statements: {html.escape(SOURCE)}.</p>",
+    ]
+    if quick:
+        parts.append("<p>Shortened: runs are not as long as the paper's.</p>")
+    for one in found:
+        parts += [
+            f"<h2>{html.escape(one.title)}</h2><p>{html.escape(one.setting)}</p>",
+            f"<p><b>The paper:</b> {html.escape(one.paper)}</p>",
+            table(("here", "found", ""), [
+                (check.statement, check.found, "\0<span class='{}'>{}</span>".format(
+                    *(("under", "holds") if check.holds else ("over", "does not hold"))))
+                for check in one.checks
+            ]),
+            image(picture(one)),
+        ]  # fmt: skip
+    return "\n".join(parts) + "</html>\n"
+
+
+def write_page(found: Sequence[ExperimentResult], target: Path, quick: bool) -> Path:
+    """Write the page, and its numbers as JSON beside it; return where the JSON is.
+
+    Raises:
+        ConfigurationError: If a file cannot be written; then neither is.
+        MissingExtra: If matplotlib is missing.
+    """
+    text, beside = page(found, quick), target.with_suffix(".json")
+    numbers = {
+        "source": SOURCE, "quick": quick, "experiments": [one.as_dict() for one in found]
+    }  # fmt: skip
+    with replacing(target) as page_file, replacing(beside) as number_file:
+        page_file.write_text(text, encoding="utf-8")
+        number_file.write_text(json.dumps(numbers, indent=1), encoding="utf-8")
+    return beside

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the springs of a compliant actuator from torques and deflections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multipanda_py import registry
+from multipanda_py.actuator import Actuator
+from multipanda_py.exceptions import ActuatorRefused, IdentificationRefused
+from multipanda_py.identification.actuators.spring_data import SpringData
+from multipanda_py.parameters import Spec, specs_of
+from multipanda_py.registry import needed
+from multipanda_py.state import Matrix, Vector
+
+SPREAD = 8.0
+"""Factor by which starts are off the defaults."""
+FARTHEST = 1e4
+"""Factor by which a parameter may end up away from its default."""
+
+
+class FittedParameters:
+    r"""Scale parameters: :math:`x = \ln p` of what is positive, else shares of the default.
+
+    So that steps, bounds and standard deviations are relative, whatever the units.
+
+    Args:
+        specs: Of the parameters, p of them.
+
+    Attributes:
+        names: Of the parameters.
+        lower: Smallest values of x, (p,).
+        upper: Largest ones.
+    """
+
+    def __init__(self, specs: Sequence[Spec]) -> None:
+        self.names = [spec.name for spec in specs]
+        self._is_log = np.array([spec.bounds[0][0] >= 0.0 < spec.default for spec in specs])
+        default = np.array([spec.default for spec in specs], dtype=np.float64)
+        self._scale = np.where(default == 0.0, 1.0, np.abs(default))
+        self._here = np.where(self._is_log, np.log(self._scale), default / self._scale)
+        low, high = np.array([spec.bounds[0] for spec in specs]).T
+        far, at = math.log(FARTHEST), np.log(self._scale)
+        with np.errstate(divide="ignore"):
+            lower = np.maximum(np.log(np.maximum(low, 0.0)), at - far)
+            upper = np.minimum(np.log(np.maximum(high, 0.0)), at + far)
+        self.lower = np.where(self._is_log, lower, np.maximum(low / self._scale, -FARTHEST))
+        self.upper = np.where(self._is_log, upper, np.minimum(high / self._scale, FARTHEST))
+
+    def values(self, x: Vector) -> Vector:
+        """Return the parameters, (p,) or (k, p)."""
+        return np.where(self._is_log, np.exp(np.where(self._is_log, x, 0.0)), x * self._scale)
+
+    def slopes(self, x: Vector) -> Vector:
+        """Return the derivatives of parameters by x, (p,)."""
+        return np.where(self._is_log, self.values(x), self._scale)
+
+    def starts(self, count: int, rng: np.random.Generator) -> Matrix:
+        """Return the defaults, and places around them, (count, p)."""
+        wide = np.where(self._is_log, math.log(SPREAD), 1.0)
+        around = rng.uniform(-1.0, 1.0, (count, len(self.names))) * wide
+        around[0] = 0.0
+        return np.clip(self._here + around, self.lower + 1e-4, self.upper - 1e-4)
+
+    def at_end(self, x: Vector) -> list[str]:
+        """Return the names of parameters at the end of what is allowed."""
+        near = np.minimum(x - self.lower, self.upper - x) < 1e-6
+        return [name for name, one in zip(self.names, near) if one]
+
+
+STARTS = 6
+"""From how many places the fit begins."""
+EXPLORED = 400
+"""Rows that tell the best of these; the last fit has all."""
+SINGULAR = 1e-7
+"""Least of the singular values, as a share of the largest, with which parameters differ."""
+VAGUE = 0.3
+"""Standard deviation, as a share of a parameter, from which on it counts as not known."""
+_STEP = 1e-5
+"""Of differences, relative to a parameter."""
+LEAST_TOLD = 0.5
+"""Share of the torque's variance that springs have to explain."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoundSprings:
+    """Springs of one joint, and how well they are known.
+
+    Attributes:
+        kind: Of the actuator.
+        values: Parameters that were fitted, by name.
+        deviations: Their standard deviations.
+        fixed: Parameters that were given.
+        offset: Of the torque sensor, and its standard deviation [Nm]; None if not asked for.
+        rmse: Of every torque that was measured, by column [Nm].
+        told: Share of the torques' variance that the springs explain.
+        samples: Number of rows.
+        independent: Of them, as the residual goes: neighbours with equal errors count as one.
+    """
+
+    kind: str
+    values: dict[str, float]
+    deviations: dict[str, float]
+    fixed: dict[str, float]
+    offset: tuple[float, float] | None
+    rmse: dict[str, float]
+    told: float
+    samples: int
+    independent: float
+
+    @property
+    def params(self) -> dict[str, float]:
+        """Everything that an actuator is made with."""
+        return {**self.fixed, **self.values}
+
+
+def identify_springs(
+    kind: str,
+    columns: Mapping[str, ArrayLike],
+    *,
+    names: Sequence[str] = (),
+    fixed: Mapping[str, float] | None = None,
+    offset: bool = False,
+    seed: int = 0,
+    where: str = "data",
+) -> FoundSprings:
+    r"""Return the springs of one joint that fit torques best, with standard deviations.
+
+    .. math::
+        \hat p = \arg\min_p \sum_i \left\| \tau_i - \tau(q_i, \theta_i; p) \right\|^2, \qquad
+        \mathrm{Cov}(\hat p) = \nu\, s^2 (J^T J)^{-1}
+
+    by SciPy's ``least_squares``, within the bounds of the parameters and from several places.
+    :math:`s^2` is the variance of what is left, and :math:`\nu = (1 + \rho) / (1 - \rho)` has
+    neighbouring rows count less, as they are alike by :math:`\rho`.
+
+    Args:
+        kind: Of the actuator, as in a cell file.
+        columns: As of :meth:`.SpringData.of`, in the order in which they were measured.
+        names: Parameters to fit; by default those that the actuator calls ``identified``.
+        fixed: Other parameters that are known.
+        offset: Whether the torque sensor's offset is fitted too.
+        seed: Of the places where it begins.
+        where: For messages.
+
+    Raises:
+        UnknownName: If there is no such actuator.
+        ActuatorRefused: If a parameter does not exist, or is out of its bounds.
+        IdentificationRefused: If the data are none, or cannot tell what is asked of them.
+        MissingExtra: If SciPy is not installed.
+    """
+    fit = _Fit(kind, names, dict(fixed or {}), offset, where)
+    data = SpringData.of(columns, fit.springs, where)
+    fit.refuse_data(data)
+    return fit.solved(data, np.random.default_rng(seed))
+
+
+class _Fit:
+    """What is fitted, and how: the parameters, and the sensor's offset if it is asked for."""
+
+    def __init__(
+        self, kind: str, names: Sequence[str], fixed: dict[str, float], offset: bool, where: str
+    ) -> None:
+        self._class: type[Actuator[Any]] = registry.find("actuators", kind)
+        self._kind, self._fixed, self._offset, self._where = kind, fixed, offset, where
+        self.springs = self._class(1, fixed)
+        specs = {spec.name: spec for spec in specs_of(self._class.Params)}
+        for name in names:
+            if name not in specs:
+                known = ", ".join(specs)
+                raise self._class.refused(f"parameter {name!r} does not exist; known: {known}")
+            if name in fixed:
+                raise self._refused(f"{name}: got a fixed value, allowed that or to be fitted")
+        names = names or [name for name in self._class.identified if name not in fixed]
+        if not names:
+            raise self._refused(f"parameters: got none to fit, allowed some of {', '.join(specs)}")
+        self._fitted = FittedParameters([specs[name] for name in names])
+
+    def refuse_data(self, data: SpringData) -> None:
+        """Refuse data that are too few, off the springs' range, or of the other sign."""
+        least = 3 * (len(self._fitted.names) + self._offset)
+        if len(data) < least:
+            raise self._refused(f"got {len(data)} samples, allowed {least} or more")
+        beyond = self.springs.at_limit(data.q, data.theta_1, data.theta_2)
+        if beyond.any():
+            limit = self.springs.of["max_deflection"][0]
+            raise self._refused(
+                f"got {int(beyond.sum())} samples with a spring deflected by max_deflection "
+                f"{limit:g} rad or more, where torque says nothing of it; are angles in radians? "
+                "else leave these out, or fix max_deflection"
+            )
+        low, high = self.springs.preset_low[0], self.springs.preset_high[0]
+        outside = (data.theta_2 < low) | (data.theta_2 > high)
+        if self.springs.n_motors == 2 and not self.springs.is_antagonistic and outside.any():
+            worst = data.theta_2[int(outside.argmax())]
+            raise self._refused(
+                f"preset: got {worst:g}, allowed {low:g} to {high:g} {self.springs.preset_unit}"
+            )
+        told = data.told_by(self.springs)[:, 0]
+        for name, column, measured in zip(data.names, told.T, data.torques.T):
+            if np.dot(column - column.mean(), measured - measured.mean()) < 0.0:
+                raise self._refused(
+                    f"{name}: falls where springs pull more, allowed the torque of the springs "
+                    "on the joint, or the load of a motor: turn the sign of either torque or "
+                    "deflection (motor less joint)"
+                )
+
+    def solved(self, data: SpringData, rng: np.random.Generator) -> FoundSprings:
+        """Return what fits best, if the data tell it."""
+        few, fitted = data.every(EXPLORED), self._fitted
+        tried = [self._minimised(few, start, 1e-5) for start in fitted.starts(STARTS, rng)]
+        best = min((one for one in tried if one), key=lambda one: one.cost, default=None)
+        last = best and self._minimised(data, best.x, 1e-12)
+        if last is None:
+            raise self._refused(f"no springs of a {self._kind} give these torques")
+        left = last.fun.reshape(-1, len(data.names))
+        spread = float(np.square(data.torques - data.torques.mean(axis=0)).sum())
+        told = 1.0 - float(np.square(left).sum()) / spread if spread > 0.0 else 0.0
+        if told < LEAST_TOLD:
+            raise self._refused(
+                f"springs of a {self._kind} tell {100.0 * max(told, 0.0):.0f} % of the torque's "
+                f"variance, allowed {100.0 * LEAST_TOLD:.0f} % or more"
+            )
+        alike, x = _alike(left), last.x[: len(fitted.names)]
+        deviations = self._deviations(last.jac, left, alike)
+        if ends := fitted.at_end(x):
+            raise self._refused(f"{', '.join(ends)}: got to the end of what is allowed")
+        own = deviations[: len(x)] * fitted.slopes(x)
+        return FoundSprings(
+            kind=self._kind,
+            values=dict(zip(fitted.names, fitted.values(x).tolist())),
+            deviations=dict(zip(fitted.names, own.tolist())),
+            fixed={name: float(value) for name, value in self._fixed.items()},
+            offset=(float(last.x[-1]), float(deviations[-1])) if self._offset else None,
+            rmse=dict(zip(data.names, np.sqrt(np.square(left).mean(axis=0)).tolist())),
+            told=told,
+            samples=len(data),
+            independent=len(data) / alike,
+        )
+
+    def _minimised(self, data: SpringData, start: Vector, tolerance: float) -> Any:
+        """Return SciPy's result, or None where there is none from this start."""
+        n = len(self._fitted.names)
+
+        def residual(x: Vector) -> Vector:
+            try:
+                found = self._told(data, x[None])[:, 0] - data.torques
+            except ActuatorRefused:  # a step that went too far: it is made shorter
+                return np.full(data.torques.size, np.inf)
+            return found.ravel()
+
+        def jacobian(x: Vector) -> Matrix:
+            steps = _STEP * np.eye(len(x))
+            told = self._told(data, np.vstack([x + steps, x - steps]))
+            up, down = np.split(told, 2, axis=1)
+            return np.asarray((up - down) / (2.0 * _STEP)).swapaxes(1, 2).reshape(-1, len(x))
+
+        sensor = [np.inf] * self._offset
+        bounds = ([*self._fitted.lower, *np.negative(sensor)], [*self._fitted.upper, *sensor])
+        start = np.append(start, 0.0) if self._offset and len(start) == n else start
+        optimize = needed("scipy.optimize")
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            try:
+                found = optimize.least_squares(
+                    residual, start, jacobian, bounds, x_scale="jac",
+                    ftol=tolerance, xtol=tolerance, gtol=tolerance, max_nfev=200,
+                )  # fmt: skip
+            except (ActuatorRefused, ValueError, np.linalg.LinAlgError):
+                return None  # not finite where it began, or beside it
+        return found if np.isfinite(found.jac).all() else None
+
+    def _told(self, data: SpringData, x: Matrix) -> NDArray[np.float64]:
+        """Return the torques of k sets of parameters, as of k joints at once, (N, k, m)."""
+        n, count = len(self._fitted.names), len(x)
+        params: dict[str, ArrayLike] = dict(
+            zip(self._fitted.names, self._fitted.values(x[:, :n]).T)
+        )
+        told = data.told_by(self._class(count, {**self._fixed, **params}))
+        return told + x[:, n, None] if self._offset else told
+
+    def _deviations(self, jacobian: Matrix, left: Matrix, alike: float) -> Vector:
+        """Return standard deviations of what the solver varies.
+
+        Raises:
+            IdentificationRefused: If parameters cannot be told apart, or one is hardly known.
+        """
+        names = [*self._fitted.names, *["the offset"] * self._offset]
+        length = np.linalg.norm(jacobian, axis=0)
+        if (length == 0.0).any():
+            blind = ", ".join(n for n, one in zip(names, length) if one == 0.0)
+            raise self._refused(f"nothing in these data depends on {blind}")
+        _, s, vt = np.linalg.svd(jacobian / length, full_matrices=False)
+        free = max(left.size / alike - len(names), 1.0)
+        noise = math.sqrt(float(np.square(left).sum()) / free)
+        spread: Vector = noise * np.sqrt(np.square(vt / s[:, None]).sum(axis=0)) / length
+        relative = spread[: len(self._fitted.names)]
+        if s[-1] < SINGULAR * s[0] or (relative > VAGUE).any():
+            vague = np.abs(vt[-1]) > 0.2
+            vague[: len(relative)] |= relative > VAGUE
+            known = ", ".join(f"{name} {_percent(one)}" for name, one in zip(names, relative))
+            mixed = " from ".join(name for name, one in zip(names, vague) if one)
+            raise self._refused(
+                f"these data do not tell {mixed} (standard deviations: {known}); allowed "
+                "larger deflections, more presets, less noise, or one of them fixed"
+            )
+        return spread
+
+    def _refused(self, what: str) -> IdentificationRefused:
+        return IdentificationRefused(f"{self._where}: {what}")
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.3g} %" if share < 9.99 else "over 1000 %"
+
+
+def _alike(left: Matrix) -> float:
+    """Return how many neighbouring rows count as one: 1 if errors are independent."""
+    centred = left - left.mean(axis=0)
+    power = float(np.square(centred).sum())
+    if power == 0.0 or len(left) < 3:
+        return 1.0
+    rho = float((centred[1:] * centred[:-1]).sum()) / power
+    rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)  # what chance alone gives is none
+    return (1.0 + rho) / (1.0 - rho)

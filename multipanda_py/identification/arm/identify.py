@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From logs of a moving arm to its inertia and friction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.identification.arm.estimators import Estimate, fit
+from multipanda_py.identification.arm.friction import FoundFriction, FrictionShape, fit_friction
+from multipanda_py.identification.arm.physical_parameters import ParameterPrior, consistent
+from multipanda_py.identification.arm.regressor import (
+    ArmRegressor,
+    BaseParameters,
+    base_parameters,
+    untold_offsets,
+)
+from multipanda_py.identification.arm.stack import (
+    Stack,
+    check_motion,
+    refuse_what_is_not_excited,
+    stack,
+    thinned,
+)
+from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
+from multipanda_py.registry import needed
+from multipanda_py.robots import ArmDescription, Robot
+from multipanda_py.robots.inertial import NO_LOAD, Load, inertial_of
+from multipanda_py.state import Matrix, Vector
+
+WIDEST, NARROWEST = 1.0, 0.005
+"""Of a sigmoid [rad/s, m/s]; wider ones are viscous friction."""
+WIDTHS = np.geomspace(NARROWEST, WIDEST, 9)
+"""Where the search begins, from the best of them."""
+SWEEPS = 2
+"""Over all joints, to find that beginning."""
+FURTHEST = 5.0
+"""Of a shift, in what it may well be."""
+
+
+def fit_shape(
+    stack: Stack, base: BaseParameters, cutoff: float, noise: Vector, prior: float = 0.02
+) -> FrictionShape:
+    r"""Return width and shift of every joint's sigmoid.
+
+    .. math:: \min_{w, s} \min_{\beta, f, \delta} \sum_j \nu \sigma_j^{-2}
+        \| A_{b,j} \beta + F_{w_j, s_j} f_j - \delta \dot \tau_j - \tau_j \|^2
+
+    with all that is linear found anew for every shape (variable projection). The base parameters
+    are those of all joints together: left to each joint by itself, what it carries has freedom
+    enough to stand in for most of its friction. A delay of torques would look like friction that
+    turns round late, so it is found along. A small pull keeps the shift near zero where the data
+    do not tell.
+
+    Args:
+        stack: Of the motions.
+        base: Combinations of its columns.
+        cutoff: Of the stack's filter [Hz].
+        noise: Standard deviations of the torques, (n,) [Nm].
+        prior: What a shift may well be [rad/s].
+
+    Source: Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares
+    problems whose variables separate, 1973.
+    """
+    search = _Search(stack, base, cutoff, noise, prior)
+    n = len(noise)
+    x = np.concatenate([np.full(n, np.log(WIDTHS[len(WIDTHS) // 2])), np.zeros(n)])
+    for _ in range(SWEEPS):
+        for joint in range(n):
+            trials = np.tile(x, (len(WIDTHS), 1))
+            trials[:, joint] = np.log(WIDTHS)
+            x = min(trials, key=lambda trial: float((search.residual(trial) ** 2).sum()))
+    low = np.concatenate([np.full(n, np.log(NARROWEST)), np.full(n, -FURTHEST)])
+    high = np.concatenate([np.full(n, np.log(WIDEST)), np.full(n, FURTHEST)])
+    inside = 1e-6
+    start = np.clip(x, low + inside, high - inside)
+    optimise = needed("scipy.optimize")
+    found = optimise.least_squares(search.residual, start, bounds=(low, high), max_nfev=40).x
+    return FrictionShape(np.exp(found[:n]), found[n:] * prior)
+
+
+class _Search:
+    """What shapes leave of the torques, with everything else at its best."""
+
+    def __init__(
+        self, stack: Stack, base: BaseParameters, cutoff: float, noise: Vector, prior: float
+    ) -> None:
+        samples, n = stack.tau.shape
+        weight = np.tile(np.sqrt(stack.independent) / noise, samples)
+        columns = np.concatenate([stack.rows[:, :, base.columns], -stack.slope[..., None]], axis=2)
+        known = columns.reshape(samples * n, -1) * weight[:, None]
+        length = np.linalg.norm(known, axis=0)
+        q, r = np.linalg.qr(known[:, length > 0.0] / length[length > 0.0])
+        self._known: Matrix = q[:, np.abs(np.diagonal(r)) > 1e-9]
+        tau = stack.tau.ravel() * weight
+        self._left: Vector = tau - self._known @ (self._known.T @ tau)
+        self._parts, self._cutoff, self._prior = stack.parts, cutoff, prior
+        self._weight = weight.reshape(samples, n)
+        self._columns: list[Matrix] = [np.zeros((samples * n, 3)) for _ in range(n)]
+        self._shapes = [(np.nan, np.nan)] * n
+
+    def residual(self, x: Vector) -> Vector:
+        """Return what is left, in standard deviations; x: logarithms of widths, shifts."""
+        n = len(self._shapes)
+        for joint in range(n):
+            self._set(joint, float(x[joint]), float(x[n + joint]))
+        terms = np.hstack(self._columns)
+        values, *_ = np.linalg.lstsq(terms, self._left, rcond=1e-10)
+        return np.concatenate([terms @ values - self._left, x[n:]])
+
+    def _set(self, joint: int, logarithm: float, shift: float) -> None:
+        """Compute the friction of a joint without what the others' parameters can be of it."""
+        if self._shapes[joint] == (logarithm, shift):
+            return
+        self._shapes[joint] = (logarithm, shift)
+        shape = FrictionShape(np.array([np.exp(logarithm)]), np.array([shift * self._prior]))
+        own = np.concatenate(
+            [
+                thinned(shape.columns(p.dq[:, joint : joint + 1])[:, 0], self._cutoff, p.rate)
+                for p in self._parts
+            ]
+        )
+        own = own * self._weight[:, joint, None]
+        n = len(self._shapes)
+        terms = -(self._known @ (self._known[joint::n].T @ own))
+        terms[joint::n] += own
+        self._columns[joint] = terms
+
+
+FRICTIONS = ("coulomb", "sigmoid")
+ROTORS = ("auto", "fit", "known", "unseen")
+MASS_RANGE = (0.7, 1.3)
+"""Of the total mass of what moves, relative to what is said of it."""
+SLOW = 0.1
+"""Velocities at which friction may be anything, as it falls with speed there first (Stribeck), and
+torques are not used [rad/s, m/s]."""
+OF_SPEED = 0.25
+"""Of a joint that is slow itself, the share of its root mean square velocity."""
+LATEST = 0.02
+"""Longest delay of measured torques that is put down to the recording [s]."""
+NO_OFFSET = 1e-3
+"""Of a joint whose offset is no other than a weight [Nm, N]."""
+SAID = 1.0
+"""Of a rest that is left out, what is worth a word [s]."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of an identification.
+
+    Attributes:
+        friction: One of :data:`FRICTIONS`.
+        rotors: Whether rotor inertia is found (``fit``), as the robot's model says (``known``), or
+            not in the torques, as of sensors behind the gears (``unseen``); what the logs say of
+            their sensors decides between the first and the last (``auto``).
+        cutoff: Of the filter of torques and regressors [Hz].
+        held_out: Share of every log, its end without the rest there, that is only predicted.
+    """
+
+    friction: str = "coulomb"
+    rotors: str = "auto"
+    cutoff: float = 5.0
+    held_out: float = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Identified:
+    """What was found.
+
+    Attributes:
+        robot: With the masses, inertias and friction that were found.
+        friction: Of its joints.
+        base: The combinations that torques depend on, friction apart.
+        estimate: Their values, then those of friction, by weighted least squares.
+        names: Of these.
+        deviations: Standard deviations of the consistent parameters: ten per link, rotors,
+            viscous, Coulomb and offset.
+        condition: Number of the stack with columns of length one.
+        delay: By which measured torques are behind the positions [s].
+        rotors: What was made of rotor inertia, one of :data:`ROTORS`.
+        held_out: RMSE of every joint's torque on what was not used, by model, (n,) each [Nm].
+        residual: Times and residuals of the held-out part, by model.
+        measured: Its torques, (N, n) [Nm].
+    """
+
+    robot: Robot
+    friction: FoundFriction
+    base: BaseParameters
+    estimate: Estimate
+    names: tuple[str, ...]
+    deviations: Vector
+    condition: float
+    delay: float
+    rotors: str
+    held_out: Mapping[str, Vector]
+    residual: Mapping[str, Matrix] = field(default_factory=dict)
+    time: Vector = field(default_factory=lambda: np.zeros(0))
+    measured: Matrix = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+def identify(
+    motions: Sequence[MeasuredMotion],
+    arm: ArmDescription,
+    options: Options | None = None,
+    *,
+    load: Load = NO_LOAD,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Identified:
+    r"""Find the inertia of an arm's links and rotors and the friction of its joints.
+
+    .. math::
+        \tau = Y(q, \dot q, \ddot q) (\pi + \pi_{carried}) + I_r \ddot q + f_v \dot q
+        + f_c \tanh\frac{\dot q + s}{w} + f_o
+
+    Positions are differentiated without phase; torques and regressors go through the same
+    low-pass filter. Weighted least squares of the base parameters tell the noise of every joint
+    and how well the parameters can be told; then the consistent set that fits best is found.
+
+    Args:
+        motions: As measured, of one arm.
+        arm: With the hand and tool that it had, and the prior of its links.
+        options: What is asked.
+        load: What the flange carried beyond them.
+        progress: Is told what is being done.
+
+    Raises:
+        IdentificationRefused: If the data cannot be what they are said to be, or cannot tell the
+            parameters; says which and why.
+    """
+    options = options or Options()
+    n = arm.n_joints
+    regressor = ArmRegressor(arm, load)
+    for motion in motions:
+        check_motion(motion, regressor)
+    if not motions:
+        raise IdentificationRefused("no log")
+    options = _with_rotors_of(motions, options)
+    moving_parts = [motion.without_rest() for motion in motions]
+    for motion, part in zip(motions, moving_parts):
+        rest = float(np.ptp(motion.time) - np.ptp(part.time))
+        if rest >= SAID:
+            progress(f"{motion.name}: {rest:.1f} s of rest at its ends are left out")
+    pairs = [
+        motion.split(options.held_out) if options.held_out else (motion, motion)
+        for motion in moving_parts
+    ]
+    progress("filtering and regressors")
+    shape = FrictionShape.sharp(n)
+    train = stack(regressor, [pair[0] for pair in pairs], shape, options.cutoff)
+    test = stack(regressor, [pair[1] for pair in pairs], shape, options.cutoff)
+    if min(len(train), len(test)) < 10:
+        raise IdentificationRefused(
+            f"{motions[0].name}: too short: {motions[0].time[-1] - motions[0].time[0]:.3g} s, "
+            "allowed runs of some seconds without gaps, both in what is used and what is held out"
+        )
+    gravities = [motion.gravity_in_base for motion in motions]
+    fits_rotors = options.rotors == "fit"
+    base = base_parameters(regressor, gravities, rotors=fits_rotors)
+    untold = untold_offsets(regressor, base, gravities, rotors=fits_rotors)
+    rotors = _known_rotors(regressor, options)
+    train, test = (_without(part, rotors, n) for part in (train, test))
+    progress(f"{len(base)} base parameters, {len(train)} samples")
+    speed = np.sqrt((train.dq**2).mean(axis=0))
+    moving = train.moving(np.minimum(SLOW, OF_SPEED * speed), options.cutoff)
+    of_friction = np.delete(np.arange(3 * n), 2 * n + np.array(untold, int))
+    columns = np.concatenate([base.columns, 11 * n + of_friction])
+    if untold:
+        which = ", ".join(arm.robot.joints[joint].name for joint in untold)
+        progress(f"a constant torque of {which} is no other than a weight: put down to bodies")
+    if options.friction == "sigmoid":
+        progress("friction near rest")
+        noise = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving).noise
+        shape = fit_shape(train, base, options.cutoff, noise)
+        train, test = (part.with_shape(shape, options.cutoff) for part in (train, test))
+    delay = _delay(train, columns, moving)
+    train, test = train.late_by(delay), test.late_by(delay)
+    of_joints = _friction_names(arm)
+    names = (*base.names, *(of_joints[k] for k in of_friction))
+    estimate = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving)
+    refuse_what_is_not_excited(estimate, names)
+    plain = fit(train.rows[:, :, columns], train.tau, train.independent, weighted=False)
+    progress("consistent bodies")
+    weight = moving * np.sqrt(train.independent) / estimate.noise
+    found = consistent(
+        (train.rows * weight[:, :, None]).reshape(-1, 14 * n),
+        (train.tau * weight).ravel(),
+        [Load(link.inertial.mass, np.array(link.inertial.com), link.inertial.inertia)
+         for link in arm.robot.links[1:]],
+        _bounds(arm, options, untold),
+        masses=_total(arm.robot),
+    )  # fmt: skip
+    armature, known = found.others[:n], 11 * n
+    left = train.tau - train.rows[:, :, :known] @ found.values[:known]
+    friction = fit_friction(train.rows[:, :, known:], left, shape)
+    values = np.concatenate([found.values[:known], *friction.terms])
+    robot = _robot(
+        arm.robot, found.bodies, friction, armature if options.rotors == "fit" else None
+    )
+    predictions = {
+        "datasheet": test.rows[:, :, : 10 * n] @ regressor.prior,
+        "least squares": test.rows[:, :, columns] @ plain.values,
+        "weighted": test.rows[:, :, columns] @ estimate.values,
+        "consistent": test.rows @ values,
+    }
+    residual = {name: test.tau - tau for name, tau in predictions.items()}
+    return Identified(
+        robot=robot,
+        friction=friction,
+        base=base,
+        estimate=estimate,
+        names=names,
+        deviations=found.deviations,
+        condition=estimate.condition,
+        delay=delay,
+        rotors=options.rotors,
+        held_out={name: np.sqrt((r**2).mean(axis=0)) for name, r in residual.items()},
+        residual=residual,
+        time=test.time,
+        measured=test.tau,
+    )
+
+
+def _friction_names(arm: ArmDescription) -> list[str]:
+    terms = ("viscous friction", "Coulomb friction", "offset")
+    return [f"{term} of {joint.name}" for term in terms for joint in arm.robot.joints]
+
+
+def _total(robot: Robot) -> tuple[float, float]:
+    """Return bounds of the total mass of what moves [kg]."""
+    said = sum(link.inertial.mass for link in robot.links[1:])
+    return MASS_RANGE[0] * said, MASS_RANGE[1] * said
+
+
+def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Options:
+    """Decide what is to be made of rotors, by what the logs say of their torques."""
+    if options.rotors != "auto":
+        return options
+    seen = {motion.rotors_in_tau for motion in motions}
+    if len(seen) > 1:
+        raise IdentificationRefused(
+            "logs: got torques with and without what turns the rotors, allowed one kind of sensors"
+        )
+    return replace(options, rotors="fit" if seen == {True} else "unseen")
+
+
+def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
+    """Return rotor inertias that are known to be in the torques, or None if they are found."""
+    if options.rotors == "fit":
+        return None
+    robot = regressor.arm.robot
+    return np.array(robot.armature) if options.rotors == "known" else np.zeros(robot.n_joints)
+
+
+def _without(part: Stack, rotors: Vector | None, n: int) -> Stack:
+    """Return a stack without what known rotors take; their columns are then empty."""
+    if rotors is None:
+        return part
+    rows = part.rows.copy()
+    tau = part.tau - rows[:, :, 10 * n : 11 * n] @ rotors
+    rows[:, :, 10 * n : 11 * n] = 0.0
+    return replace(part, rows=rows, tau=tau)
+
+
+def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
+    """Return by how much torques are late, or 0 where that is not clear [s]."""
+    rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
+    found = fit(rows, train.tau, train.independent, used=moving)
+    delay, deviation = float(found.values[-1]), float(found.deviations[-1])
+    return delay if abs(delay) > 3.0 * deviation and abs(delay) < LATEST else 0.0
+
+
+def _bounds(arm: ArmDescription, options: Options, untold: Sequence[int]) -> ParameterPrior:
+    """Return what is known of rotors and friction beforehand."""
+    n = arm.n_joints
+    rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)
+    nothing = np.full(n, np.inf)
+    offset = nothing.copy()
+    offset[list(untold)] = NO_OFFSET
+    prior = np.concatenate([rotors, np.zeros(3 * n)])
+    loose = 0.5 * rotors + 0.02 if options.rotors == "fit" else np.ones(n)
+    return ParameterPrior(
+        prior,
+        np.concatenate([loose, nothing, nothing, offset]),
+        np.concatenate([np.zeros(3 * n), np.full(n, -np.inf)]),
+    )
+
+
+def _robot(
+    robot: Robot, bodies: Sequence[Load], friction: FoundFriction, armature: Vector | None
+) -> Robot:
+    """Return a robot with what was found."""
+    links = [
+        replace(link, inertial=inertial_of(body)) for link, body in zip(robot.links[1:], bodies)
+    ]
+    own = friction.figures()
+    return replace(
+        robot,
+        links=(robot.links[0], *links),
+        armature=robot.armature if armature is None else armature,
+        damping=friction.viscous,
+        friction=friction.coulomb,
+        torque_offset=friction.offset,
+        figures={**robot.figures, **{k: v for k, v in own.items() if k in robot.figures}},
+    )

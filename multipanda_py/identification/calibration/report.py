@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page that says how a twin came nearer to its plant, with everything in it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.identification.calibration.contact_parameters import FoundSurface
+from multipanda_py.identification.calibration.improvement import SIDES, Gain
+from multipanda_py.identification.calibration.rounds import Refinement, Round
+from multipanda_py.identification.validation.compare import QUANTITIES
+from multipanda_py.identification.validation.report import STYLE, image, png, quantity_plots, table
+from multipanda_py.realtime.recording.plots import COLORS
+from multipanda_py.registry import pyplot
+
+
+def round_curves(rounds: Sequence[Round]) -> str:
+    """Return the error of every quantity over the rounds, a line per task, as a PNG in base64."""
+    plots = pyplot()
+    figure, axes = plots.subplots(2, 3, figsize=(11.0, 5.6))
+    numbers = [one.number for one in rounds]
+    for axis, quantity in zip(axes.flat, QUANTITIES):
+        for k, task in enumerate(rounds[0].found):
+            worst = [one.found[k].worst(quantity.name) for one in rounds]
+            label = f"task {task.number}" + (f", {task.law}" if task.law != "impedance" else "")
+            axis.plot(numbers, worst, "o-", color=COLORS[k % len(COLORS)], label=label)
+        axis.axhline(quantity.ceiling, color="k", ls=":", lw=0.8, label="paper, at most")
+        axis.set_title(f"{quantity.name} [{quantity.unit.split(',')[0]}]", size=9)
+        axis.set_xticks(numbers)
+        axis.set_ylim(bottom=0.0)
+        axis.grid(alpha=0.3)
+        axis.tick_params(labelsize=7)
+    for axis in axes[-1]:
+        axis.set_xlabel("round", size=8)
+    axes[0, 0].legend(fontsize=6)
+    return png(figure, plots)
+
+
+def parameter_curves(rounds: Sequence[Round]) -> str:
+    """Return held-out torque errors and the surface over the rounds, as a PNG in base64."""
+    plots = pyplot()
+    found = [one for one in rounds if one.identified]
+    surfaces = {
+        name: [one for one in found if name in one.surface.values]
+        for name in found[-1].surface.values
+    }
+    figure, axes = plots.subplots(1, 1 + len(surfaces), figsize=(11.0, 2.9), squeeze=False)
+    first, *others = axes[0]
+    numbers = [one.number for one in found]
+    for k, arm in enumerate(dict.fromkeys(arm for one in found for arm in one.identified)):
+        shown = [one for one in found if arm in one.identified]
+        for model, style in (("datasheet", "o:"), ("consistent", "o-")):
+            values = [one.identified[arm].held_out[model].mean() for one in shown]
+            label = f"{arm}, {'data sheet' if model == 'datasheet' else 'identified'}"
+            rounds_of_arm = [one.number for one in shown]
+            first.plot(rounds_of_arm, values, style, color=COLORS[k % len(COLORS)], label=label)
+    first.set_title("unseen torque, mean of joints [Nm]", size=9)
+    first.set_yscale("log")
+    first.legend(fontsize=6)
+    units = {"friction": "-", "contact_time": "s", "contact_damping": "-"}
+    for axis, (name, shown) in zip(others, surfaces.items()):
+        told = np.array([one.surface.values[name] for one in shown])
+        bars = np.abs(np.array([one.surface.spread[name] for one in shown]).T - told)
+        axis.errorbar([one.number for one in shown], told, bars, fmt="o-", color=COLORS[1],
+                      capsize=3)  # fmt: skip
+        axis.set_title(f"table: {name} [{units.get(name, '')}]", size=9)
+        axis.set_ylim(bottom=0.0)
+    for axis in axes[0]:
+        axis.set_xticks(numbers)
+        axis.set_xlabel("round", size=8)
+        axis.grid(alpha=0.3, which="both")
+        axis.tick_params(labelsize=7, which="both")
+    return png(figure, plots)
+
+
+def gain_plots(gains: Sequence[Gain]) -> str:
+    """Return true forces and errors of measured ones without and with the model, as a PNG."""
+    plots = pyplot()
+    shown = [gain for gain in gains if gain.series]
+    figure, axes = plots.subplots(
+        2, len(shown), figsize=(5.5 * len(shown), 5.0), squeeze=False, sharex=True
+    )
+    for column, gain in zip(axes.T, shown):
+        for color, side in zip(COLORS[1::-1], SIDES):
+            own = gain.series[side]
+            column[0].plot(own["time"], own["true"], color=color, lw=1.0, label=side)
+            length = sum(own[f"error {axis}"] ** 2 for axis in "xyz") ** 0.5
+            column[1].plot(own["time"], length, color=color, lw=0.8, label=side)
+        asked = gain.series[SIDES[0]]
+        column[0].plot(asked["time"], asked["asked"], "k:", lw=1.0, label="asked for")
+        column[0].set_title(f"task {gain.number}, {gain.law}: force of the contact [N]", size=9)
+        column[1].set_title("measured less true force, length [N]", size=9)
+        column[1].set_xlabel("time [s]", size=8)
+        for axis in column:
+            axis.grid(alpha=0.3)
+            axis.tick_params(labelsize=7)
+            axis.legend(fontsize=6)
+    return png(figure, plots)
+
+
+TITLE = "How a twin came nearer to its plant"
+
+
+def page(found: Refinement, about: Mapping[str, Any]) -> str:
+    """Return the report as HTML that needs nothing beside it.
+
+    Args:
+        found: All rounds.
+        about: Facts for the head of the page.
+
+    Raises:
+        MissingExtra: If matplotlib is missing.
+    """
+    facts = {**about, "best round": found.best.number, "ended": found.ended}
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'>",
+        f"<title>{TITLE}</title><style>{STYLE}</style><h1>{TITLE}</h1>",
+        table(("", ""), [(name, str(value)) for name, value in facts.items()]),
+        *(f"<p class='fault'>{html.escape(note)}</p>" for note in (*found.notes, *_early(found))),
+        *_gains(found),
+        "<h2>Rounds</h2><p>Largest root mean square error between plant and twin of any joint or "
+        "axis; round 0 is the twin as it was given. The score is the mean of all of them in units "
+        "of what multipanda_ros2 reports at most. Numbers with strokes between are of tasks "
+        f"{_tasks(found)}, in this order.</p>",
+        image(round_curves(found.rounds)),
+        _rounds(found),
+    ]
+    if any(one.identified for one in found.rounds):
+        parts += ["<h2>What was identified</h2>", image(parameter_curves(found.rounds))]
+    first, best = found.rounds[0].found, found.best.found
+    for before, after in zip(first, best):
+        law = "" if before.law == "impedance" else f", {html.escape(before.law)}"
+        parts.append(f"<h2>Task {before.number}: {html.escape(before.title)}{law}</h2>")
+        for arm in before.errors:
+            for when, one in (("round 0", before), (f"round {found.best.number}", after)):
+                parts.append(f"<h3>{html.escape(arm)}, {when}</h3>")
+                parts += [f"<p class='fault'>{html.escape(fault)}</p>" for fault in one.faults]
+                if arm in one.errors:
+                    parts.append(image(quantity_plots(one, arm)))
+    return "\n".join(parts) + "</html>\n"
+
+
+def numbers(found: Refinement, about: Mapping[str, Any]) -> str:
+    """Return the same as JSON."""
+    data = {
+        **about,
+        "best_round": found.best.number,
+        "ended": found.ended,
+        "notes": list(found.notes),
+        "gains": [gain.as_dict() for gain in found.gains],
+        "rounds": [one.as_dict() for one in found.rounds],
+    }
+    return json.dumps(data, indent=1)
+
+
+def lines(found: Refinement) -> Iterator[str]:
+    """Yield the tables for a terminal."""
+    yield (
+        "round  score " + "".join(f"{q.name:>15}" for q in QUANTITIES) + "   (worst of all tasks)"
+    )
+    for one in found.rounds:
+        worst = (max(task.worst(q.name) for task in one.found) for q in QUANTITIES)
+        yield f"{one.number:<6} {one.score:.3f} " + "".join(f"{value:15.4g}" for value in worst)
+    yield f"ended: {found.ended}; best is round {found.best.number}"
+    for name in found.best.surface.spread:
+        yield f"table: {name}: {_ranged(found.best.surface, name)}"
+    yield from found.notes
+    yield from _early(found)
+    for gain in found.gains:
+        for name, (before, after) in gain.figures.items():
+            yield (
+                f"task {gain.number} {gain.law}: {name}: {before:.3f} by the data sheet, "
+                f"{after:.3f} by what was identified"
+            )
+
+
+def _early(found: Refinement) -> Iterator[str]:
+    """Yield a sentence for every task in which runs of plant or twin ended early."""
+    for one in found.rounds:
+        for task in one.found:
+            for side in ("plant", "twin") if one is found.rounds[0] else ("twin",):
+                if count := task.ended_early(side):
+                    first = next(fault for fault in task.faults if fault.startswith(side))
+                    yield (
+                        f"round {one.number}, task {task.number} {task.law}: {count} of the "
+                        f"{side}'s runs ended early and are compared up to there: {first}"
+                    )
+    for gain in found.gains:
+        for side, count in zip(SIDES, gain.early):
+            if count:
+                known = f"by the {side}" if side == SIDES[0] else "by what was identified"
+                yield (
+                    f"task {gain.number} {gain.law}: {count} of {gain.runs} runs of the plant "
+                    f"{known} ended early"
+                )
+
+
+def _rounds(found: Refinement) -> str:
+    surface = list(found.best.surface.spread)
+    head = ("round", "score", *(f"{q.name} [{q.unit.split(',')[0]}]" for q in QUANTITIES),
+            *(f"table: {name}" for name in surface))  # fmt: skip
+    rows = [
+        (
+            f"{one.number}" + (", best" if one is found.best else ""),
+            f"{one.score:.3f}",
+            *(" / ".join(f"{task.worst(q.name):.3g}" for task in one.found) for q in QUANTITIES),
+            *(_ranged(one.surface, name) for name in surface),
+        )
+        for one in found.rounds
+    ]
+    return table(head, rows)
+
+
+def _tasks(found: Refinement) -> str:
+    """Return the tasks as columns have them."""
+    names = (
+        f"{one.number}" + ("" if one.law == "impedance" else f" ({one.law})")
+        for one in found.rounds[0].found
+    )
+    return html.escape(" / ".join(names))
+
+
+def _ranged(surface: FoundSurface, name: str) -> str:
+    """Return what was found of a surface with its range; nothing if it was not looked for."""
+    if name not in surface.spread:
+        return ""
+    low, high = surface.spread[name]
+    value = f"{surface.values[name]:.4g}" if name in surface.values else "not told"
+    return f"{value} ({low:.4g} to {high:.4g})"
+
+
+def _gains(found: Refinement) -> Iterator[str]:
+    if not found.gains:
+        return
+    yield "<h2>What laws and estimates gain on the plant</h2>"
+    yield ("<p>The same plant with <code>identified</code> in its file: root mean square, by the "
+           "data sheet and by what was identified.</p>")  # fmt: skip
+    yield table(
+        ("", *SIDES, "ratio"),
+        [
+            (f"task {gain.number}, {gain.law}: {name}", f"{before:.3f}", f"{after:.3f}",
+             f"{after / before:.2f}" if before else "")
+            for gain in found.gains
+            for name, (before, after) in gain.figures.items()
+        ],
+    )  # fmt: skip
+    if any(gain.series for gain in found.gains):
+        yield image(gain_plots(found.gains))

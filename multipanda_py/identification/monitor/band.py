@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What residuals are in good runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from multipanda_py.exceptions import ConfigurationError, ShadowRefused
+from multipanda_py.files import read_plain
+from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, places, smallest
+from multipanda_py.state import ArmLimits, Vector
+
+QUANTILE = 0.001
+"""Share of the samples of good runs that may lie below a band before its margin, and above."""
+MARGIN = 0.3
+"""By which a band is wider on either side, as a share of its width."""
+SHORTEST = 2.0
+"""Of what a band is learnt from [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArmBand:
+    """Where the residuals of one arm are.
+
+    Attributes:
+        joints: Names of its joints, without prefix.
+        low: Lower end of every number of :data:`.QUANTITIES`, (m,); nan where nobody measured it.
+        high: Upper end, (m,).
+    """
+
+    joints: tuple[str, ...]
+    low: Vector
+    high: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Where the residuals of all arms are in good runs.
+
+    Attributes:
+        arms: By name.
+        source: File that it was read from, for messages.
+    """
+
+    arms: Mapping[str, ArmBand]
+    source: str = "band"
+
+    def of(self, arm: str, joints: Sequence[str]) -> ArmBand:
+        """Return the band of an arm.
+
+        Raises:
+            ShadowRefused: If it has none, or was learnt from another robot.
+        """
+        if arm not in self.arms:
+            raise ShadowRefused(
+                f"{self.source}: no band for arm {arm!r}; there are {', '.join(self.arms)}"
+            )
+        found = self.arms[arm]
+        if found.joints != tuple(joints):
+            raise ShadowRefused(
+                f"{self.source}: {arm}: learnt from joints {', '.join(found.joints)}; "
+                f"this arm has {', '.join(joints)}"
+            )
+        return found
+
+    def to_yaml(self) -> str:
+        """Return it as the text of a file."""
+        return yaml.safe_dump(
+            {"arms": {name: _plain(band) for name, band in self.arms.items()}},
+            sort_keys=False, default_flow_style=None, width=110,
+        )  # fmt: skip
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Band:
+        """Read what :meth:`to_yaml` has written.
+
+        Raises:
+            ShadowRefused: If it is none, with the place of the first fault.
+        """
+        try:
+            data = read_plain(path)
+        except ConfigurationError as error:
+            raise ShadowRefused(f"cannot be read as a band: {error}") from error
+        arms = data.get("arms") if isinstance(data, dict) else None
+        if not isinstance(arms, dict) or not arms:
+            raise ShadowRefused(
+                f"{path}: no arms in it: allowed what multipanda shadow --learn writes"
+            )
+        return cls(
+            {str(name): _read(arm, f"{path}: {name}") for name, arm in arms.items()}, f"{path}"
+        )
+
+
+def learn(
+    runs: Mapping[str, Sequence[Shadowed]], limits: Mapping[str, ArmLimits], margin: float = MARGIN
+) -> Band:
+    r"""Return the band of good runs.
+
+    .. math::
+        [\,a - \mu (b - a) - \epsilon,\; b + \mu (b - a) + \epsilon\,]
+
+    with the quantiles a (0.1 %) and b (99.9 %) of a residual, the margin :math:`\mu`, and
+    :math:`\epsilon` half the least width (:func:`.smallest`).
+
+    Args:
+        runs: What was shadowed of every arm by name.
+        limits: Of every arm by name.
+        margin: :math:`\mu`.
+
+    Raises:
+        ShadowRefused: If there is too little to learn from.
+    """
+    arms = {}
+    for name, shadowed in runs.items():
+        rows = np.vstack([run.residuals[run.judged] for run in shadowed])
+        seconds = sum(run.judged_for for run in shadowed)
+        if seconds < SHORTEST:
+            raise ShadowRefused(
+                f"{name}: {seconds:.1f} s of good runs (behind the second in which a twin "
+                f"settles) are too short to learn from, allowed from {SHORTEST:g} s"
+            )
+        low, high = np.full((2, rows.shape[1]), np.nan)
+        there = np.isfinite(rows).any(axis=0)
+        low[there], high[there] = np.nanquantile(
+            rows[:, there], [QUANTILE, 1.0 - QUANTILE], axis=0
+        )
+        wider = margin * (high - low) + smallest(limits[name])
+        arms[name] = ArmBand(shadowed[0].log.joints, low - wider, high + wider)
+    return Band(arms)
+
+
+def _plain(band: ArmBand) -> dict[str, Any]:
+    found: dict[str, Any] = {"joints": list(band.joints)}
+    at = places(len(band.joints))
+    for quantity in QUANTITIES:
+        low, high = band.low[at[quantity.name]], band.high[at[quantity.name]]
+        if np.isfinite(low).all():
+            found[quantity.name] = {
+                "low": [float(f"{value:.5g}") for value in low],
+                "high": [float(f"{value:.5g}") for value in high],
+            }
+    return found
+
+
+def _read(data: Any, where: str) -> ArmBand:
+    joints = data.get("joints") if isinstance(data, dict) else None
+    if not isinstance(joints, list) or not joints:
+        raise ShadowRefused(f"{where}: joints: got {joints!r:.60}, allowed names of joints")
+    at = places(len(joints))
+    width = max(place.stop for place in at.values())
+    low, high = np.full((2, width), np.nan)
+    known = {"joints", *at}
+    for key, value in data.items():
+        if key not in known:
+            raise ShadowRefused(f"{where}: {key}: unknown key; known: {', '.join(sorted(known))}")
+        if key == "joints":
+            continue
+        ends = []
+        for end in ("low", "high"):
+            numbers = value.get(end) if isinstance(value, dict) else None
+            try:
+                ends.append(np.array(numbers, dtype=np.float64))
+            except (TypeError, ValueError):
+                ends.append(np.zeros(0))
+            count = at[key].stop - at[key].start
+            if ends[-1].shape != (count,) or not np.isfinite(ends[-1]).all():
+                raise ShadowRefused(
+                    f"{where}: {key}: {end}: got {numbers!r:.60}, allowed {count} finite numbers"
+                )
+        if (ends[0] >= ends[1]).any():
+            raise ShadowRefused(f"{where}: {key}: low has to be below high, on every axis")
+        low[at[key]], high[at[key]] = ends
+    return ArmBand(tuple(map(str, joints)), low, high)

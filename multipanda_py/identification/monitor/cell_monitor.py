@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a cell that runs, as logs, piece by piece."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm, describe_known
+from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.identification.monitor.arm_monitor import (
+    QUANTITIES,
+    ArmShadow,
+    Shadowed,
+    places,
+)
+from multipanda_py.identification.monitor.band import ArmBand, Band
+from multipanda_py.identification.monitor.load_and_friction import LoadAndFriction
+from multipanda_py.realtime.record_ring import RowReader
+from multipanda_py.realtime.recording.arm_log import ArmLog
+from multipanda_py.realtime.recording.record_columns import arm_facts, arm_logs
+from multipanda_py.realtime.recording.topics import CELL_FILE, CellPlan
+from multipanda_py.realtime.running_cell import find_running
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.inertial import load_of
+from multipanda_py.state import Vector
+
+PATIENCE = 0.1
+"""For which a residual has to be outside before it is said [s]."""
+RETURNED = 1.0
+"""For which it has to be inside before it counts as back [s]."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """One number that has left its band.
+
+    Attributes:
+        time: When it was said, :data:`PATIENCE` after it left, in robot time [s].
+        arm: Whose.
+        quantity: Name of the quantity.
+        axis: Name of the joint or axis.
+        value: What it was then.
+        low: Lower end of its band.
+        high: Upper end.
+        unit: Of all three.
+    """
+
+    time: float
+    arm: str
+    quantity: str
+    axis: str
+    value: float
+    low: float
+    high: float
+    unit: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.arm}: {self.quantity} of {self.axis} is {self.value:.3g}, in good runs "
+            f"[{self.low:.3g}, {self.high:.3g}] {self.unit}"
+        )
+
+
+class BandWatch:
+    """Hold the residuals of one arm against its band.
+
+    Args:
+        arm: Its name.
+        band: Of good runs; as attribute, too.
+
+    Attributes:
+        alarms: All that were raised, in their order.
+        now: Names of what is outside now, ``quantity axis``, by their alarms.
+        use: Of every quantity by name, how much of its band was used since :meth:`forget`: 1 at
+            its end, at the worst axis.
+        seen: Samples that were judged.
+
+    Thread: one at a time.
+    """
+
+    def __init__(self, arm: str, band: ArmBand) -> None:
+        self._arm, self.band = arm, band
+        self._at = places(len(band.joints))
+        self._names: list[tuple[str, str, str]] = []
+        for quantity in QUANTITIES:
+            units = quantity.unit.split(", ")
+            labels = quantity.labels(band.joints)
+            for k, axis in enumerate(labels):
+                unit = units[k * len(units) // len(labels)]
+                self._names.append((quantity.name, axis, unit))
+        width = len(self._names)
+        self._outside = np.full(width, np.nan)  # since when
+        self._inside = np.full(width, np.nan)
+        self.alarms: list[Alarm] = []
+        self.now: dict[str, Alarm] = {}
+        self.use: dict[str, float] = {}
+        self.seen = 0
+
+    def forget(self) -> None:
+        """Begin :attr:`use` anew."""
+        self.use = {}
+
+    def look(self, shadowed: Shadowed) -> list[Alarm]:
+        """Judge what came next; return what has left its band.
+
+        Args:
+            shadowed: As :meth:`.ArmShadow.follow` returns it.
+        """
+        raised: list[Alarm] = []
+        low, high = self.band.low, self.band.high
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        rows = shadowed.residuals[shadowed.judged]
+        times = shadowed.time[shadowed.judged]
+        if not len(rows):
+            return raised
+        self.seen += len(rows)
+        with np.errstate(invalid="ignore"):
+            used = np.abs(rows - middle) / half
+        most = np.nanmax(np.where(np.isfinite(used), used, 0.0), axis=0)
+        for name, place in self._at.items():
+            if np.isfinite(low[place]).any() and np.isfinite(rows[0, place]).any():
+                self.use[name] = max(self.use.get(name, 0.0), float(most[place].max()))
+        may = np.flatnonzero((most > 1.0) | np.isfinite(self._outside) | np.isfinite(self._inside))
+        for k in may.tolist():
+            raised += self._one(k, times, rows[:, k], used[:, k])
+        raised.sort(key=lambda alarm: alarm.time)
+        self.alarms += raised
+        return raised
+
+    def _one(self, k: int, times: Vector, values: Vector, used: Vector) -> list[Alarm]:
+        """Follow one number; it is said once until it has been back for a while."""
+        raised = []
+        quantity, axis, unit = self._names[k]
+        name = f"{quantity} {axis}"
+        for time, value, share in zip(times.tolist(), values.tolist(), used.tolist()):
+            if share > 1.0:
+                self._inside[k] = np.nan
+                if np.isnan(self._outside[k]):
+                    self._outside[k] = time
+                if name not in self.now and time - self._outside[k] >= PATIENCE:
+                    alarm = Alarm(
+                        time, self._arm, quantity, axis, value,
+                        float(self.band.low[k]), float(self.band.high[k]), unit,
+                    )  # fmt: skip
+                    self.now[name] = alarm
+                    raised.append(alarm)
+                continue
+            self._outside[k] = np.nan
+            if name in self.now:
+                if np.isnan(self._inside[k]):
+                    self._inside[k] = time
+                if time - self._inside[k] >= RETURNED:
+                    del self.now[name]
+                    self._inside[k] = np.nan
+        return raised
+
+
+class CellShadow:
+    """Follow the arms of a cell, and hold them against a band if there is one.
+
+    Args:
+        config: The cell as it is described; loads are those of its file, and arms with
+            ``identified`` are as they were.
+        band: Of good runs.
+        arms: Names of those that are followed; all if empty.
+        update: Whether load and friction are found meanwhile.
+
+    Attributes:
+        arms: Descriptions by name.
+        watches: By name; none without a band.
+        updates: What load and friction seem to be, by name; none unless asked for.
+        last: What was shadowed last, by name.
+
+    Raises:
+        ShadowRefused: If the band is not of these arms.
+
+    Thread: one at a time.
+    """
+
+    def __init__(
+        self,
+        config: CellConfig,
+        band: Band | None = None,
+        arms: tuple[str, ...] = (),
+        update: bool = False,
+    ) -> None:
+        self.arms: dict[str, ArmDescription] = {}
+        self.watches: dict[str, BandWatch] = {}
+        self.updates: dict[str, LoadAndFriction] = {}
+        self.last: dict[str, Shadowed] = {}
+        self._shadows: dict[str, ArmShadow] = {}
+        for name in arms or tuple(config.arms):
+            settings = config.arms[name]
+            arm = describe_known(name, settings)
+            believed = describe_arm(name, settings) if settings.identified else None
+            self.arms[name] = arm
+            load = load_of(settings.settings)
+            self._shadows[name] = ArmShadow(arm, load, believed)
+            if update:
+                self.updates[name] = LoadAndFriction(arm, load)
+            if band is not None:
+                joints = [joint.name for joint in arm.robot.joints]
+                self.watches[name] = BandWatch(name, band.of(name, joints))
+
+    @property
+    def skipped(self) -> int:
+        """Samples of all arms that could not be followed."""
+        return sum(shadow.skipped for shadow in self._shadows.values())
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """All that were raised, in their order."""
+        found = [alarm for watch in self.watches.values() for alarm in watch.alarms]
+        return sorted(found, key=lambda alarm: alarm.time)
+
+    def follow(self, logs: Mapping[str, ArmLog]) -> list[Alarm]:
+        """Follow what was measured next; return what has left its band.
+
+        Args:
+            logs: By the names of arms; each goes on behind what it was before.
+
+        Raises:
+            ShadowRefused: If an arm cannot be followed, with the reason.
+        """
+        if lacking := [name for name in self._shadows if name not in logs]:
+            raise ShadowRefused(
+                f"got a log of {', '.join(logs)}, allowed one that has {', '.join(lacking)}"
+            )
+        raised: list[Alarm] = []
+        for name, shadow in self._shadows.items():
+            found = shadow.follow(logs[name])
+            if found is None:
+                continue
+            self.last[name] = found
+            if name in self.updates:
+                self.updates[name].add(found)
+            if name in self.watches:
+                raised += self.watches[name].look(found)
+        return raised
+
+    def strangeness(self) -> list[str]:
+        """Return what can hardly be of the arms as they are described, a sentence each."""
+        found = (
+            last.strangeness(self.arms[name].limits.torque) for name, last in self.last.items()
+        )
+        return [sentence for sentence in found if sentence]
+
+    def lines(self) -> Iterator[str]:
+        """Say how each arm is, a line each, since :meth:`forget`."""
+        for name, shadowed in self.last.items():
+            begin = f"{name} {shadowed.time[-1]:9.1f} s"
+            watch = self.watches.get(name)
+            if watch is None:
+                yield f"{begin}  {largest(shadowed)}"
+                continue
+            used = ", ".join(f"{what} {share:4.0%}" for what, share in watch.use.items())
+            state = "OUTSIDE: " + ", ".join(watch.now) if watch.now else "within"
+            yield f"{begin}  of its band: {used or 'not judged yet'}  {state}"
+
+    def forget(self) -> None:
+        """Let :meth:`lines` begin anew."""
+        for watch in self.watches.values():
+            watch.forget()
+
+
+def largest(shadowed: Shadowed) -> str:
+    """Return the largest residual of every quantity, in words."""
+    joints = shadowed.log.joints
+    at = places(len(joints))
+    rows = shadowed.residuals[shadowed.judged]
+    found = []
+    for quantity in QUANTITIES:
+        values = rows[:, at[quantity.name]]
+        if not np.isfinite(values).any():
+            continue
+        most = np.nanmax(np.abs(values), axis=0)
+        axis = int(np.argmax(most))
+        unit = quantity.unit.partition(",")[0]
+        if quantity.axes:
+            axis = int(np.argmax(most[:3]))
+        label = quantity.labels(joints)[axis]
+        found.append(f"{quantity.name} {most[axis]:.2g} {unit} ({label})")
+    return ", ".join(found) or "not judged yet"
+
+
+class LiveRows:
+    """Read along with a cell of this user on this machine; its loop does not notice.
+
+    Args:
+        name: Of the cell; empty for the only one that runs.
+
+    Attributes:
+        plan: What the cell says of itself.
+        config: The cell as it runs.
+
+    Raises:
+        LoopError: If none runs, or there are several and none is named.
+        UnknownName: If there is none of this name.
+
+    Thread: one at a time.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self.plan: CellPlan
+        self._memory: Path
+        self.plan, self._memory = find_running(name)
+        self.config = CellConfig.from_dict(json.loads(self.plan.attachments[CELL_FILE]))
+        fd = os.open(self._memory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            ring, _ = self.plan.place.open(
+                fd, [arm.name for arm in self.plan.arms], self.plan.laws
+            )
+        finally:
+            os.close(fd)  # the mapping stays
+        self._reader = RowReader(ring)
+        self._facts = arm_facts(self.config)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the cell has not ended."""
+        return self._memory.exists()
+
+    @property
+    def dropped(self) -> int:
+        """Rows that this process had no time for."""
+        return self._reader.dropped
+
+    def take(self) -> dict[str, ArmLog]:
+        """Return what the arms did since the last call, by name; empty if that is nothing."""
+        rows = self._reader.take()
+        return arm_logs(rows, self._facts, self.plan.laws) if len(rows) else {}

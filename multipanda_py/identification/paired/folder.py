@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of a data set: every tenth sample of all motions, with what they are of."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files import open_regular, read_text, replacing
+from multipanda_py.identification.paired.recording import RATE, AlignedPair
+from multipanda_py.registry import VERSION, needed
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.residual.inputs import SIDES, Normalisation, row_labels
+from multipanda_py.robots.residual.weights import UNREADABLE
+from multipanda_py.state import Matrix
+
+TABLE, RECORDED = "pairs.parquet", "recorded"
+Name = tuple[str, int]
+
+
+def packed(pair: AlignedPair | None, joints: int, said: str) -> bytes:
+    """Return what the file of a motion has; no pair is one that was left out."""
+    rows: dict[str, Any] = {side: np.zeros((0, 3 * joints)) for side in ("twin", "plant")}
+    starts = [0, 0, 0]
+    if pair is not None:
+        rows = {"twin": pair.twin, "plant": pair.plant}
+        starts = [pair.twin_start, pair.plant_start, pair.shift_by_correlation]
+        starts += [pair.twin_told, pair.plant_told]
+    written = io.BytesIO()
+    np.savez_compressed(written, starts=starts, said=said, **rows)
+    return written.getvalue()
+
+
+class Folder:
+    """Motions that were recorded, each a file that is there whole or not at all.
+
+    Args:
+        path: Made if it is not there.
+        names: Of all motions that there are to be.
+        key: What they are of; a folder of anything else is refused.
+
+    Attributes:
+        path: As given.
+
+    Raises:
+        ConfigurationError: If it has motions of something else, or cannot be written.
+    """
+
+    def __init__(self, path: Path, names: Sequence[Name], key: Sequence[object]) -> None:
+        self.path, parts = path, path / RECORDED
+        _claim(path, parts, hashlib.sha256(json.dumps(key).encode()).hexdigest())
+        self._files = {name: parts / f"{name[0]}-{name[1]:05d}.npz" for name in names}
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def left(self) -> list[Name]:
+        """Return the motions that are not there yet."""
+        return [name for name, file in self._files.items() if not file.is_file()]
+
+    def put(self, name: Name, data: bytes) -> None:
+        """Write the file of a motion."""
+        with replacing(self._files[name]) as partial:
+            partial.write_bytes(data)
+
+    def pair(self, name: Name) -> AlignedPair:
+        """Return what was recorded of a motion; without rows if it was left out."""
+        data = self._read(name)
+        return AlignedPair(data["twin"], data["plant"], *map(int, data["starts"]))
+
+    def kept(self) -> list[Name]:
+        """Return the motions that were not left out."""
+        return [name for name in self._files if len(self._read(name)["twin"])]
+
+    def said(self, name: Name) -> str:
+        """Return what is to be said of a motion."""
+        return str(self._read(name)["said"])
+
+    def first_said(self) -> str:
+        """Return what is to be said of the first one."""
+        return self.said(next(iter(self._files)))
+
+    def _read(self, name: Name) -> dict[str, Matrix]:
+        file = self._files[name]
+        try:
+            with open_regular(file) as opened, np.load(opened, allow_pickle=False) as data:
+                found = {key: data[key] for key in data.files}
+            lost = {"twin", "plant", "starts", "said"}.difference(found)
+        except (*UNREADABLE, OSError, ValueError):
+            lost = {"what was written"}
+        if lost:
+            raise ConfigurationError(
+                f"{file}: was cut or changed: lacks {min(lost)}; without the file its motion is "
+                "recorded again"
+            )
+        return found
+
+
+def key_of(*parts: object) -> list[object]:
+    """Return what a folder is claimed with."""
+    return [*parts, VERSION]
+
+
+def _claim(folder: Path, parts: Path, key: str) -> None:
+    """Make the folder, or see that what is in it belongs to this data set."""
+    mark = parts / "key.txt"
+    try:
+        parts.mkdir(parents=True, exist_ok=True)
+        if not mark.exists() and any(parts.glob("*.npz")):
+            raise ConfigurationError(
+                f"{folder}: has motions, but {mark.name}, which says whose they are, is not "
+                "there; allowed another folder"
+            )
+        if not mark.exists():
+            with replacing(mark) as partial:
+                partial.write_text(key, encoding="utf-8")
+        other = read_text(mark) != key
+    except OSError as error:
+        raise ConfigurationError(f"{folder}: cannot be written: {error.strerror}") from None
+    if other:
+        raise ConfigurationError(
+            f"{folder}: has motions of another cell, plant, arm, seed, margin, law or version; "
+            "allowed another folder"
+        )
+
+
+SPLITS = ("train", "validation", "test")
+_SHARES = (0.80, 0.95)
+
+
+def split_of(kinds: Sequence[str], seed: int) -> list[str]:
+    """Return the split of each motion: 80, 15 and 5 % of every kind, whole motions, at random.
+
+    Linear motions are all for test: nothing like them is trained on.
+    """
+    found = ["test"] * len(kinds)
+    for kind in sorted(set(kinds) - {"linear"}):
+        places = [place for place, other in enumerate(kinds) if other == kind]
+        rng = np.random.default_rng([seed, 7, len(kind), *kind.encode()])
+        first, second = (round(share * len(places)) for share in _SHARES)
+        for rank, which in enumerate(rng.permutation(len(places))):
+            found[places[which]] = SPLITS[(rank >= first) + (rank >= second)]
+    return found
+
+
+USED = 100
+"""Samples a second in the table, of the 1000 that are recorded."""
+
+
+def write_table(
+    folder: Folder, arm: ArmDescription, seed: int, align: str, about: Mapping[str, Any]
+) -> int:
+    """Write the table of what a folder has; return how many motions it is of.
+
+    Args:
+        folder: With all its motions.
+        arm: Of which they are.
+        seed: Of the split.
+        align: How both sides are cut.
+        about: What else its metadata is to say.
+
+    Raises:
+        MissingExtra: If pyarrow is missing.
+    """
+    arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
+    names, limits = folder.kept(), arm.limits
+    lower, upper = limits.span
+    scale = Normalisation.of_limits(lower, upper, limits.velocity, limits.torque)
+    metadata = {
+        "robot": arm.robot.name,
+        "joints": [joint.name for joint in arm.robot.joints],
+        "arm": arm.name,
+        "rate": USED,
+        "recorded_rate": RATE,
+        "aligned_by": align,
+        **about,
+        "normalisation": {"low": scale.low.tolist(), "high": scale.high.tolist()},
+        "versions": {
+            "multipanda_py": VERSION,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "mujoco": needed("mujoco").__version__,
+        },
+    }
+    fields = [("motion", arrow.int32()), ("kind", arrow.string()), ("split", arrow.string()),
+              ("time", arrow.float64())]  # fmt: skip
+    labels = row_labels(arm.n_joints)
+    fields += [(f"{side}_{label}", arrow.float64()) for side in SIDES for label in labels]
+    schema = arrow.schema(fields, metadata={"multipanda_pairs": json.dumps(metadata)})
+    splits = split_of([kind for kind, _ in names], seed)
+    with (
+        replacing(folder.path / TABLE) as partial,
+        parquet.ParquetWriter(partial, schema) as writer,
+    ):
+        for motion, (name, split) in enumerate(zip(names, splits)):
+            sides = folder.pair(name).cut(align)
+            rows = np.hstack([side[:: RATE // USED] for side in sides])
+            m = len(rows)
+            columns = [np.full(m, motion, np.int32), [name[0]] * m, [split] * m]
+            columns += [np.arange(m) / USED, *rows.T]
+            arrays = [arrow.array(c, type=field.type) for c, field in zip(columns, schema)]
+            writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
+    return len(names)

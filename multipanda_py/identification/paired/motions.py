@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A motion of a data set as a task of one of several laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.identification.validation.approach_paths import posture_at, tool_in_world
+from multipanda_py.identification.validation.task import MotionTask, task_cell, with_start
+from multipanda_py.planning.trajectory.quintic import (
+    PEAK_CURVATURE,
+    PEAK_RATE,
+    evaluate,
+    rest_to_rest,
+)
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
+from multipanda_py.state import ArmLimits, Matrix, Vector
+
+REST = 0.6
+"""Time at rest before a motion begins [s]."""
+INSIDE = 0.1
+"""Distance from position limits [rad, m]."""
+SLOWEST, FASTEST = 0.1, 0.6
+"""Shares of the speed limits between which motions are drawn."""
+_PEAK_JERK, _RISE = 60.0, 0.03
+_MOTION_TRIES, _BETWEEN = 2000, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class PairMotion:
+    """One motion of a data set.
+
+    Attributes:
+        kind: ``multi``, ``single`` or ``linear``.
+        number: Within its kind, from 0.
+        joints: Which are meant to move, from 0.
+        points: Times, positions, velocities and accelerations, (p, 1 + 3 n), from rest to rest.
+    """
+
+    kind: str
+    number: int
+    joints: tuple[int, ...]
+    points: Matrix
+
+    @property
+    def name(self) -> str:
+        """Kind and number, as files are called."""
+        return f"{self.kind}-{self.number:05d}"
+
+
+def moving_together(n: int, number: int, kind: str, seed: int) -> tuple[int, ...]:
+    """Return which joints the motion of a number moves.
+
+    Single joints take turns. Combinations of two and more come in a random order, each once
+    before any comes again: 2^n - n - 1 motions have them all.
+    """
+    if kind == "single" or n == 1:
+        return (number % n,)
+    all_of_them = [c for size in range(2, n + 1) for c in combinations(range(n), size)]
+    order = np.random.default_rng([seed, 0]).permutation(len(all_of_them))
+    return all_of_them[int(order[number % len(order)])]
+
+
+def joint_motion(
+    kind: str, number: int, seed: int, limits: ArmLimits, missing: Callable[[Matrix], float]
+) -> PairMotion:
+    r"""Return a random motion of joints between two postures, clear of everything.
+
+    Postures are uniform within the limits; a quintic joins them, at a random share of the speed
+    limits, with acceleration scaled by its square and jerk by its cube. It depends on the seed,
+    kind and number only, not on what has been drawn before.
+
+    Args:
+        kind: ``multi`` or ``single``.
+        number: Of the motion.
+        seed: Of the data set.
+        limits: Of the joints.
+        missing: Returns by how much the nearest of postures (N, n) is too near [m].
+
+    Raises:
+        ConfigurationError: If no motion is found that is clear.
+    """
+    rng = np.random.default_rng([seed, 1 + (kind == "single"), number])
+    joints = moving_together(limits.n_joints, number, kind, seed)
+    lower, upper = limits.span
+    lower, upper = lower + INSIDE, upper - INSIDE
+    speed = rng.uniform(SLOWEST, FASTEST)
+    for _ in range(_MOTION_TRIES):
+        begin = rng.uniform(lower, upper)
+        if missing(begin[None]) > 0.0:
+            continue
+        end = begin.copy()
+        end[list(joints)] = rng.uniform(lower, upper)[list(joints)]
+        count = 2 + int(np.abs(end - begin).max() / _BETWEEN)
+        if missing(begin + np.linspace(0.0, 1.0, count)[:, None] * (end - begin)) <= 0.0:
+            return PairMotion(kind, number, joints, _points(begin, end, speed, limits))
+    raise ConfigurationError(
+        f"motion {kind} {number}: none of {_MOTION_TRIES} random motions is clear of the arm and "
+        "of things; allowed: more room, or a smaller --margin"
+    )
+
+
+def _points(begin: Vector, end: Vector, speed: float, limits: ArmLimits) -> Matrix:
+    way = np.abs(end - begin)
+    jerk = np.minimum(limits.jerk, limits.acceleration / _RISE)
+    duration = max(
+        float((PEAK_RATE * way / limits.velocity).max()),
+        float(np.sqrt(PEAK_CURVATURE * way / limits.acceleration).max()),
+        float(np.cbrt(_PEAK_JERK * way / jerk).max()),
+    )
+    points = np.zeros((3, 1 + 3 * len(begin)))
+    points[:, 0] = 0.0, REST, REST + duration / speed
+    points[:, 1 : 1 + len(begin)] = begin, begin, end
+    return points
+
+
+PLANES = ((0, 2), (0, 1), (1, 2))
+"""Axes of the base that span xz, xy and yz, in turns."""
+LONGEST, WAYPOINTS = 0.15, 3
+"""Largest part of a leg along an axis [m], and legs of a move."""
+_PER_LEG, _LINE_TRIES, _JUMP, _SHARE = 24, 40, 0.3, 0.5
+
+
+def linear_motion(
+    cell: CellConfig, arm: str, number: int, seed: int, missing: Callable[[Matrix], float]
+) -> PairMotion:
+    """Return a move of the tool along straight lines, at rest at each waypoint.
+
+    It begins near the ready posture and keeps the tool's orientation. Depends on the seed and
+    number only.
+
+    Args:
+        cell: Whose arm it is.
+        arm: Its name.
+        number: Of the move; the plane takes turns.
+        seed: Of the data set.
+        missing: Returns by how much the nearest of postures (N, n) is too near [m].
+
+    Raises:
+        ConfigurationError: If no move is found that is reached and clear.
+    """
+    described = describe_arm(arm, cell.arms[arm])
+    limits, ready = described.limits, np.array(described.robot.ready)
+    rng = np.random.default_rng([seed, 3, number])
+    speed = rng.uniform(0.1, _SHARE)
+    plane = list(PLANES[number % len(PLANES)])
+    lower, upper = limits.span
+    for _ in range(_LINE_TRIES):
+        begin = np.clip(ready + rng.uniform(-0.2, 0.2, len(ready)), lower + INSIDE, upper - INSIDE)
+        tool = tool_in_world(described, begin)
+        legs, position, q, clear = [], tool.position, begin, True
+        for _ in range(WAYPOINTS):
+            step = np.zeros(3)
+            step[plane] = rng.uniform(-LONGEST, LONGEST, 2)
+            ahead = position + described.rotation_base_in_world @ step
+            try:
+                leg = _leg(described, q, position, ahead, tool.rotation)
+            except ValidationRefused:
+                clear = False
+                break
+            legs.append(leg)
+            position, q = ahead, leg[-1]
+        if clear and missing(np.concatenate(legs)) <= 0.0:
+            return PairMotion(
+                "linear", number, tuple(range(len(ready))),
+                _timed(begin, legs, speed, limits.velocity, limits.acceleration),
+            )  # fmt: skip
+    raise ConfigurationError(
+        f"motion linear {number}: none of {_LINE_TRIES} moves along lines is reached and clear"
+    )
+
+
+def _leg(
+    described: ArmDescription, q: Vector, begin: Vector, end: Vector, rotation: Matrix
+) -> Matrix:
+    found = [q]
+    for share in _blend()[1:]:
+        pose = Pose(begin + share * (end - begin), rotation)
+        q = posture_at(described, pose, found[-1], "a line")
+        if np.abs(q - found[-1]).max() > _JUMP:
+            raise ValidationRefused("a line: the posture jumps")
+        found.append(q)
+    return np.array(found)
+
+
+def _blend() -> Vector:
+    """Return the quintic from 0 to 1 at equal times, (k,)."""
+    return rest_to_rest(np.linspace(0.0, 1.0, _PER_LEG + 1))
+
+
+def _timed(
+    begin: Vector, legs: list[Matrix], speed: float, velocity: Vector, acceleration: Vector
+) -> Matrix:
+    """Return points at times such that joints keep a share of their limits."""
+    n, rows, now = len(begin), [np.zeros(1 + 3 * len(begin))], REST
+    rows[0][1 : 1 + n] = begin
+    for leg in legs:
+        rate = np.gradient(leg, 1.0 / _PER_LEG, axis=0, edge_order=2)
+        rate[[0, -1]] = 0.0
+        curve = np.gradient(rate, 1.0 / _PER_LEG, axis=0, edge_order=2)
+        curve[[0, -1]] = 0.0
+        duration = max(
+            float((np.abs(rate) / velocity).max()) / speed,
+            float(np.sqrt((np.abs(curve) / acceleration).max())) / speed,
+            0.3,
+        )
+        times = now + duration * np.linspace(0.0, 1.0, _PER_LEG + 1)
+        first = 0 if len(rows) == 1 else 1
+        for k in range(first, _PER_LEG + 1):
+            parts = [leg[k], rate[k] / duration, curve[k] / duration**2]
+            rows.append(np.concatenate([[times[k]], *parts]))
+        now = float(times[-1])
+    return np.array(rows)
+
+
+LAWS = ("joint_trajectory", "joint_impedance", "joint_position")
+"""By which a motion can be done; the first is the default."""
+STREAMED = "joint_impedance"
+"""Which of them is told one posture after another."""
+PACE = {"joint_acceleration": 1.0, "joint_speed": 1.0, "smoothing": 0.1, "share": 1.0}
+"""Of a governor that is to get out of the way of motions at up to 0.6 of the speed limits."""
+CATCHES_UP = 0.8
+"""For a law that bounds what it is told, beyond the end of the motion [s]."""
+
+
+def known_law(law: str, option: str) -> str:
+    """Return a law that motions can be done by.
+
+    Raises:
+        ValidationRefused: If it is none.
+    """
+    if law not in LAWS:
+        raise ValidationRefused(f"{option}: got {law!r}, allowed {', '.join(LAWS)}")
+    return law
+
+
+def law_section(law: str) -> dict[str, Any]:
+    """Return the section of a law; streamed postures may move as fast as joints may."""
+    if law != STREAMED:
+        return {"type": law}
+    return {"type": law, "params": {"governor": dict(PACE)}}
+
+
+class LawMotion(MotionTask):
+    """Go through a motion by a law: told as a whole, or one posture after another.
+
+    ``joint_trajectory`` follows the whole compliantly, ``joint_position`` by the position
+    controller of the robot itself; ``joint_impedance`` is told where to be now, every 10 ms.
+
+    Args:
+        arm: Name of the arm.
+        points: Times, positions, velocities and accelerations, (p, 1 + 3 n).
+        law: One of :data:`LAWS`.
+    """
+
+    laws = LAWS
+
+    def __init__(self, arm: str, points: Matrix, law: str = LAWS[0]) -> None:
+        super().__init__(arm, points)
+        self.law = known_law(law, "law")
+        self.seconds += CATCHES_UP * (law == STREAMED)
+
+    def scene(self, config: CellConfig) -> CellConfig:
+        """Return the cell with the arm where the motion begins, and the law."""
+        (name,) = self.names(config)
+        begin = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
+        arm = with_start(config.arms[name], np.array(begin), None)
+        return task_cell(config, {name: arm}, law_section(self.law), {})
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Hand over the whole at its begin, or the posture of an instant."""
+        if self.law != STREAMED:
+            super().aim(cell, time)
+            return
+        now = min(time, float(self._points[-1, 0]))
+        q, dq, _ = evaluate(self._points, np.array([now]))[0]
+        cell.set_target(self._arm, q=q, dq=dq)

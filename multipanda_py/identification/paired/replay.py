@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs of what an arm was recorded doing, and of its twin doing the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.config.cell_file import CellConfig, fingerprint
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import LogError, ValidationRefused
+from multipanda_py.files import parts_of
+from multipanda_py.identification.arm.estimators import low_pass
+from multipanda_py.identification.paired.data_set import checked_alignment
+from multipanda_py.identification.paired.folder import Folder, Name, key_of, write_table
+from multipanda_py.identification.paired.motions import LAWS, REST, STREAMED, PairMotion, known_law
+from multipanda_py.identification.paired.parallel import (
+    LEFT_OUT,
+    at_once,
+    file_of,
+    left_to_do,
+    refuse_none,
+)
+from multipanda_py.identification.paired.real_plant import even
+from multipanda_py.identification.paired.recording import (
+    ALIGNMENTS,
+    AT_REST,
+    RATE,
+    AlignedPair,
+    Side,
+    align_sides,
+    side,
+    told_at,
+)
+from multipanda_py.identification.validation.task import SIMULATED
+from multipanda_py.planning.trajectory.trajectory import thin
+from multipanda_py.realtime import recording as logs
+from multipanda_py.realtime.recording import ArmLog, Log
+from multipanda_py.realtime.recording.log import holes, mistaken
+from multipanda_py.registry import needed
+from multipanda_py.robots import MODELS, ArmDescription
+from multipanda_py.state import Matrix
+from multipanda_py.targets import TRAJECTORY_POINTS
+
+KIND = "log"
+"""Of these motions, in file names and tables."""
+FOLLOW = ("commanded", "measured")
+"""What of a recording its twin is told; the first is the default where it is recorded."""
+LEAST_RATE = 100.0
+"""Samples a second, of which the table has as many."""
+MOVES = 0.02
+"""Speed of a joint that moves [rad/s, m/s]."""
+BEFORE, RESTS, AFTER = 0.1, 0.45, 0.25
+"""What of a motion is taken before a joint moves; rest there and after it at least [s]."""
+CUTOFF, PER_SECOND = 10.0, 50
+"""Of the filter of measured positions [Hz], and points a second that the twin is told."""
+MISSED = 1e-3
+"""How far the path that a law is told may pass from the recorded one [rad, m]."""
+TILT = 0.1
+"""Difference of gravity in the base that is another mounting [m/s^2]."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedMotion:
+    """A motion of a recording.
+
+    Attributes:
+        motion: What the twin is told, from rest to rest.
+        plant: What was measured.
+    """
+
+    motion: PairMotion
+    plant: Side
+
+
+def logged_motions(
+    recordings: Sequence[ArmLog], arm: ArmDescription, follow: str = "", law: str = STREAMED
+) -> tuple[list[LoggedMotion], str, list[str]]:
+    """Cut recordings into their motions from rest to rest.
+
+    A motion begins 0.1 s before a joint is faster than 0.02 rad/s, behind 0.45 s in which none
+    was, and ends when all have been slower for 0.25 s.
+
+    Args:
+        recordings: Of the arm, in their order.
+        arm: The twin's.
+        follow: One of :data:`FOLLOW`; empty takes the first if it was recorded all the time.
+        law: Of the twin; all but ``joint_impedance`` take 128 points of a motion at most.
+
+    Returns:
+        The motions, what the twin is told, and sentences about what was left out.
+
+    Raises:
+        ValidationRefused: If one is of another robot, has gaps or numbers that are none, lacks
+            velocities or torques, has less than 100 samples a second, or there is no motion.
+    """
+    parts = [part for log in recordings for part in _parts(log)]
+    for part in parts:
+        check_log(part, arm)
+    follow = _followed(parts, follow)
+    found, left_out = list[LoggedMotion](), list[str]()
+    for part in parts:
+        for begin, end in _from_rest_to_rest(part):
+            try:
+                points = _points(part, begin, end, follow, law)
+            except ValidationRefused as error:
+                left_out.append(f"{part.arm}, {begin:.2f} to {end:.2f} s: {error}")
+                continue
+            motion = PairMotion(KIND, len(found), (), points)
+            found.append(LoggedMotion(motion, _side(part, begin, end)))
+    if not found:
+        why = left_out[0] if left_out else (
+            f"{', '.join(part.arm for part in parts)}: no motion that begins after {RESTS:g} s of "
+            f"rest and ends in {AFTER:g} s of it (no joint faster than {MOVES:g} rad/s)"
+        )  # fmt: skip
+        raise ValidationRefused(why)
+    return found, follow, left_out
+
+
+def _parts(log: ArmLog) -> list[ArmLog]:
+    """Return what was recorded in one go."""
+    return [log.part(slice(*run)) for run in pairwise([*log.starts, len(log)])]
+
+
+def check_log(log: ArmLog, arm: ArmDescription) -> None:
+    """Refuse a recording from which nothing can be learned about an arm.
+
+    Raises:
+        ValidationRefused: With the reason.
+    """
+    n, name = arm.n_joints, arm.robot.name
+    if len(log.joints) != n:
+        raise ValidationRefused(f"{log.arm}: got {len(log.joints)} joints, allowed {n} of {name}")
+    if log.robot is not None and log.robot != name:
+        raise ValidationRefused(f"{log.arm}: recorded on {log.robot}, allowed {name}, as the twin")
+    if log.dq is None or log.tau is None or not log.gravity_in_tau:
+        raise ValidationRefused(
+            f"{log.arm}: got {', '.join(log.names[:8])}, allowed q, dq and tau of each joint, "
+            "with gravity in the torques, as sensors measure"
+        )
+    if log.rate < 0.99 * LEAST_RATE:
+        raise ValidationRefused(
+            f"{log.arm}: got {log.rate:.1f} samples a second, allowed {LEAST_RATE:g} and more"
+        )
+    gaps = log.gaps()
+    if len(gaps):
+        raise ValidationRefused(
+            f"{log.arm}: has {len(gaps)} gaps, the first from {gaps[0, 0]:.3f} to "
+            f"{gaps[0, 1]:.3f} s; allowed none: cut it there"
+        )
+    if doubts := holes(log) + mistaken(log, name if name in MODELS else None):
+        raise ValidationRefused(doubts[0])
+    if log.gravity_in_base is not None:
+        here = arm.rotation_base_in_world.T @ np.array([0.0, 0.0, -9.81])
+        if np.abs(log.gravity_in_base - here).max() > TILT:
+            raise ValidationRefused(
+                f"{log.arm}: gravity in its base was {np.round(log.gravity_in_base, 2).tolist()}, "
+                f"the twin stands with {np.round(here, 2).tolist()} m/s^2"
+            )
+
+
+def _followed(logs: Sequence[ArmLog], follow: str) -> str:
+    if follow not in ("", *FOLLOW):
+        raise ValidationRefused(f"--follow: got {follow!r}, allowed {', '.join(FOLLOW)}")
+    lacking = [
+        log.arm
+        for log in logs
+        if "target_joint" not in log.columns or not np.isfinite(log["target_joint"]).all()
+    ]
+    if follow == FOLLOW[0] and lacking:
+        raise ValidationRefused(
+            f"{lacking[0]}: the postures that were commanded are not in the log, or not all of "
+            "the time; allowed --follow measured"
+        )
+    return follow or FOLLOW[1 if lacking else 0]
+
+
+def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
+    """Return begin and end of each motion in one recording [s]."""
+    speed = np.abs(np.asarray(log.dq)).max(axis=1)
+    moving = np.flatnonzero(speed > MOVES)
+    if not len(moving):
+        return []
+    time = log.time
+    rests = np.diff(time[moving]) >= RESTS + AFTER
+    firsts = moving[np.concatenate([[True], rests])]
+    lasts = moving[np.concatenate([rests, [True]])]
+    return [
+        (float(time[a]) - BEFORE, float(time[b]) + AFTER)
+        for a, b in zip(firsts.tolist(), lasts.tolist())
+        if time[a] - time[0] >= RESTS and time[-1] - time[b] >= AFTER
+    ]
+
+
+def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Matrix:
+    """Return what the twin is told, (p, 1 + 3 n): rest, then the recorded way."""
+    interpolate = needed("scipy.interpolate")
+    reference = log.q if follow == FOLLOW[1] else np.asarray(log["target_joint"])[:, 0]
+    spline = interpolate.CubicSpline(log.time, reference)
+    rate = min(RATE, round(log.rate))
+    time = np.arange(begin, end, 1.0 / rate)
+    q = spline(time)
+    if follow == FOLLOW[1]:
+        q = low_pass(q, CUTOFF, rate)
+    dq = np.gradient(q, 1.0 / rate, axis=0)
+    ddq = np.gradient(dq, 1.0 / rate, axis=0)
+    rows = np.column_stack([time - begin + REST, q, dq, ddq])[:: max(1, round(rate / PER_SECOND))]
+    rows[[0, -1], 1 + q.shape[1] :] = 0.0  # at rest
+    stands = rows[:1].copy()
+    stands[0, 0] = 0.0
+    if law == STREAMED:
+        return np.vstack([stands, rows])
+    rows, missed = thin(rows, TRAJECTORY_POINTS - 1)
+    if missed.max() > MISSED:
+        raise ValidationRefused(
+            f"{end - begin:.1f} s in {TRAJECTORY_POINTS} points pass {missed.max():.4f} rad from "
+            f"the way, allowed {MISSED:g}: --law {STREAMED} takes any length"
+        )
+    return np.vstack([stands, rows])
+
+
+def _side(log: ArmLog, begin: float, end: float) -> Side:
+    """Return what was measured, from 0.3 s before the motion on, 1000 samples a second."""
+    inside = log.between(begin - (REST - AT_REST[0]) - 0.02, end + 0.02)
+    part = even(inside, inside.time - (begin - REST))
+    part = part.between(AT_REST[0] - 1e-9, end - begin + REST)
+    columns: list[NDArray[np.float64]] = [part[name] for name in ("q", "dq", "tau")]
+    return Side(np.hstack(columns), told_at(part))
+
+
+def names_of(motions: Sequence[LoggedMotion]) -> list[tuple[str, int]]:
+    """Return kind and number of motions."""
+    return [(one.motion.kind, one.motion.number) for one in motions]
+
+
+def replay_logs(
+    twin: CellConfig,
+    files: Sequence[Path],
+    arm: str,
+    folder: Path,
+    *,
+    of_log: str = "",
+    robot: str | None = None,
+    follow: str = "",
+    law: str = LAWS[0],
+    align: str = "",
+    seed: int = 0,
+    jobs: int = -1,
+    parallel: str = "",
+    cluster: str = "",
+    say: Callable[[str], None] = lambda text: None,
+) -> int:
+    """Let a twin do what a plant was recorded doing, and write the table of both.
+
+    The recording is cut into its motions from rest to rest. For each the twin begins at rest at
+    the recorded posture and follows by its law what was commanded, or measured, at its times; so
+    both sides have one clock. Motions that the twin does not end are left out and said.
+
+    Args:
+        twin: A simulated cell.
+        files: Recordings of one arm, as :func:`multipanda_py.realtime.recording.read` takes them.
+        arm: Name of the twin's arm.
+        folder: Made if it is not there; goes on as :func:`.record_pairs` does.
+        of_log: Name of the recorded arm, of several.
+        robot: Its model, where the log does not say.
+        follow: ``commanded`` or ``measured``; by default what the log has of them, in this order.
+        law: Of the twin.
+        align: As of :func:`.record_pairs`, ``clock`` by default.
+        seed: Of the twin's noise and the split.
+        jobs: How many processes, -1 for one per core.
+        parallel: See :func:`.workers`.
+        cluster: Likewise.
+        say: Told what is done.
+
+    Returns:
+        How many motions the table has.
+
+    Raises:
+        ValidationRefused: If the twin is real, the log is none of such an arm, see
+            :func:`.logged_motions`, or no motion was done.
+        ConfigurationError: If the folder has motions of something else, or cannot be written.
+        MissingExtra: If a library is missing.
+    """
+    needed("joblib")
+    needed("pyarrow")
+    known_law(law, "--law")
+    align = checked_alignment(align, ALIGNMENTS[0])
+    if any(other.backend != SIMULATED for other in twin.arms.values()):
+        raise ValidationRefused(f"twin: got arms that are not simulated, allowed {SIMULATED}")
+    described = describe_arm(arm, twin.arms[arm])
+    try:
+        recordings = [_arm_of(logs.read(path, robot), of_log, arm) for path in files]
+    except LogError as error:
+        raise ValidationRefused(str(error)) from None
+    motions, follow, left_out = logged_motions(recordings, described, follow, law)
+    for sentence in left_out:
+        say(LEFT_OUT + sentence)
+    say(f"{len(motions)} motions; the twin follows what was {follow} by {law}")
+    digests = [_digest(path) for path in files]
+    names = [log.arm for log in recordings]
+    key = key_of(fingerprint(twin), digests, arm, names, seed, follow, law)
+    kept = Folder(folder, names_of(motions), key)
+    left = set(left_to_do(kept, say))
+    tasks = [
+        (replay_one, (twin, arm, one, law, seed))
+        for one, name in zip(motions, names_of(motions))
+        if name in left
+    ]
+    at_once(kept, tasks, (parallel, cluster, jobs), say)
+    refuse_none(kept)
+    about = {
+        "wished": {"seed": seed},
+        "twin": fingerprint(twin),
+        "plant": digests,
+        "laws": {"twin": law, "plant": sorted({one for log in recordings for one in log.laws})},
+        "twin_follows": follow,
+        "logs": [path.name for path in files],
+    }
+    return write_table(kept, described, seed, align, about)
+
+
+def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
+    """Return the recording of an arm: that named, that of the twin's name, or the only one."""
+    return log.the_arm(of_log or (arm if arm in log.arms else None))
+
+
+def replay_one(
+    twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int
+) -> tuple[Name, bytes]:
+    """Let the twin do a motion; return its name and what its file is to have."""
+    name, joints = (one.motion.kind, one.motion.number), describe_arm(arm, twin.arms[arm]).n_joints
+    make = partial(_pair, twin, arm, one, law, seed)
+    return name, file_of(name, joints, make)
+
+
+def _pair(twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int) -> AlignedPair:
+    return align_sides(side(one.motion, arm, twin, law, seed), one.plant)
+
+
+def _digest(path: Path) -> str:
+    """Return that of a file, or of the files of a folder."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    found = hashlib.sha256()
+    for file in files:
+        for part in parts_of(file):
+            found.update(part)
+    return found.hexdigest()

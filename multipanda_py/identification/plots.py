@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of torques over deflections, as measured and as the springs found tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py import registry
+from multipanda_py.files import save_figure
+from multipanda_py.identification.actuators.spring_data import SpringData
+from multipanda_py.identification.actuators.springs import FoundSprings
+from multipanda_py.identification.arm.identify import Identified
+from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, places
+from multipanda_py.identification.monitor.band import ArmBand
+from multipanda_py.identification.monitor.cell_monitor import Alarm
+from multipanda_py.realtime.recording.plots import COLORS
+from multipanda_py.registry import pyplot
+from multipanda_py.state import Matrix, Vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+_POINTS = 4000
+
+
+def draw_shadow(
+    parts: Sequence[Shadowed], output: Path, band: ArmBand | None = None,
+    alarms: Sequence[Alarm] = (),
+) -> None:  # fmt: skip
+    """Draw positions and torques of both, and every residual in its band.
+
+    Args:
+        parts: What was shadowed of one arm, in its order.
+        output: The picture; its suffix is one of :data:`.SUFFIXES`.
+        band: Of good runs.
+        alarms: What was said of this arm.
+    """
+    plots = pyplot()
+    count = sum(len(part.log) for part in parts)
+    thin = slice(None, None, max(1, count // _POINTS))
+    time = np.concatenate([part.time for part in parts])[thin]
+    joints = parts[0].log.joints
+    at = places(len(joints))
+    residuals = np.vstack([part.residuals for part in parts])[thin]
+    shown = [q for q in QUANTITIES if np.isfinite(residuals[:, at[q.name]]).any()]
+    figure, axes = plots.subplots(
+        len(shown) + 2, 1, figsize=(13.0, 1.2 + 1.9 * (len(shown) + 2)), sharex=True
+    )
+    both = (
+        (axes[0], "q [rad]", [part.log.q for part in parts], [part.q for part in parts]),
+        (axes[1], "torque [Nm]", [_tau(part) for part in parts], [part.tau for part in parts]),
+    )
+    for axis, label, measured, twin in both:
+        _curves(axis, time, np.vstack(measured)[thin], joints, "-", named=True)
+        _curves(axis, time, np.vstack(twin)[thin], joints, "--")
+        axis.set_ylabel(f"{label}\narm -, twin - -", size=8)
+    for axis, quantity in zip(axes[2:], shown):
+        place = at[quantity.name]
+        labels = quantity.labels(joints)
+        values = residuals[:, place]
+        if band is None or not np.isfinite(band.low[place]).all():
+            _curves(axis, time, values, labels, "-", named=True)
+            axis.set_ylabel(f"{quantity.name}\nresidual [{quantity.unit}]", size=8)
+        else:
+            low, high = band.low[place], band.high[place]
+            share = (values - 0.5 * (low + high)) / (0.5 * (high - low))
+            _curves(axis, time, share, labels, "-", named=True)
+            axis.axhspan(-1.0, 1.0, color="#e4efdf", zorder=0, lw=0)
+            axis.set_ylabel(f"{quantity.name}:\nshare of band", size=8)
+            axis.set_ylim(*np.clip(axis.get_ylim(), -5.0, 5.0))
+        for alarm in alarms:
+            if alarm.quantity == quantity.name:
+                axis.axvline(alarm.time, color="#c02020", lw=1.0)
+    judged = np.concatenate([part.judged for part in parts])[thin]
+    for axis in axes[2:]:
+        axis.fill_between(
+            time, 0, 1, where=~judged, transform=axis.get_xaxis_transform(), color="0.85", lw=0
+        )
+    axes[-1].set_xlabel("robot time [s], grey: not judged")
+    said = f", {len(alarms)} times outside its band" if band is not None else ""
+    log = parts[0].log
+    axes[0].set_title(f"{log.arm} ({log.robot or 'unknown robot'}) and its twin{said}", size=10)
+    figure.tight_layout()
+    save_figure(figure, output)
+    plots.close(figure)
+
+
+def _tau(part: Shadowed) -> Matrix:
+    return np.full_like(part.tau, np.nan) if part.log.tau is None else part.log.tau
+
+
+def _curves(
+    axis: Axes,
+    time: Vector,
+    values: Matrix,
+    labels: Sequence[str],
+    style: str,
+    *,
+    named: bool = False,
+) -> None:
+    for k, label in enumerate(labels):
+        color = COLORS[k % len(COLORS)]
+        axis.plot(time, values[:, k], style, color=color, lw=0.9, label=label if named else None)
+    axis.tick_params(labelsize=8)
+    axis.grid(color="0.9", lw=0.5)
+    if named:
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
+
+
+SHOWN = ("datasheet", "consistent")
+
+
+def draw_residuals(found: Identified, path: Path) -> None:
+    """Draw measured torques and residuals of every joint over the held-out time.
+
+    Raises:
+        MissingExtra: If matplotlib is missing.
+    """
+    plots = pyplot()
+    limits, joints = found.robot.limits, found.robot.joints
+    n = len(joints)
+    figure, axes = plots.subplots(
+        n, 2, figsize=(11.0, 1.5 * n + 1.0), sharex=True, squeeze=False, layout="constrained"
+    )
+    time = found.time - found.time[0]
+    for i, (left, right) in enumerate(axes):
+        unit = limits.unit(i, "Nm")
+        left.plot(time, found.measured[:, i], color="0.2", lw=1.2, label="measured")
+        modelled = found.measured[:, i] - found.residual["consistent"][:, i]
+        left.plot(time, modelled, color="tab:blue", lw=1.0, ls="--", label="identified model")
+        for name, color in zip(SHOWN, ("tab:orange", "tab:blue")):
+            rmse = found.held_out[name][i]
+            label = f"{'identified' if name == 'consistent' else name}: {rmse:.3g} {unit}"
+            right.plot(time, found.residual[name][:, i], color=color, lw=1.0, label=label)
+        right.axhline(0.0, color="0.7", lw=0.6)
+        left.set_ylabel(f"{joints[i].name} [{unit}]", fontsize=8)
+        _legend(right)
+        for one in (left, right):
+            one.tick_params(labelsize=7)
+            one.margins(x=0.0)
+    axes[0, 0].set_title("torque of held-out motion", fontsize=10, pad=18)
+    axes[0, 1].set_title("what the models leave of it (RMSE)", fontsize=10, pad=18)
+    _legend(axes[0, 0])
+    for one in axes[-1]:
+        one.set_xlabel("time [s]", fontsize=8)
+    if np.any(np.diff(found.time) < 0.0):  # several logs: their times are not one
+        for one in axes[-1]:
+            one.set_xlabel("time in its log [s]", fontsize=8)
+    save_figure(figure, path)
+    plots.close(figure)
+
+
+def _legend(axis: Axes) -> None:
+    """Name curves above the panel: within it something is always behind the names."""
+    axis.legend(
+        fontsize=7, loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=2, frameon=False,
+        borderaxespad=0.0,
+    )  # fmt: skip
+
+
+LINES = 6
+"""Presets that are told apart, at most."""
+
+
+def draw_springs(
+    found: Sequence[FoundSprings], columns: Mapping[str, Mapping[str, ArrayLike]], path: Path
+) -> None:
+    """Draw the first torque of every joint over the deflection, and what the springs leave of it.
+
+    Args:
+        found: Springs of each joint.
+        columns: What they were found from, likewise, by title.
+        path: Of the picture.
+
+    Raises:
+        MissingExtra: If matplotlib is missing.
+    """
+    plots = pyplot()
+    figure, axes = plots.subplots(
+        2, len(found), figsize=(1.5 + 5.0 * len(found), 5.5), sharex="col", squeeze=False,
+        height_ratios=(3, 1), layout="constrained",
+    )  # fmt: skip
+    for (title, own), one, (top, bottom) in zip(columns.items(), found, axes.T):
+        springs = registry.find("actuators", one.kind)(1, one.params)
+        data = SpringData.of(own, springs, title)
+        told = data.told_by(springs)[:, 0, 0] + (one.offset[0] if one.offset else 0.0)
+        deflection = springs.equilibrium_of(data.theta_1, data.theta_2) - data.q
+        presets = springs.preset_of(data.theta_1, data.theta_2) if springs.n_motors == 2 else None
+        for k, (rows, label) in enumerate(_by_preset(presets, len(data), springs.preset_unit)):
+            order = rows[np.argsort(deflection[rows])]
+            color, measured = f"C{k}", data.torques[rows, 0]
+            top.plot(deflection[rows], measured, ".", ms=3, alpha=0.4, color=color)
+            top.plot(deflection[order], told[order], color=color, lw=1.5, label=label)
+            bottom.plot(deflection[rows], measured - told[rows], ".", ms=2, alpha=0.5, color=color)
+        bottom.axhline(0.0, color="0.6", lw=0.8)
+        top.set_title(Path(title).name, fontsize=10)
+        top.set_ylabel(f"{data.names[0]} [Nm]")
+        top.legend(fontsize=8, title=f"{one.kind}: dots measured, lines found", title_fontsize=8)
+        bottom.set_ylabel("residual [Nm]")
+        bottom.set_xlabel("equilibrium less joint [rad]")
+        for axis in (top, bottom):
+            axis.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    plots.close(figure)
+
+
+def _by_preset(
+    presets: np.ndarray | None, samples: int, unit: str
+) -> list[tuple[np.ndarray, str]]:
+    """Return rows of similar presets, and what they are called."""
+    if presets is None:
+        return [(np.arange(samples), "springs")]
+    edges = np.unique(np.round(presets, 4))
+    if len(edges) > LINES:
+        edges = np.linspace(presets.min(), presets.max(), LINES)
+    nearest = np.abs(presets[:, None] - edges).argmin(axis=1)
+    return [
+        (np.flatnonzero(nearest == k), f"preset {edge:.3g} {unit}")
+        for k, edge in enumerate(edges)
+        if (nearest == k).any()
+    ]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a residual gains on motions that it was not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files import save_figure
+from multipanda_py.identification.residual.motions import PairedMotion, PairedMotions
+from multipanda_py.identification.residual.train import History
+from multipanda_py.realtime.recording.plots import COLORS
+from multipanda_py.registry import pyplot
+from multipanda_py.robots.residual.inputs import QUANTITIES
+from multipanda_py.robots.residual.weights import TrainedResidual
+from multipanda_py.state import Matrix
+
+
+def draw_history(history: History, path: Path) -> None:
+    """Draw the loss by epoch."""
+    plots = pyplot()
+    figure, axes = plots.subplots(figsize=(6.0, 3.5))
+    epochs = np.arange(1, len(history.train) + 1)
+    axes.semilogy(epochs, history.train, color=COLORS[0], lw=1.0, label="training")
+    axes.semilogy(epochs, history.validation, color=COLORS[1], lw=1.0, label="validation")
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("share of the residual's mean square")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.tight_layout()
+    save_figure(figure, path)
+    plots.close(figure)
+
+
+def draw_torques(trained: TrainedResidual, motion: PairedMotion, path: Path) -> None:
+    """Draw the torques of plant, twin, and twin with the residual, joint by joint."""
+    plots, n = pyplot(), len(trained.joints)
+    hat = trained.run(motion.twin)
+    time = np.arange(len(motion.twin)) / trained.rate
+    figure, rows = plots.subplots(n, 1, figsize=(8.0, 1.5 * n), sharex=True, squeeze=False)
+    for joint, row in enumerate(rows[:, 0]):
+        place = 2 * n + joint
+        scale = trained.normalisation
+        for series, color, style, label in (
+            (motion.plant, COLORS[0], "-", "plant"),
+            (motion.twin, COLORS[1], "--", "twin"),
+            (motion.twin + hat, COLORS[2], "-", "twin with the residual"),
+        ):
+            torque = series[:, place] * scale.span[place] + scale.low[place]
+            row.plot(time, torque, style, color=color, lw=1.0, label=label)
+        row.set_ylabel(f"{trained.joints[joint][-8:]}\n[Nm]", fontsize=7)
+        row.tick_params(labelsize=7)
+        row.grid(alpha=0.3)
+    rows[0, 0].legend(fontsize=7, ncols=3)
+    rows[-1, 0].set_xlabel("time [s]", fontsize=8)
+    figure.tight_layout()
+    save_figure(figure, path)
+    plots.close(figure)
+
+
+KINDS = ("multi", "single", "linear")
+UNITS = ("rad", "rad/s", "Nm")
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualGain:
+    """Mean square errors of one kind of motions, of the joints one by one.
+
+    Attributes:
+        kind: Of the motions.
+        motions: How many.
+        before: Of the twin, of positions, velocities and torques, (3, n) [rad^2, ...].
+        after: Of the twin with the residual.
+    """
+
+    kind: str
+    motions: int
+    before: Matrix
+    after: Matrix
+
+    @property
+    def ratio(self) -> Matrix:
+        """Before over after, (3, n)."""
+        return self.before / np.maximum(self.after, 1e-300)
+
+
+def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGain]:
+    """Return what a residual gains on the test's motions, by kind.
+
+    Raises:
+        ConfigurationError: If the data are of another robot or rate, or have no test.
+    """
+    fits = (pairs.robot, len(pairs.joints), pairs.rate)
+    own = (trained.robot, len(trained.joints), trained.rate)
+    if fits != own:
+        raise ConfigurationError(
+            "data: got {} with {} joints at {:g} Hz, allowed {} with {} at {:g}, which the "
+            "residual was trained on".format(*fits, *own)
+        )
+    if pairs.joints != trained.joints:
+        raise ConfigurationError(
+            f"data: got joints {', '.join(pairs.joints)}, allowed {', '.join(trained.joints)}, "
+            "which the residual was trained on"
+        )
+    found = [
+        _gain(trained, pairs, kind, motions)
+        for kind in KINDS if (motions := pairs.of("test", [kind]))
+    ]  # fmt: skip
+    if not found:
+        raise ConfigurationError("data: got no motions for the test, allowed some")
+    return found
+
+
+def _gain(
+    trained: TrainedResidual, pairs: PairedMotions, kind: str, motions: list[PairedMotion]
+) -> ResidualGain:
+    span = pairs.normalisation.span
+    n = pairs.normalisation.joints
+    before, after = [], []
+    for one in motions:
+        before.append(one.residual * span)
+        after.append((one.residual - trained.run(one.twin)) * span)
+    squares = [np.square(np.vstack(part)).mean(axis=0).reshape(3, n) for part in (before, after)]
+    return ResidualGain(kind, len(motions), *squares)
+
+
+def table(gains: list[ResidualGain]) -> str:
+    """Return errors of torques by joint as Markdown; of positions and velocities over all."""
+    lines = []
+    for gain in gains:
+        n = gain.before.shape[1]
+        lines += [
+            f"{gain.kind}, {gain.motions} motions", "",
+            "| mean square of torque [Nm^2] | " + " | ".join(f"joint {k + 1}" for k in range(n))
+            + " |", "|---" * (n + 1) + "|",
+        ]  # fmt: skip
+        for name, row in (("twin", gain.before), ("with the residual", gain.after)):
+            lines.append(f"| {name} | " + " | ".join(f"{v:.3g}" for v in row[2]) + " |")
+        lines.append("| ratio | " + " | ".join(f"{v:.3g}" for v in gain.ratio[2]) + " |")
+        for place in (0, 1):
+            lines += ["", f"{QUANTITIES[place]}: {gain.before[place].mean():.3g} before, "
+                          f"{gain.after[place].mean():.3g} after ({UNITS[place]})^2"]  # fmt: skip
+        lines.append("")
+    return "\n".join(lines)

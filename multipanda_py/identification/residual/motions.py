@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions as networks of residuals learn them, and intervals of these."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files import parts_of
+from multipanda_py.identification.residual.torch_network import Standard
+from multipanda_py.registry import needed
+from multipanda_py.robots.residual.bodies import BodyDifference
+from multipanda_py.robots.residual.inputs import SIDES, Inputs, Normalisation, row_labels
+from multipanda_py.state import Matrix, Vector
+
+BEYOND = 0.25
+"""By how much of their range numbers may be beyond the limits: more is no arm, but a fault of the
+record, and would set how much a residual may ever say."""
+LEAST = 20
+"""Samples that a motion must have."""
+SPLITS = ("train", "validation", "test")
+_PLAIN = ("motion", "kind", "split", "time")
+_ABOUT = ("normalisation", "robot", "joints", "rate")
+
+
+@dataclass(frozen=True, eq=False)
+class PairedMotion:
+    """A motion that both sides have done.
+
+    Attributes:
+        kind: ``multi``, ``single`` or ``linear``.
+        split: ``train``, ``validation`` or ``test``.
+        twin: Normalised states, (k, 3 n).
+        plant: Likewise.
+    """
+
+    kind: str
+    split: str
+    twin: Matrix
+    plant: Matrix
+
+    @property
+    def residual(self) -> Matrix:
+        """What the plant shows besides, normalised, (k, 3 n)."""
+        difference: Matrix = self.plant - self.twin
+        return difference
+
+
+@dataclass(frozen=True, eq=False)
+class PairedMotions:
+    """All motions of a table.
+
+    Attributes:
+        motions: In their order.
+        normalisation: Of their numbers.
+        robot: Model of the arm.
+        joints: Names of its joints.
+        rate: Samples a second.
+        digest: Of the table.
+    """
+
+    motions: tuple[PairedMotion, ...]
+    normalisation: Normalisation
+    robot: str
+    joints: tuple[str, ...]
+    rate: float
+    digest: str
+
+    def of(self, split: str, kinds: Collection[str] = ()) -> list[PairedMotion]:
+        """Return the motions of a split, and of some kinds only if any are named."""
+        return [
+            one for one in self.motions if one.split == split and (not kinds or one.kind in kinds)
+        ]
+
+
+def read_pairs(path: Path) -> PairedMotions:
+    """Read a table.
+
+    Raises:
+        ConfigurationError: If it is none, has gaps or numbers that are not finite, or motions
+            of less than 20 samples, or numbers far beyond the limits that it names.
+        MissingExtra: If pyarrow is missing.
+    """
+    parquet = needed("pyarrow.parquet")
+    try:
+        found = hashlib.sha256()
+        for part in parts_of(path):
+            found.update(part)
+        digest = found.hexdigest()
+        table = parquet.read_table(path)
+        about: dict[str, Any] = json.loads(table.schema.metadata[b"multipanda_pairs"])
+    except OSError as error:
+        why = error.strerror or "not a table"
+        raise ConfigurationError(f"{path}: cannot be read: {why}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{path}: not a table of multipanda pairs: {error}") from None
+    labels = _labels(path, about, table.column_names)
+    scale = Normalisation(**{side: np.array(v) for side, v in about["normalisation"].items()})
+    if scale.joints != len(about["joints"]):
+        raise ConfigurationError(
+            f"{path}: got limits of {scale.joints} joints, allowed those of {len(about['joints'])}"
+        )
+    for name in (f"{side}_{label}" for side in SIDES for label in labels):
+        if (kind := str(table[name].type)) not in ("double", "float", "int64"):
+            raise ConfigurationError(f"{path}: column {name}: got {kind}, allowed double")
+    sides = [
+        scale.state(np.stack([table[f"{side}_{label}"].to_numpy() for label in labels], axis=1))
+        for side in SIDES
+    ]
+    number, time = table["motion"].to_numpy(), table["time"].to_numpy()
+    kinds, splits = table["kind"].to_pylist(), table["split"].to_pylist()
+    if unknown := set(splits) - set(SPLITS):
+        raise ConfigurationError(
+            f"{path}: got split {min(unknown)!r}, allowed {', '.join(SPLITS)}"
+        )
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    motions = []
+    for first, last in zip(starts, [*starts[1:], len(number)]):
+        parts = [side[first:last] for side in sides]
+        _check(f"{path}: motion {number[first]}", time[first:last], parts, about["rate"])
+        motions.append(PairedMotion(kinds[first], splits[first], *parts))
+    return PairedMotions(
+        tuple(motions), scale, about["robot"], tuple(about["joints"]), float(about["rate"]), digest
+    )
+
+
+def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list[str]:
+    """Return the names of a state's numbers; refuse a table that lacks something.
+
+    Raises:
+        ConfigurationError: With what is missing.
+    """
+    lost = [name for name in _ABOUT if name not in about]
+    if lost:
+        raise ConfigurationError(f"{path}: not a table of multipanda pairs: lacks {lost[0]}")
+    rate = about["rate"]
+    if not isinstance(rate, (int, float)) or not 0.0 < rate < np.inf:
+        raise ConfigurationError(f"{path}: got {rate!r} samples a second, allowed more than 0")
+    labels = row_labels(len(about["joints"]))
+    allowed = [*_PLAIN, *(f"{side}_{label}" for side in SIDES for label in labels)]
+    missing = [name for name in allowed if name not in columns]
+    if missing:
+        raise ConfigurationError(f"{path}: columns are missing: {', '.join(missing)[:80]}")
+    return labels
+
+
+def _check(where: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
+    if len(time) < LEAST:
+        raise ConfigurationError(f"{where}: got {len(time)} samples, allowed {LEAST} and more")
+    if np.abs(np.diff(time) * rate - 1.0).max() > 0.01:
+        raise ConfigurationError(f"{where}: has a gap; allowed {rate:g} samples a second")
+    if not all(np.isfinite(side).all() for side in sides):
+        raise ConfigurationError(f"{where}: has numbers that are not finite")
+    farthest = max(float(np.abs(side - 0.5).max()) - 0.5 for side in sides)
+    if farthest > BEYOND:
+        raise ConfigurationError(
+            f"{where}: has a number that is {farthest:.3g} of its range beyond its limits, "
+            f"allowed {BEYOND:g}"
+        )
+
+
+TINY = 1e-9
+BEGIN = 1.0 / 3.0
+"""Share of an interval's length that more of them begin where their motion does, at rest."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeenMotion:
+    """A motion as a network learns it.
+
+    Attributes:
+        inputs: (k, m).
+        residual: What the bodies leave over, normalised, (k, 3 n).
+    """
+
+    inputs: Matrix
+    residual: Matrix
+
+    @classmethod
+    def of(
+        cls, motion: PairedMotion, pairs: PairedMotions, inputs: Inputs,
+        bodies: BodyDifference | None,
+    ) -> SeenMotion:  # fmt: skip
+        """Return that of a motion of a table."""
+        scale, n = pairs.normalisation, pairs.normalisation.joints
+        residual = motion.residual.copy()
+        if bodies is not None:
+            q, dq, _ = np.hsplit(scale.state_of(motion.twin), 3)
+            residual[:, 2 * n :] -= bodies.run(q, dq, pairs.rate) / scale.span[2 * n :]
+        return cls(inputs.rows(motion.twin), residual)
+
+
+def standard_of(motions: list[SeenMotion]) -> Standard:
+    """Return what inputs and residuals are like; what does not change counts as it is."""
+    inputs = np.vstack([one.inputs for one in motions])
+    spread, size = inputs.std(axis=0), np.sqrt(_squares(motions))
+    usual = np.where(spread > TINY, spread, 1.0), np.where(size > TINY, size, 1.0)
+    return Standard(inputs.mean(axis=0), *usual)
+
+
+def _squares(motions: list[SeenMotion]) -> Vector:
+    found: Vector = np.square(np.vstack([one.residual for one in motions])).mean(axis=0)
+    return found
+
+
+def weights_of(motions: list[SeenMotion], weights: tuple[float, float, float]) -> Vector:
+    """Return the weight of every element of a residual, (3 n,)."""
+    squares = _squares(motions)
+    found: Vector = np.repeat(weights, len(squares) // 3) / np.maximum(squares, 1e-12)
+    return found
+
+
+def intervals_of(
+    motions: list[SeenMotion], length: int, batch: int, rng: np.random.Generator
+) -> tuple[Matrix, Matrix]:
+    """Return a batch of inputs (b, length, m) and residuals (b, length, 3 n)."""
+    chosen = rng.integers(len(motions), size=batch)
+    early = -int(BEGIN * length)
+    starts = [
+        max(0, int(rng.integers(early, len(motions[k].inputs) - length + 1))) for k in chosen
+    ]
+    parts = [(motions[k], slice(s, s + length)) for k, s in zip(chosen, starts)]
+    inputs = np.stack([one.inputs[part] for one, part in parts])
+    residuals = np.stack([one.residual[part] for one, part in parts])
+    return inputs, residuals

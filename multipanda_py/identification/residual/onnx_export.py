@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real-time network as a model of ONNX, for programs in other languages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.registry import VERSION, needed
+from multipanda_py.robots.residual.network import (
+    GATES,
+    LAYERS,
+    REAL_TIME,
+    Dense,
+    LstmWeights,
+    layer,
+)
+from multipanda_py.robots.residual.weights import TrainedResidual
+
+OPSET, IR = 17, 8
+"""Of the model; runtimes from 2022 on know them."""
+LAST, SPRINGS = "last_q", "springs"
+"""Carried besides outputs and cells of the layers."""
+
+
+def carried(trained: TrainedResidual) -> dict[str, int]:
+    """Return what a model carries from step to step, and how many numbers each are."""
+    sizes = {
+        f"{name}_{part}": layer(trained.arrays, name).units
+        for name in LAYERS[REAL_TIME] for part in ("output", "cell")
+    }  # fmt: skip
+    n, springs = len(trained.joints), len(trained.distances)
+    return sizes | ({LAST: n, SPRINGS: springs * n} if springs else {})
+
+
+def onnx_model(trained: TrainedResidual) -> Any:
+    """Return the model of a residual: states in their units in, residuals in theirs out.
+
+    Inputs are ``state`` (b, 3 n) [rad, rad/s, Nm] of b arms at once, and what :func:`carried`
+    names; outputs are ``residual`` (b, 3 n), within its bound, ``outside`` (b, 1), how far the
+    normalised state is outside the range of the training, and ``next_`` with each name carried.
+    All are float32. What is carried begins with zeros, but ``last_q`` with the first positions.
+
+    Args:
+        trained: A real-time network without bodies.
+
+    Raises:
+        ConfigurationError: If it is a precise one, or has bodies.
+        MissingExtra: If onnx is missing.
+    """
+    onnx = needed("onnx")
+    if trained.kind != REAL_TIME:
+        raise ConfigurationError(f"export: got a {trained.kind} network, allowed {REAL_TIME}")
+    if trained.bodies is not None:
+        raise ConfigurationError(
+            "export: got a residual with bodies, which are no network; allowed one without, or "
+            "--no-bodies, and who runs the model adds them"
+        )
+    size, sizes = 3 * len(trained.joints), carried(trained)
+    graph = _Graph(onnx)
+    _Residual(graph, trained).write()
+    made = onnx.helper.make_graph(
+        graph.nodes, "residual",
+        [graph.value("state", size), *(graph.value(*one) for one in sizes.items())],
+        [graph.value("residual", size), graph.value("outside", 1),
+         *(graph.value(f"next_{name}", count) for name, count in sizes.items())],
+        graph.constants,
+    )  # fmt: skip
+    model = onnx.helper.make_model(
+        made, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR,
+        producer_name="multipanda_py", producer_version=VERSION,
+    )  # fmt: skip
+    about = {
+        "robot": trained.robot, "joints": json.dumps(trained.joints), "rate": f"{trained.rate:g}",
+        "data": trained.data,
+    }  # fmt: skip
+    onnx.helper.set_model_props(model, about)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+class _Graph:
+    """Nodes and constants of a graph as they are written."""
+
+    def __init__(self, onnx: Any) -> None:
+        self._onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def value(self, name: str, size: int) -> Any:
+        """Return a row of so many numbers, of any number of arms."""
+        real = self._onnx.TensorProto.FLOAT
+        return self._onnx.helper.make_tensor_value_info(name, real, ["arms", size])
+
+    def constant(self, numbers: Any, kind: Any = np.float32) -> str:
+        """Return the name of a constant."""
+        name = f"constant_{len(self.constants)}"
+        array = np.asarray(numbers).astype(kind)
+        self.constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def put(self, operator: str, *inputs: str, out: str = "", **attributes: Any) -> str:
+        """Write an operator; return the name of its output."""
+        name = out or f"value_{len(self.nodes)}"
+        node = self._onnx.helper.make_node(operator, list(inputs), [name], **attributes)
+        self.nodes.append(node)
+        return name
+
+    def part(self, value: str, first: int, last: int) -> str:
+        """Return the columns of a value from the first to before the last."""
+        places = (self.constant([place], np.int64) for place in (first, last, 1))
+        return self.put("Slice", value, *places)
+
+
+class _Residual:
+    """Write the equations of a residual into a graph."""
+
+    def __init__(self, graph: _Graph, trained: TrainedResidual) -> None:
+        self._graph, self._trained, self._n = graph, trained, len(trained.joints)
+
+    def write(self) -> None:
+        """Write all of it."""
+        graph, trained = self._graph, self._trained
+        scale, n = trained.normalisation, self._n
+        away = graph.put("Sub", "state", graph.constant(scale.low))
+        state = graph.put("Div", away, graph.constant(scale.span))
+        self._outside(state)
+        speed = graph.part("state", n, 2 * n)
+        shares = [graph.put("Div", speed, graph.constant([v])) for v in trained.speeds]
+        parts = [state, *(graph.put("Tanh", share) for share in shares)]
+        if len(trained.distances):
+            parts.append(self._springs())
+        seen = graph.put("Concat", *parts, axis=1)
+        hidden = seen
+        for name in LAYERS[REAL_TIME]:
+            hidden = self._layer(name, layer(trained.arrays, name), hidden)
+        dense = Dense(trained.arrays, len(trained.arrays["dense.weight"][0]),
+                      trained.inputs().size, 3 * n)  # fmt: skip
+        straight = graph.put("MatMul", seen, graph.constant(dense.direct.T))
+        found = graph.put("MatMul", hidden, graph.constant(dense.weight.T))
+        found = graph.put("Add", found, graph.constant(dense.bias))
+        found = graph.put("Add", found, straight)
+        found = graph.put("Max", found, graph.constant(-trained.bound))
+        found = graph.put("Min", found, graph.constant(trained.bound))
+        graph.put("Mul", found, graph.constant(scale.span), out="residual")
+
+    def _outside(self, state: str) -> None:
+        """Write how far a normalised state is outside the range of the training."""
+        graph, low, high = self._graph, self._trained.low, self._trained.high
+        off = graph.put("Abs", graph.put("Sub", state, graph.constant(0.5 * (low + high))))
+        off = graph.put("Sub", off, graph.constant(0.5 * (high - low)))
+        graph.put("ReduceMax", graph.put("Relu", off), out="outside", axes=[1], keepdims=1)
+
+    def _springs(self) -> str:
+        """Write how springs follow the positions; return how far they are drawn."""
+        graph, n = self._graph, self._n
+        q = graph.part("state", 0, n)
+        way = graph.put("Sub", q, LAST)
+        stiff = np.hstack([np.diag(np.full(n, 2.0 / d)) for d in self._trained.distances])
+        drawn = graph.put("Add", SPRINGS, graph.put("MatMul", way, graph.constant(stiff)))
+        graph.put("Identity", q, out=f"next_{LAST}")
+        most, least = graph.constant(1.0), graph.constant(-1.0)
+        return graph.put("Clip", drawn, least, most, out=f"next_{SPRINGS}")
+
+    def _layer(self, name: str, weights: LstmWeights, x: str) -> str:
+        """Write a layer; return its output."""
+        graph, h = self._graph, weights.units
+        given = graph.put("MatMul", x, graph.constant(weights.of_input.T))
+        kept = graph.put("MatMul", f"{name}_output", graph.constant(weights.of_output.T))
+        gates = graph.put("Add", graph.put("Add", given, kept), graph.constant(weights.bias))
+        parts = [graph.part(gates, k * h, (k + 1) * h) for k in range(GATES)]
+        i, f, g, o = (
+            graph.put(kind, part)
+            for kind, part in zip(("Sigmoid", "Sigmoid", "Tanh", "Sigmoid"), parts)
+        )
+        old = graph.put("Mul", f, f"{name}_cell")
+        cell = graph.put("Add", old, graph.put("Mul", i, g), out=f"next_{name}_cell")
+        return graph.put("Mul", o, graph.put("Tanh", cell), out=f"next_{name}_output")

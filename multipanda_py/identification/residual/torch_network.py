@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The networks of residuals in torch, for training, and their weights as arrays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.registry import needed
+from multipanda_py.robots.residual.network import LAYERS, PRECISE, REAL_TIME, Arrays
+from multipanda_py.state import Matrix, Vector
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a network is trained.
+
+    Attributes:
+        kind: ``real_time`` or ``precise``.
+        units: Of each layer and direction; 0 takes 3 n.
+        epochs: At most; in one, as many intervals are drawn as there are motions.
+        batch: Intervals of a step.
+        rate: Of learning, at first; it falls like a cosine.
+        decay: Of weights, by AdamW.
+        patience: Epochs without gain on the validation's motions that end the training.
+        share: Of the shortest motion, that an interval is long.
+        dropout: Share of samples whose state is left out, as of messages that were lost.
+        weights: Of errors of positions, velocities and torques; what weighs nothing is left alone.
+        speeds: What speeds are compared with, see :class:`.Inputs` [rad/s].
+        distances: After which springs slip, likewise [rad, m].
+        direct: Whether speeds and springs explain what they can first, see :func:`.fit_direct`.
+        seed: Of weights, intervals and dropout.
+
+    Raises:
+        ConfigurationError: If one is out of its range.
+    """
+
+    kind: str = REAL_TIME
+    units: int = 0
+    epochs: int = 2000
+    batch: int = 32
+    rate: float = 6e-3
+    decay: float = 0.1
+    patience: int = 500
+    share: float = 1.0
+    dropout: float = 0.0
+    weights: tuple[float, float, float] = (0.1, 0.0, 1.0)
+    speeds: tuple[float, ...] = (0.002, 0.01, 0.05)
+    distances: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+    direct: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("units", 0, 512), ("epochs", 1, 100_000), ("batch", 1, 4096), ("rate", 1e-6, 1.0),
+            ("patience", 1, 100_000), ("share", 0.01, 1.0), ("dropout", 0.0, 0.9),
+            ("decay", 0.0, 10.0),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigurationError(f"{name}: got {value:g}, allowed {low:g} to {high:g}")
+        finite = all(0.0 <= weight < math.inf for weight in self.weights)
+        if not finite or not any(self.weights):
+            raise ConfigurationError(
+                f"weights: got {self.weights}, allowed three of 0 and more, one above 0, finite"
+            )
+
+
+_SUFFIX = {False: "", True: "_reverse"}
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """What inputs and residuals of a training are like; networks learn from numbers around 1.
+
+    It goes into the weights in the end: who runs the network need not know it.
+
+    Attributes:
+        mean: Of inputs, (m,).
+        spread: Of inputs, (m,).
+        size: Of residuals, (3 n,).
+    """
+
+    mean: Vector
+    spread: Vector
+    size: Vector
+
+    @classmethod
+    def none(cls, inputs: int, size: int) -> Standard:
+        """Return that of numbers that are taken as they are."""
+        return cls(np.zeros(inputs), np.ones(inputs), np.ones(size))
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """What goes from inputs to residuals past the recurrent layers.
+
+    Attributes:
+        weight: (3 n, m).
+        bias: (3 n,).
+    """
+
+    weight: Matrix
+    bias: Vector
+
+
+def make_network(kind: str, units: int, standard: Standard, direct: Direct | None = None) -> Any:
+    """Return an untrained module that maps inputs (b, k, m) to residuals (b, k, 3 n).
+
+    Its second layer's directions are added where it has two. What goes directly from inputs to
+    residuals, by default nothing, is not trained.
+
+    Raises:
+        MissingExtra: If torch is missing.
+    """
+    torch = needed("torch")
+    both = kind == PRECISE
+    inputs, size = len(standard.mean), len(standard.size)
+    straight = direct or Direct(np.zeros((size, inputs)), np.zeros(size))
+
+    class Network(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch is loaded late
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.LSTM(inputs, units, batch_first=True, bidirectional=both)
+            hidden = units * (1 + both)
+            self.second = torch.nn.LSTM(hidden, units, batch_first=True, bidirectional=both)
+            self.dense = torch.nn.Linear(units, size)
+            parts = {f"of_{name}": getattr(standard, name) for name in ("mean", "spread", "size")}
+            for name, part in {**parts, "direct": straight.weight}.items():
+                self.register_buffer(name, torch.tensor(part, dtype=torch.float32))
+            torch.nn.init.zeros_(self.dense.weight)  # where it begins: what goes directly
+            bias = torch.tensor(straight.bias / standard.size, dtype=torch.float32)
+            self.dense.bias = torch.nn.Parameter(bias)
+
+        def forward(self, inputs: Any) -> Any:
+            scaled = (inputs - self.of_mean) / self.of_spread
+            hidden = self.second(self.first(scaled)[0])[0]
+            if both:
+                hidden = hidden[..., :units] + hidden[..., units:]
+            return self.dense(hidden) * self.of_size + inputs @ self.direct.T
+
+    return Network()
+
+
+def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    """Return a module's weights as :mod:`multipanda_py.robots.residual.network` names them."""
+    found = {}
+    mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
+    for name in LAYERS[kind]:
+        layer = getattr(module, name.partition("_")[0])
+        suffix = _SUFFIX[name.endswith("backwards")]
+        parts = {
+            part: _array(getattr(layer, f"{part}_l0{suffix}"))
+            for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        }
+        weight, bias = parts["weight_ih"], parts["bias_ih"] + parts["bias_hh"]
+        if name.startswith("first"):
+            weight = weight / spread
+            bias = bias - weight @ mean
+        found[f"{name}.of_input"], found[f"{name}.bias"] = weight, bias
+        found[f"{name}.of_output"] = parts["weight_hh"]
+    found["direct.weight"] = _array(module.direct)
+    found["dense.weight"] = _array(module.dense.weight) * out[:, None]
+    found["dense.bias"] = _array(module.dense.bias) * out
+    return found
+
+
+def _array(tensor: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    found: np.ndarray[Any, np.dtype[np.float64]] = tensor.detach().double().cpu().numpy().copy()
+    return found
+
+
+def put_arrays(module: Any, kind: str, arrays: Arrays) -> None:
+    """Give a module weights, to go on from."""
+    torch = needed("torch")
+    mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
+    parts = {"dense.weight": arrays["dense.weight"] / out[:, None]}
+    parts["dense.bias"] = arrays["dense.bias"] / out
+    for name in LAYERS[kind]:
+        layer, suffix = name.partition("_")[0], _SUFFIX[name.endswith("backwards")]
+        weight, bias = arrays[f"{name}.of_input"], arrays[f"{name}.bias"]
+        if layer == "first":
+            weight, bias = weight * spread, bias + weight @ mean
+        parts[f"{layer}.weight_ih_l0{suffix}"] = weight
+        parts[f"{layer}.weight_hh_l0{suffix}"] = arrays[f"{name}.of_output"]
+        parts[f"{layer}.bias_ih_l0{suffix}"] = bias
+        parts[f"{layer}.bias_hh_l0{suffix}"] = np.zeros_like(bias)
+    if "direct.weight" in arrays:
+        module.direct.copy_(torch.from_numpy(np.array(arrays["direct.weight"])))
+    else:
+        torch.nn.init.zeros_(module.direct)
+    with torch.no_grad():
+        for name, part in parts.items():
+            module.get_parameter(name).copy_(torch.from_numpy(np.array(part)))

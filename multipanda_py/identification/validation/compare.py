@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors between the runs of a plant and of its twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.identification.validation.record import Run
+from multipanda_py.identification.validation.task import Task
+from multipanda_py.realtime.recording import ArmLog
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.state import Matrix, Vector
+
+PERIOD = 1e-3
+"""Of the times at which two runs are compared [s]."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One of the things compared.
+
+    Attributes:
+        name: As reports call it.
+        unit: SI.
+        axes: Names of its axes; one per joint if empty.
+        ceiling: What the multipanda_ros2 paper reports between its simulation and real arms at
+            most, for any task.
+        counted: How many of the axes count over all; all if 0.
+    """
+
+    name: str
+    unit: str
+    axes: tuple[str, ...]
+    ceiling: float
+    counted: int = 0
+
+    def labels(self, width: int) -> tuple[str, ...]:
+        """Return names of the axes."""
+        return self.axes or tuple(f"joint {k}" for k in range(1, width + 1))
+
+
+QUANTITIES = (
+    Quantity("q", "rad", (), 0.06),
+    Quantity("dq", "rad/s", (), 0.05),
+    Quantity("tau", "Nm", (), 1.3),
+    Quantity("position", "m", ("x", "y", "z"), 0.013),
+    Quantity("wrench", "N, Nm", ("fx", "fy", "fz", "mx", "my", "mz"), 1.7, 3),
+    Quantity("control error", "Nm", (), 0.6),
+)
+"""q, dq, measured torque, position of the tool, external wrench (forces count over all), and
+commanded minus achieved torque."""
+
+
+@lru_cache(maxsize=4)  # of a comparison at a time: a sweep has thousands of arms
+def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
+    model = heavy_model(arm)
+    return model, model.createData()
+
+
+def gravity_of(arm: ArmDescription, q: Matrix) -> Matrix:
+    """Return the torques that carry an arm as it is described, (n, j) [Nm]."""
+    model, data = _model(arm)
+    return np.array([pin.computeGeneralizedGravity(model, data, row) for row in q])
+
+
+def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, Matrix]:
+    """Return the quantities that a log has, at some times, each (n, axes).
+
+    Args:
+        log: Of the arm.
+        arm: As it is described: its weight is what the robot adds by itself.
+        times: Within the log, (n,) [s].
+    """
+    found: dict[str, Matrix] = {"q": log.q}
+    if log.dq is not None:
+        found["dq"] = log.dq
+    if log.tau is not None:
+        found["tau"] = log.tau
+    for name, column in (("position", "position_ee_in_base"), ("wrench", "wrench_ext_in_base")):
+        if column in log.columns:
+            found[name] = log.columns[column]
+    if "position" not in found:
+        found["position"] = _positions(arm, log.q)
+    if log.tau is not None and log.tau_commanded is not None:
+        achieved = log.tau
+        if log.gravity_in_tau and not log.gravity_in_tau_commanded:
+            achieved = achieved - gravity_of(arm, log.q)
+        # What a cycle measures was commanded in the one before.
+        commanded = np.vstack([log.tau_commanded[:1], log.tau_commanded[:-1]])
+        found["control error"] = commanded - achieved
+    return {name: at_times(times, log.time, values) for name, values in found.items()}
+
+
+def _positions(arm: ArmDescription, q: Matrix) -> Matrix:
+    model, data = _model(arm)
+    frame = model.getFrameId(arm.ee_frame)
+    found = np.empty((len(q), 3))
+    for row, values in zip(found, q):
+        pin.forwardKinematics(model, data, values)
+        row[:] = pin.updateFramePlacement(model, data, frame).translation
+    return found
+
+
+def at_times(times: Vector, own: Vector, values: Matrix) -> Matrix:
+    """Return samples (n, axes) at their own times as they were at others, (m, axes)."""
+    return np.stack([np.interp(times, own, column) for column in values.T], axis=1)
+
+
+SHORTEST = 0.2
+"""Of two runs together that can be compared [s]."""
+_MOVING = 0.05
+_STEADY = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What a task says of a plant and its twin.
+
+    Attributes:
+        number: Of the task.
+        title: Of the task.
+        law: That it was done with.
+        repeats: How many pairs of runs could be compared.
+        errors: Of every arm by name and quantity by name: root mean square errors per repeat and
+            axis, (repeats, axes).
+        force: Of ``plant`` and ``twin``: root mean square error of the force that was asked for,
+            per repeat and arm, (repeats, arms) [N]; empty where none is asked for.
+        felt: Of ``plant`` and ``twin``, where simulated: root mean square length of the difference
+            between the force that an arm measures and that of the contact, likewise [N].
+        steady: Of ``plant`` and ``twin``: largest ripple of the force about its mean over 50 ms,
+            root mean square, (repeats,) [N].
+        tanks: Of ``plant`` and ``twin``: lowest energy of each tank [J].
+        faults: What ended runs early, in sentences.
+        series: Of the first repeat, to draw: see :func:`compare`.
+        full: In how many pairs the twin came as far as the plant.
+        measured: Which sides' forces are as their arms measured them, as no simulation says them.
+    """
+
+    number: int
+    title: str
+    law: str
+    repeats: int
+    errors: Mapping[str, Mapping[str, Matrix]]
+    force: Mapping[str, Matrix]
+    felt: Mapping[str, Matrix]
+    steady: Mapping[str, Vector]
+    tanks: Mapping[str, Mapping[str, float]]
+    faults: tuple[str, ...]
+    series: Mapping[str, Any]
+    full: int
+    measured: tuple[str, ...] = ()
+
+    def ended_early(self, side: str) -> int:
+        """Return how many runs of ``plant`` or ``twin`` a fault has ended."""
+        return sum(fault.startswith(side) for fault in self.faults)
+
+    def overall(self, arm: str, quantity: str) -> Vector:
+        """Return the error over all axes that count, of every repeat, (repeats,)."""
+        counted = next(q.counted for q in QUANTITIES if q.name == quantity)
+        errors = self.errors[arm][quantity][:, : counted or None]
+        found: Vector = np.sqrt(np.mean(errors**2, axis=1))
+        return found
+
+    def worst(self, quantity: str) -> float:
+        """Return the largest error of any arm and axis that counts, mean over the repeats."""
+        counted = next(q.counted for q in QUANTITIES if q.name == quantity)
+        found = [
+            float(of_arm[quantity][:, : counted or None].mean(axis=0).max())
+            for of_arm in self.errors.values()
+            if quantity in of_arm
+        ]
+        return max(found, default=float("nan"))
+
+    def stable(self, side: str) -> bool | None:
+        """Return whether the force of a side was steady in all repeats; None where none was."""
+        ripple = self.steady.get(side, np.zeros(0))
+        if self.ended_early(side):
+            return False
+        return bool((ripple < _STEADY).all()) if len(ripple) else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the series, in plain types."""
+        return {
+            "task": self.number, "title": self.title, "law": self.law, "repeats": self.repeats,
+            "errors": {
+                arm: {
+                    name: {
+                        "per_axis_mean": rows.mean(axis=0).tolist(),
+                        "per_axis_std": rows.std(axis=0).tolist(),
+                        "overall_mean": float(self.overall(arm, name).mean()),
+                        "overall_std": float(self.overall(arm, name).std()),
+                    }
+                    for name, rows in of_arm.items()
+                }
+                for arm, of_arm in self.errors.items()
+            },
+            "worst": {
+                q.name: self.worst(q.name)
+                for q in QUANTITIES
+                if any(q.name in of_arm for of_arm in self.errors.values())
+            },
+            "force_rmse": {
+                side: {"mean": rows.mean(axis=0).tolist(), "std": rows.std(axis=0).tolist()}
+                for side, rows in self.force.items()
+            },
+            "force_as_measured_by_the_arm": list(self.measured),
+            "force_measured_rmse": {
+                side: {"mean": rows.mean(axis=0).tolist(), "std": rows.std(axis=0).tolist()}
+                for side, rows in self.felt.items()
+            },
+            "force_ripple": {side: rows.tolist() for side, rows in self.steady.items()},
+            "stable": {side: self.stable(side) for side in ("plant", "twin")},
+            "tanks_lowest": {side: dict(of) for side, of in self.tanks.items()},
+            "ended_early": {side: self.ended_early(side) for side in ("plant", "twin")},
+            "faults": list(self.faults),
+        }  # fmt: skip
+
+
+def compare(
+    task: Task,
+    plants: Sequence[Run],
+    twins: Sequence[Run],
+    arms: Mapping[str, ArmDescription],
+) -> Comparison:
+    """Compare the runs of a plant with those of its twin, repeat by repeat.
+
+    Runs that ended early are compared up to there. ``series`` of what is returned has the first
+    pair: ``time`` (n,), ``plant`` and ``twin`` by arm and quantity (n, axes), and, where a force
+    is asked for, ``force`` by side: times (m,), forces (m, arms), asked (m,), tanks.
+
+    Args:
+        task: What was done.
+        plants: Of the plant, by repeat.
+        twins: Of the twin; the same of as many.
+        arms: As both are described, by their names in the plant.
+    """
+    errors: dict[str, dict[str, list[Vector]]] = {arm: {} for arm in arms}
+    series: dict[str, Any] = {}
+    faults, count, full = [], 0, 0
+    for repeat, pair in enumerate(zip(plants, twins), start=1):
+        for side, run in zip(("plant", "twin"), pair):
+            if run.fault:
+                faults.append(f"{side}, repeat {repeat}, after {run.seconds:.2f} s: {run.fault}")
+        full += not pair[1].fault or pair[1].seconds >= pair[0].seconds
+        seconds = min(task.seconds, *(run.seconds for run in pair))
+        if seconds < SHORTEST:
+            continue
+        count += 1
+        times = np.arange(0.0, seconds, PERIOD)
+        for arm, description in arms.items():
+            plant, twin = (quantities(run.logs[arm], description, times) for run in pair)
+            for name in plant:
+                if name in twin:
+                    error = np.sqrt(np.mean((plant[name] - twin[name]) ** 2, axis=0))
+                    errors[arm].setdefault(name, []).append(error)
+            if count == 1:
+                series["time"] = times
+                series.setdefault("plant", {})[arm] = plant
+                series.setdefault("twin", {})[arm] = twin
+    sides = {"plant": plants, "twin": twins}
+    if task.asked_force(np.zeros(1)) is not None:
+        series["force"] = {
+            side: {
+                "time": run.force_time, "force": run.force,
+                "asked": task.asked_force(run.force_time), "tanks": run.tanks,
+                "tank_time": run.tank_time,
+            }
+            for side, runs in sides.items()
+            for run in runs[:1]
+        }  # fmt: skip
+    forces = {side: _force_errors(task, runs) for side, runs in sides.items()}
+    return Comparison(
+        number=task.number,
+        title=task.title,
+        law=task.law,
+        repeats=count,
+        errors={
+            arm: {name: np.array(rows) for name, rows in of_arm.items()}
+            for arm, of_arm in errors.items()
+            if of_arm
+        },
+        force={side: rows for side, rows in forces.items() if len(rows)},
+        measured=tuple(
+            side for side, runs in sides.items() if any(run.force_is_measured for run in runs)
+        ),
+        felt={
+            side: np.array(rows)
+            for side, runs in sides.items()
+            for rows in [[_length(run.force_error) for run in runs if len(run.force_error)]]
+            if rows
+        },
+        steady={
+            side: found
+            for side, runs in sides.items()
+            for found in [np.array([_ripple(run) for run in runs if len(run.force) > 20])]
+            if len(found)
+        },
+        tanks={
+            side: {
+                name: min(float(run.tanks[name].min()) for run in runs if name in run.tanks)
+                for name in {name: None for run in runs for name in run.tanks}
+            }
+            for side, runs in sides.items()
+            if any(run.tanks for run in runs)
+        },
+        faults=tuple(faults),
+        series=series,
+        full=full,
+    )
+
+
+def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
+    rows = []
+    for run in runs:
+        asked = task.asked_force(run.force_time)
+        if asked is None or not len(run.force):
+            continue
+        rows.append(np.sqrt(np.mean((run.force - asked[:, None]) ** 2, axis=0)))
+    return np.array(rows)
+
+
+def _length(error: Matrix) -> Vector:
+    """Return the root mean square length of vectors (m, arms, 3), (arms,)."""
+    found: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
+    return found
+
+
+def _ripple(run: Run) -> float:
+    """Return how far a force is from its own mean over 50 ms, root mean square [N]."""
+    width = max(1, round(_MOVING / max(float(np.median(np.diff(run.force_time))), 1e-4)))
+    kernel = np.ones(width) / width
+    found = [
+        np.std(force[width:-width] - np.convolve(force, kernel, "same")[width:-width])
+        for force in run.force.T
+    ]
+    return float(max(found))

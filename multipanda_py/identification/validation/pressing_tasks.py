@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks on a table: a force that swings, a force along a circle."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.identification.validation.approach_paths import (
+    pointing,
+    posture_at,
+    retreat,
+    tool_in_world,
+)
+from multipanda_py.identification.validation.task import (
+    SOON,
+    STEP,
+    PassTime,
+    Task,
+    rod,
+    task_cell,
+    thing_like,
+    with_start,
+)
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
+from multipanda_py.state import Matrix, Vector
+
+
+class PlainForce:
+    r"""Control a force by feed-forward and PI, and by nothing else.
+
+    .. math:: F = F_d + k_p (F_d - F_m) + k_i \int (F_d - F_m)\,dt
+
+    with the force :math:`F_m` that the tool exerts, estimated from joint torques. Gains are those
+    of libfranka's example ``force_control``: no contact is looked for, no energy is counted,
+    nothing stops it where there is nothing to press on.
+
+    Args:
+        kp: Proportional gain [-].
+        ki: Integral gain [1/s].
+    """
+
+    def __init__(self, kp: float = 1.0, ki: float = 2.0) -> None:
+        self._kp, self._ki, self._sum = kp, ki, 0.0
+
+    def force(self, asked: float, measured: float, period: float) -> float:
+        """Return what to press with [N].
+
+        Args:
+            asked: Force to exert [N].
+            measured: Force that is exerted [N].
+            period: Since the last call [s].
+        """
+        error = asked - measured
+        self._sum += error * period
+        return asked + self._kp * error + self._ki * self._sum
+
+
+UFIC, PLAIN = "ufic", "plain_pi"
+OVER_TABLE = np.array([0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785])
+"""Of a Franka arm; others start near their ready posture."""
+DOWN = np.array([0.0, 0.0, -1.0])
+CLEARANCE = 0.003
+"""Between tool and table at the start [m]."""
+RADIUS = 0.1
+TURN = 10.0
+"""In which the circle is drawn once; a shorter task draws a part of it [s]."""
+MOST_FORCE = 60.0
+"""That the plain law may ask for [N]."""
+FIRST_FORCE = 5.0
+"""With which contact is made [N]."""
+DESCENT, COMING_DOWN = 0.01, 600.0
+"""How fast [m/s] and how stiffly [N/m] the plain law comes down,"""
+TOUCHED, DEEPEST = 2.0, 0.04
+"""until it feels so much [N], or has come so far [m]."""
+LIFT_OFF = 0.03
+"""By which real arms leave the table [m]."""
+
+
+class PressingTask(Task):
+    """Press on a table that stands under the tool of the first arm.
+
+    Attributes:
+        plain: PI controller of the force, after :meth:`settle`.
+    """
+
+    laws = (UFIC, PLAIN)
+    settling = 2000
+    most_force: float
+    stiffness: tuple[float, ...] = (100.0, 100.0, 50.0, 10.0, 10.0, 10.0)
+
+    @property
+    def each_cycle(self) -> bool:
+        """The plain law is computed here."""
+        return self.law == PLAIN
+
+    def scene(self, config: CellConfig) -> CellConfig:
+        """Return the cell with a table."""
+        (name,) = self.names(config)
+        self._name = name
+        arm = with_start(config.arms[name], np.array(config.arms[name].q_start), rod(0.1))
+        described = describe_arm(name, arm)
+        self._described = described
+        q = OVER_TABLE if arm.robot.name in ("fr3", "fer") else np.array(arm.robot.ready)
+        here = tool_in_world(described, q)
+        what = f"task {self.number}"
+        pose = Pose(here.position, pointing(here.rotation, DOWN))
+        q = posture_at(described, pose, q, what)
+        self._place(described, here)
+        arm = with_start(arm, q, None)
+        x, y, z = self._centre.tolist()
+        table = {"shape": "box", "size": [0.18, 0.18, 0.02],
+                 "position": [x, y, z - CLEARANCE - 0.02], "friction": 0.2}  # fmt: skip
+        law: dict[str, Any] = {"type": "force_impedance"}
+        stiffness = list(self.stiffness)
+        if self.law == PLAIN:
+            law["type"] = "cartesian_impedance"
+            stiffness[2] = 0.0
+        law["params"] = {"stiffness": stiffness}
+        if self.law == PLAIN:
+            law["params"]["wrench"] = {"time_constant": 0.0}
+        self.things = {"table": thing_like(config, "table", table)}
+        self.exerts = {name: self.most_force * DOWN}
+        return task_cell(config, {name: arm}, law, self.things, [f"{name} table"])
+
+    def _place(self, arm: ArmDescription, tool: Pose) -> None:
+        """Put the circle where the arm has room: outwards if it is near, else inwards."""
+        away = tool.position - arm.position_base_in_world
+        away[2] = 0.0
+        distance = float(np.linalg.norm(away))
+        side = away / max(distance, 1e-6) * (1.0 if distance < 0.55 else -1.0)
+        self._centre: Vector = tool.position + RADIUS * side
+        self._first = math.atan2(-side[1], -side[0])
+
+    def settle(self, cell: Cell, pace: PassTime) -> None:
+        """Touch the table and press a little."""
+        self.plain, self._pressed = PlainForce(), cell.time
+        pace(STEP)
+        self._start = cell.pose(self._name)
+        self._to_base = self._described.rotation_base_in_world.T
+        inline = cell.config.cell.placement == "inline"
+        step = SOON if self.each_cycle and not inline else STEP
+        left = self.settling
+        if self.law == PLAIN:
+            left -= self._touch(cell, pace)
+            self._pressed = float(cell.row()["time"])
+        for _ in range(left // step):
+            self._press(cell, FIRST_FORCE)
+            pace(step)
+
+    def _touch(self, cell: Cell, pace: PassTime) -> int:
+        """Come down slowly until the table is felt; the plain law would fall onto it.
+
+        Returns:
+            How many cycles that took.
+        """
+        springs = [*self.stiffness[:2], COMING_DOWN, *self.stiffness[3:]]
+        cell.set_target(self._name, stiffness=springs)
+        up_in_base = self._described.rotation_base_in_world[2]
+        taken, depth = 0, 0.0
+        begin = self._start
+        while depth < DEEPEST:
+            depth += DESCENT * STEP / cell.config.cell.rate
+            place = begin.position + self._to_base @ (depth * DOWN)
+            self._start = Pose(place, begin.rotation)
+            cell.set_target(self._name, self._start)
+            pace(STEP)
+            taken += STEP
+            if up_in_base @ cell.state(self._name).wrench_ext_in_base[:3] > TOUCHED:
+                break
+        cell.set_target(self._name, stiffness=[*springs[:2], 0.0, *springs[3:]])
+        return taken
+
+    def _press(self, cell: Cell, force: float, pose: Pose | None = None) -> None:
+        """Ask for a force, and for a pose with it."""
+        if self.law == PLAIN:
+            state = cell.state(self._name)
+            before, self._pressed = self._pressed, state.time
+            up_in_base = self._described.rotation_base_in_world[2]
+            measured = float(up_in_base @ state.wrench_ext_in_base[:3])
+            force = self.plain.force(force, measured, self._pressed - before)
+            force = min(max(force, 0.0), MOST_FORCE)
+        wrench = np.zeros(6)
+        wrench[:3] = self._to_base @ (force * DOWN)
+        cell.set_target(self._name, pose, wrench=wrench)
+
+    def leave(self, cell: Cell, pace: PassTime) -> None:
+        """Lift the tool off the table: a way along it would be a way through it."""
+        arms, steps = {self._name: self._described}, {self._name: -LIFT_OFF * DOWN}
+        retreat(cell, arms, steps, f"task {self.number}")
+
+    def contact_forces(self, cell: Cell) -> Matrix:
+        """Return the force of the table on the tool, (1, 3) [N]."""
+        tool = f"{self._described.prefix}tool"
+        return np.array([cell.simulation.contact_force(tool, "table")])
+
+    def felt_force(self, contact_forces: Matrix) -> Vector:
+        """Return what the table carries, (1,) [N]."""
+        return contact_forces[:, 2]
+
+
+class ForceSine(PressingTask):
+    r"""Press with one period of a sine, :math:`15\,\mathrm{N}\,(1 - \cos(2\pi t / T))`."""
+
+    number, title = 3, "0 to 30 N on a plane"
+    keeps_settling = True  # a contact swings when it is made
+    most_force = 30.0
+
+    def asked_force(self, times: Vector) -> Vector | None:
+        """Return the sine, (n,) [N]."""
+        force: Vector = 15.0 * (1.0 - np.cos(2.0 * math.pi * times / self.seconds))
+        return force
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Set the force of an instant."""
+        force = 15.0 * (1.0 - math.cos(2.0 * math.pi * time / self.seconds))
+        self._press(cell, force)
+
+
+class ForceCircle(PressingTask):
+    """Press with 9.81 N while the tool draws a circle of 10 cm radius."""
+
+    number, title = 4, "9.81 N along a circle"
+    stiffness = (800.0, 800.0, 50.0, 20.0, 20.0, 20.0)
+    most_force = force = 9.81
+
+    def asked_force(self, times: Vector) -> Vector | None:
+        """Return 9.81 N, (n,)."""
+        return np.full(len(times), self.force)
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Set pose and force of an instant."""
+        phase = self._first - 2.0 * math.pi * time / TURN
+        way = self._on_circle(phase) - self._on_circle(self._first)
+        goal = self._start.at(self._start.position + self._to_base @ way)
+        self._press(cell, self.force, goal)
+
+    def _on_circle(self, phase: float) -> Vector:
+        point: Vector = self._centre + RADIUS * np.array([math.cos(phase), math.sin(phase), 0.0])
+        return point

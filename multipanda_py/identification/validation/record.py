@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of a task in a file, so that nobody has to do it again."""
+
+from __future__ import annotations
+
+import json
+import time as clock
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import bases_in_world
+from multipanda_py.config.instance_spec import instance_specs
+from multipanda_py.exceptions import LogError, LoopError, MultipandaError
+from multipanda_py.files import open_regular, replacing
+from multipanda_py.identification.validation.approach_paths import fault_of, go_to_start
+from multipanda_py.identification.validation.task import LAW, SOON, STEP, PassTime, Task
+from multipanda_py.realtime.recording import ArmLog
+from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS
+from multipanda_py.realtime.recording.record_columns import log_of_rows
+from multipanda_py.realtime.system.priority import without_collections
+from multipanda_py.state import Matrix, Vector
+
+_AT_A_TIME = 100
+"""Steps after which rows are taken out of their ring."""
+_LONGEST_WAIT = 10.0
+_LOOK = 2e-4
+"""Between two looks at the time of a cell that runs by itself [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What one repeat of a task recorded.
+
+    Attributes:
+        logs: Of every arm by name, with time from the first target on.
+        force: What things pressed on the tools with, (m, arms) [N], at ``force_time``; without
+            samples where no simulation says.
+        force_is_measured: Whether it is what the arms measured, as nobody knows better.
+        force_error: Forces that the arms measured, less those, along the axes of the world,
+            (m, arms, 3) [N].
+        force_time: (m,) [s].
+        tanks: Energies of the law's tanks, by name, each (n,) [J].
+        tank_time: (n,) [s].
+        settling: Of every arm, what came before the first target, at negative times; empty of
+            tasks that do not keep it.
+        fault: Why it ended early; empty if it did not.
+    """
+
+    logs: Mapping[str, ArmLog]
+    force: Matrix = field(default_factory=lambda: np.zeros((0, 1)))
+    force_error: Matrix = field(default_factory=lambda: np.zeros((0, 1, 3)))
+    force_time: Vector = field(default_factory=lambda: np.zeros(0))
+    force_is_measured: bool = False
+    tanks: Mapping[str, Vector] = field(default_factory=dict)
+    tank_time: Vector = field(default_factory=lambda: np.zeros(0))
+    settling: Mapping[str, ArmLog] = field(default_factory=dict)
+    fault: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it went on well [s]."""
+        ends = [float(log.time[-1]) for log in self.logs.values()]
+        return min(ends) if ends else 0.0
+
+
+class TaskCell:
+    """A cell in the scene of a task, for several repeats of it.
+
+    Args:
+        task: What is done.
+        config: The cell whose arms do it.
+        recover: Whether real arms that have stopped by themselves are recovered for the next run.
+
+    Attributes:
+        is_random: Whether runs may differ from one another: not those of an inline cell of which
+            nothing depends on a seed, to the last bit; known after the first run.
+        cell: The cell that does the task, once it was started; else None.
+
+    Raises:
+        ValidationRefused: If the task cannot be done with this cell.
+    """
+
+    def __init__(self, task: Task, config: CellConfig, *, recover: bool = False) -> None:
+        self.task, self.config = task, task.scene(config)
+        self._recover = recover
+        self._inline = self.config.cell.placement == "inline"
+        self.cell: Cell | None = None
+        self.is_random = True
+
+    def close(self) -> None:
+        """End the cell."""
+        if self.cell is not None:
+            self.cell.close()
+            self.cell = None
+
+    def run(self, seed: int) -> Run:
+        """Do the task once, from the start; a fault of the arms is a part of what is returned.
+
+        Args:
+            seed: Of the noise of simulated arms.
+        """
+        try:
+            cell = self.begin(seed)
+            with _paced(cell, self._inline) as pace, without_collections():
+                settling = self._settle(cell, pace)
+                run = self._record(cell, pace, settling)
+                return run if self._inline or run.fault else self._left(cell, pace, run)
+        except MultipandaError as error:
+            fault = self._reason() or " ".join(str(error).split())
+            self.close()  # what comes next begins with a new one
+            return Run({}, fault=fault)
+
+    def _reason(self) -> str:
+        """Return what is wrong with an arm, which is why its law takes nothing any more."""
+        with suppress(MultipandaError):
+            return fault_of(self.cell) if self.cell is not None else ""
+        return ""
+
+    def _left(self, cell: Cell, pace: PassTime, run: Run) -> Run:
+        """Leave the scene as it was found, so that the next run can begin."""
+        try:
+            self.task.leave(cell, pace)
+        except MultipandaError as error:
+            self.close()
+            return replace(run, fault=f"afterwards: {' '.join(str(error).split())}")
+        return run
+
+    def begin(self, seed: int) -> Cell:
+        """Return the cell in its start configuration, without a record; see :meth:`run`."""
+        if self.cell is not None and self._inline:
+            self.cell.simulation.reset(seed=seed)
+            self.cell.events()
+            return self.cell
+        self.close()
+        self.cell = cell = Cell(self.config)
+        cell.start()
+        if self._inline:
+            self.is_random = cell.simulation.is_random
+            cell.simulation.reset(seed=seed)
+        else:
+            self._go_to_start(cell)
+        return cell
+
+    def _go_to_start(self, cell: Cell) -> None:
+        """Bring real arms to the task's posture, then start its law."""
+        self._see_to_faults(cell)
+        go_to_start(cell, self.config, self.task.exerts)
+        cell.switch([LAW], strictness="force_auto")
+
+    def _see_to_faults(self, cell: Cell) -> None:
+        """Recover arms that stopped in the run before, if that was asked for.
+
+        Raises:
+            LoopError: If it was not.
+            RecoveryFailed: If an arm keeps its fault.
+            LoopTimeout: If an arm does not answer in time.
+        """
+        stopped = {name: fault for name in cell.arms if (fault := cell.state(name).fault)}
+        if not stopped:
+            return
+        said = ", ".join(f"{name} ({fault})" for name, fault in stopped.items())
+        if not self._recover:
+            raise LoopError(
+                f"stopped since before: {said}: recover it, or have that done before each run by "
+                "--recover, while somebody watches"
+            )
+        cell.recover()
+
+    def _settle(self, cell: Cell, pace: PassTime) -> list[NDArray[np.void]]:
+        """Bring the arms to where the task begins; return the rows of that if it keeps them."""
+        parts: list[NDArray[np.void]] = []
+        if not self.task.keeps_settling:
+            self.task.settle(cell, pace)
+            return parts
+        seen, _ = cell.rows(10**15)
+
+        def kept(cycles: int) -> None:
+            nonlocal seen
+            pace(cycles)
+            seen, rows = cell.rows(seen)
+            parts.append(rows)
+
+        self.task.settle(cell, kept)
+        return parts
+
+    def _record(self, cell: Cell, pace: PassTime, settling: Sequence[NDArray[np.void]]) -> Run:
+        task, taken = self.task, STEP
+        if task.each_cycle:
+            taken = 1 if self._inline else SOON
+        seen, _ = cell.rows(10**15)
+        begin, last = cell.time, 0.0
+        parts: list[NDArray[np.void]] = []
+        force: list[Vector] = []
+        force_error: list[Matrix] = []
+        force_time: list[float] = []
+        turns = [base.rotation for base in bases_in_world(self.config).values()]
+        fault, steps, each = "", 0, STEP // taken
+        presses = self._inline and task.asked_force(np.zeros(1)) is not None
+        while last < task.seconds and not fault:
+            task.aim(cell, last)
+            try:
+                pace(taken)
+            except LoopError as error:
+                fault = " ".join(str(error).split())
+            last = cell.time - begin
+            steps += 1
+            if steps % (_AT_A_TIME * each) == 0 or last >= task.seconds or fault:
+                seen, rows = cell.rows(seen)
+                parts.append(rows)
+            if steps % each == 0:
+                fault = fault or fault_of(cell)
+                if presses:
+                    exerted = task.contact_forces(cell)
+                    wrenches = [cell.state(arm).wrench_ext_in_base for arm in cell.arms]
+                    measured = [turn @ wrench[:3] for turn, wrench in zip(turns, wrenches)]
+                    force.append(task.felt_force(exerted))
+                    force_error.append(np.array(measured) - exerted)
+                    force_time.append(last)
+        seen, rows = cell.rows(seen)
+        rows = np.concatenate([*parts, rows])
+        if (faults := rows["arms"]["fault"]).any():
+            rows = rows[faults.max(axis=1) == 0]
+        if fault:
+            self.close()
+        if not len(rows):
+            return Run({}, fault=fault or "no row was recorded")
+        own = rows["arms"]["robot_time"]  # of real arms, whose logs go by it
+        late = np.where(own.any(axis=0), own[0] - rows["time"][0] + begin, 0.0)
+        before = np.concatenate([rows[:0], *settling])
+        for part in (rows, before):
+            part["time"] -= begin
+            part["arms"]["robot_time"] -= late
+        tanks = self._tanks(rows)
+        return Run(
+            logs=dict(log_of_rows(rows, self.config).arms),
+            force=np.array(force) if force else np.zeros((0, task.arms)),
+            force_error=np.array(force_error) if force else np.zeros((0, task.arms, 3)),
+            force_time=np.array(force_time),
+            tanks=tanks,
+            tank_time=rows["time"].copy() if tanks else np.zeros(0),
+            settling=dict(log_of_rows(before, self.config).arms) if len(before) else {},
+            fault=fault,
+        )
+
+    def _tanks(self, rows: NDArray[np.void]) -> dict[str, Vector]:
+        spec = next(spec for spec in instance_specs(self.config) if spec.name == LAW)
+        return {
+            str(name): rows["reports"][:, spec.index, column].copy()
+            for column, name in enumerate(spec.law.report_names)
+            if "tank" in str(name)
+        }
+
+
+def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = False) -> Run:
+    """Do a task once on the arms of a cell: see :meth:`TaskCell.run`."""
+    cell = TaskCell(task, config, recover=recover)
+    try:
+        return cell.run(seed)
+    finally:
+        cell.close()
+
+
+@contextmanager
+def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
+    """Give a way to let cycles pass: by hand without a clock, else by waiting for rows."""
+    if inline:
+        yield cell.step
+        return
+
+    def wait(cycles: int) -> None:
+        until = cell.time + cycles / cell.config.cell.rate
+        limit = clock.monotonic() + _LONGEST_WAIT
+        while cell.time < until:
+            cell.check()
+            if clock.monotonic() > limit:
+                raise LoopError(f"the cell's time did not go on for {_LONGEST_WAIT:g} s")
+            clock.sleep(_LOOK)
+
+    yield wait
+
+
+COLUMNS = ("time", *JOINT_COLUMNS, "tau_ext", "position_ee_in_base", "wrench_ext_in_base")
+"""What is kept of each arm: all that comparisons, identification and reports look at."""
+_ABOUT = "about"
+_FACTS = ("arm", "robot", "joints", "gravity_in_tau", "gravity_in_tau_commanded", "laws", "starts")
+_LOGS = ("logs", "settling")
+_PLAIN = ("fault", "force_is_measured")
+_TABLES = ("force", "force_error", "force_time", "tank_time")
+
+
+def save_run(path: Path, run: Run) -> None:
+    """Write a run as ``.npz``, whole or not at all.
+
+    Raises:
+        ConfigurationError: If the file cannot be written.
+    """
+    arrays: dict[str, Any] = {name: getattr(run, name) for name in _TABLES}
+    arrays |= {f"tank {k}": values for k, values in enumerate(run.tanks.values())}
+    about: dict[str, Any] = {"tanks": list(run.tanks)}
+    about |= {name: getattr(run, name) for name in _PLAIN}
+    for part in _LOGS:
+        logs: Mapping[str, ArmLog] = getattr(run, part)
+        about[part] = {}
+        for k, (name, log) in enumerate(logs.items()):
+            about[part][name] = {fact: getattr(log, fact) for fact in _FACTS}
+            if log.gravity_in_base is not None:
+                arrays[f"{part} {k} gravity_in_base"] = log.gravity_in_base
+            for column in log.names:
+                if column in COLUMNS:
+                    arrays[f"{part} {k} {column}"] = log[column]
+    with replacing(path) as partial, partial.open("wb") as file:
+        np.savez(file, **{_ABOUT: np.array(json.dumps(about)), **arrays})
+
+
+def load_run(path: Path) -> Run:
+    """Return a run that was written.
+
+    Raises:
+        LogError: If it is none, or cannot be read.
+    """
+    try:
+        with open_regular(path) as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = dict(file)
+        about = json.loads(str(arrays.pop(_ABOUT)))
+        found: dict[str, Any] = {part: _logs(part, about[part], arrays) for part in _LOGS}
+        found |= {name: arrays[name] for name in _TABLES}
+        found["tanks"] = {name: arrays[f"tank {k}"] for k, name in enumerate(about["tanks"])}
+        return Run(**found, **{name: about[name] for name in _PLAIN})
+    except (OSError, EOFError, ValueError, LookupError, TypeError, BadZipFile) as error:
+        words = " ".join(str(error).split())
+        raise LogError(f"{path}: not a run of a task: {words}") from None
+
+
+def _logs(
+    part: str, facts: Mapping[str, Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]]
+) -> dict[str, ArmLog]:
+    found = {}
+    for k, (name, own) in enumerate(facts.items()):
+        head = f"{part} {k} "
+        columns = {
+            name.removeprefix(head): values
+            for name, values in arrays.items()
+            if name.startswith(head)
+        }
+        gravity = columns.pop("gravity_in_base", None)
+        told: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in own.items()
+        }
+        log = ArmLog(**told, time=columns["time"], q=columns["q"], gravity_in_base=gravity)
+        found[name] = log.with_columns(columns, log.starts)
+    return found

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has to stand around real arms for a task, and tools that are the same on both sides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.config.part_rules import with_rigid_hand
+from multipanda_py.config.sections import ArmConfig, ObjectConfig
+from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.identification.validation.approach_paths import (
+    pointing,
+    posture_at,
+    retreat,
+    tool_in_world,
+)
+from multipanda_py.identification.validation.pressing_tasks import ForceCircle, ForceSine
+from multipanda_py.identification.validation.task import (
+    LAW,
+    SIMULATED,
+    STEP,
+    PassTime,
+    Task,
+    rod,
+    task_cell,
+    thing_like,
+    with_start,
+)
+from multipanda_py.pose import Pose
+from multipanda_py.state import Matrix, Vector
+
+AT_BOX = (
+    np.array([0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578]),
+    np.array([-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612]),
+)
+"""Of Franka arms on either side; others start from their ready posture."""
+HALF = (0.06, 0.095, 0.1)
+"""Half edges of the box: forward, from arm to arm, up [m]."""
+FORWARD, HEIGHT, CLEARANCE = 0.5, 0.4, 0.003
+LIFT, SQUEEZE = 0.2, 20.0
+UPRIGHT = Pose.identity()
+GIVEN = 0.006
+"""By which the law gives way under the box [m]."""
+LOWERING, LET_GO, AWAY = 2.5, 500, 0.03
+"""Real arms put it down in so many seconds, squeeze no more for so many cycles, and go so far away
+[m]."""
+
+
+class BoxLift(Task):
+    """Squeeze a box from both sides with 20 N and lift it by 20 cm, coupled."""
+
+    number, title = 5, "a box squeezed with 20 N and lifted by 20 cm"
+    laws = ("coupled ufic",)
+    arms = 2
+
+    def scene(self, config: CellConfig) -> CellConfig:
+        """Return the cell with a box between the first two arms, in front of them."""
+        names = self.names(config)
+        bases = [np.array(config.arms[name].position) for name in names]
+        apart = bases[0] - bases[1]
+        apart[2] = 0.0
+        distance = float(np.linalg.norm(apart))
+        if not 0.3 <= distance <= 1.6:
+            raise ValidationRefused(
+                f"task 5: bases of {' and '.join(names)} are {distance:.2f} m apart, allowed 0.3 "
+                "to 1.6 m"
+            )
+        side = apart / distance
+        forward = np.cross(side, [0.0, 0.0, 1.0])
+        middle = 0.5 * (bases[0] + bases[1]) + FORWARD * forward + np.array([0, 0, HEIGHT])
+        arms = {}
+        for name, sign, start in zip(names, (1.0, -1.0), AT_BOX):
+            arm = with_start(config.arms[name], np.array(config.arms[name].q_start), rod(0.06))
+            described = describe_arm(name, arm)
+            franka = arm.robot.name in ("fr3", "fer")
+            q = start if franka else np.array(arm.robot.ready)
+            here = tool_in_world(described, q)
+            goal = Pose(
+                middle + sign * (HALF[1] + CLEARANCE) * side, pointing(here.rotation, -sign * side)
+            )
+            q = posture_at(described, goal, q, "task 5")
+            arms[name] = with_start(arm, q, None)
+        self._described = {name: describe_arm(name, arm) for name, arm in arms.items()}
+        self._tools = [f"{arm.prefix}tool" for arm in self._described.values()]
+        self._side = side
+        self.exerts = {name: -sign * SQUEEZE * side for name, sign in zip(names, (1.0, -1.0))}
+        yaw = math.atan2(side[1], side[0]) - 0.5 * math.pi
+        table = {"shape": "box", "size": [0.2, 0.3, 0.02], "rpy": [0.0, 0.0, yaw],
+                 "position": (middle - np.array([0, 0, HALF[2] + 0.02])).tolist()}  # fmt: skip
+        box = {"shape": "box", "size": list(HALF), "rpy": [0.0, 0.0, yaw], "mass": 0.8,
+               "position": middle.tolist()}  # fmt: skip
+        law: dict[str, Any] = {
+            "type": "coupled_force_impedance",
+            "params": {"stiffness": [4000.0, 4000.0, 4000.0, 100.0, 100.0, 100.0]},
+        }
+        self.things = {"table": thing_like(config, "table", table),
+                       "box": thing_like(config, "box", box)}  # fmt: skip
+        return task_cell(config, arms, law, self.things)
+
+    def settle(self, cell: Cell, pace: PassTime) -> None:
+        """Squeeze until both hands press firmly."""
+        pace(STEP)
+        report = cell.report(LAW)
+        self._start: Vector = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
+        cell.set_object_target(LAW, squeeze=SQUEEZE)
+        for _ in range(40):
+            pace(100)
+            pressed = [
+                float(np.linalg.norm(cell.state(arm).wrench_ext_in_base[:3])) for arm in cell.arms
+            ]
+            if min(pressed) > 0.9 * SQUEEZE:
+                break
+        pace(800)
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Set the height of an instant."""
+        share = min(time / (0.8 * self.seconds), 1.0)
+        height = 0.5 * (LIFT + GIVEN) * (1.0 - math.cos(math.pi * share))
+        goal = self._start + np.array([0.0, 0.0, height])
+        cell.set_object_target(LAW, UPRIGHT.at(goal))
+
+    def leave(self, cell: Cell, pace: PassTime) -> None:
+        """Put the box down and let go of it."""
+        steps = round(LOWERING * cell.config.cell.rate) // STEP
+        for k in range(steps):
+            share = 0.5 * (1.0 + math.cos(math.pi * (k + 1) / steps))
+            goal = self._start + np.array([0.0, 0.0, share * (LIFT + GIVEN)])
+            cell.set_object_target(LAW, Pose(goal, np.eye(3)))
+            pace(STEP)
+        cell.set_object_target(LAW, squeeze=0.0)
+        pace(LET_GO)
+        outwards = {name: -AWAY * force / SQUEEZE for name, force in self.exerts.items()}
+        retreat(cell, self._described, outwards, "task 5")
+
+    def asked_force(self, times: Vector) -> Vector | None:
+        """Return 20 N, (n,)."""
+        return np.full(len(times), SQUEEZE)
+
+    def contact_forces(self, cell: Cell) -> Matrix:
+        """Return the force of the box on each tool, (2, 3) [N]."""
+        return np.array([cell.simulation.contact_force(tool, "box") for tool in self._tools])
+
+    def felt_force(self, contact_forces: Matrix) -> Vector:
+        """Return the parts along the line between the arms, (2,) [N]."""
+        along: Vector = contact_forces @ self._side * (1.0, -1.0)
+        return along
+
+
+SWING = 2.5
+"""Half a period of the swings [s]."""
+SETTLING = 100
+"""Cycles before they begin."""
+
+
+class JointSwing(Task):
+    r"""Swing joints 4 and 5 under joint impedance, as the manufacturer's example does.
+
+    .. math:: q_{4,5}(t) = q_0 \pm \frac{\pi}{8} (1 - \cos(\pi t / 2.5\,\mathrm{s}))
+    """
+
+    number, title = 1, "joint impedance in free space"
+    amplitude = math.pi / 8
+
+    def scene(self, config: CellConfig) -> CellConfig:
+        """Return the cell with the first arm at its ready posture."""
+        (name,) = self.names(config)
+        robot = config.arms[name].robot
+        self._arm, self._q = name, np.array(robot.ready)
+        joints = [j for j in (3, 4) if j < robot.n_joints] or [robot.n_joints - 1]
+        lower, upper = robot.limits.span
+        self._swing: Vector = np.zeros(robot.n_joints)
+        for joint in joints:  # to the side with more room
+            up, down = upper[joint] - self._q[joint], self._q[joint] - lower[joint]
+            room = max(up, down) - 0.1
+            self._swing[joint] = math.copysign(min(self.amplitude, 0.5 * room), up - down)
+        arm = with_start(config.arms[name], self._q, None)
+        return task_cell(config, {name: arm}, {"type": "joint_impedance"}, {})
+
+    def settle(self, cell: Cell, pace: PassTime) -> None:
+        """Let the arm come to rest."""
+        pace(SETTLING)
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Set the joints of an instant."""
+        share = 1.0 - math.cos(math.pi * time / SWING)
+        cell.set_target(self._arm, q=self._q + share * self._swing)
+
+
+class ToolSwing(Task):
+    r"""Swing the tool sideways under Cartesian impedance, with fixed orientation.
+
+    .. math:: y(t) = y_0 + 0.05\,\mathrm{m}\,(1 - \cos(\pi t / 2.5\,\mathrm{s}))
+    """
+
+    number, title = 2, "Cartesian impedance in free space"
+    amplitude = 0.05
+
+    def scene(self, config: CellConfig) -> CellConfig:
+        """Return the cell with the first arm at its ready posture."""
+        (name,) = self.names(config)
+        self._arm = name
+        arm = with_start(config.arms[name], np.array(config.arms[name].robot.ready), None)
+        return task_cell(config, {name: arm}, {"type": "cartesian_impedance"}, {})
+
+    def settle(self, cell: Cell, pace: PassTime) -> None:
+        """Let the arm come to rest, and take its pose for the middle."""
+        pace(SETTLING)
+        self._start = cell.pose(self._arm)
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Set the pose of an instant."""
+        y = self.amplitude * (1.0 - math.cos(math.pi * time / SWING))
+        goal = self._start.at(self._start.position + np.array([0.0, y, 0.0]))
+        cell.set_target(self._arm, goal)
+
+
+TASKS: Mapping[int, type[Task]] = {
+    kind.number: kind for kind in (JointSwing, ToolSwing, ForceSine, ForceCircle, BoxLift)
+}
+"""Those of multipanda_ros2, section V-B."""
+
+
+def make_task(number: int, law: str = "", seconds: float = 10.0) -> Task:
+    """Return a task by its number.
+
+    Raises:
+        ValidationRefused: If there is no such task, law or length.
+    """
+    if number not in TASKS:
+        raise ValidationRefused(f"task: got {number}, allowed {', '.join(map(str, TASKS))}")
+    return TASKS[number](law, seconds)
+
+
+def has_real_arms(config: CellConfig, task: Task) -> bool:
+    """Return whether an arm that takes part in a task is no simulated one."""
+    return any(config.arms[name].backend != SIMULATED for name in task.names(config))
+
+
+def with_tools_of(plant: CellConfig, twin: CellConfig) -> CellConfig:
+    """Return a twin whose arms carry what the real arms of its plant carry.
+
+    Real arms keep their hands and tools in all tasks, and simulated ones without a tool would get
+    a rod. Arms are paired in their order; a twin's own tool stays.
+    """
+    arms = dict(twin.arms)
+    for (name, arm), real in zip(twin.arms.items(), plant.arms.values()):
+        if real.backend != SIMULATED and arm.tool is None:
+            arms[name] = _carrying(arm, with_rigid_hand(real))
+    return twin.model_copy(update={"arms": arms})
+
+
+def _carrying(arm: ArmConfig, rigid: ArmConfig) -> ArmConfig:
+    return arm.model_copy(update={"hand": False, "tool": rigid.tool})
+
+
+def in_task(config: CellConfig, number: int) -> CellConfig:
+    """Return a cell with the things of a task around its arms, which keep their tools.
+
+    Raises:
+        ValidationRefused: If the task has no things, or cannot be done with these arms.
+    """
+    if number not in TASKS:
+        raise ValidationRefused(f"task: got {number}, allowed {', '.join(map(str, TASKS))}")
+    rigid = {name: with_rigid_hand(arm) for name, arm in config.arms.items()}
+    task = make_task(number)
+    task.scene(config.model_copy(update={"arms": rigid}))
+    return config.model_copy(update={"objects": dict(task.things)})
+
+
+def things_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectConfig]:
+    """Return what has to be there for tasks on real arms, by names of this task alone."""
+    found = {}
+    for task in tasks:
+        if has_real_arms(plant, task):
+            task.scene(plant)
+            found.update({f"task{task.number}_{k}": thing for k, thing in task.things.items()})
+    return found
+
+
+def wanted(tasks: Sequence[Task], plant: CellConfig) -> Iterator[str]:
+    """Say what has to stand where for tasks on real arms, a sentence a thing."""
+    for name, thing in things_of(tasks, plant).items():
+        number, _, what = name.removeprefix("task").partition("_")
+        size = " x ".join(f"{2.0 * half:g}" for half in thing.size)
+        place = ", ".join(f"{x:.3f}" for x in thing.position)
+        mass = f" and {thing.mass:g} kg" if thing.mass else ", fixed"
+        turned = f", turned by {thing.rpy[2]:.2f} rad about z" if abs(thing.rpy[2]) > 5e-3 else ""
+        yield (
+            f"task {number} wants a {what} of {size} m{mass}, its middle at ({place}) m of the "
+            f"world{turned}"
+        )

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do tasks on a plant and on its twin, and compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.identification.validation.compare import PERIOD, Comparison, at_times, compare
+from multipanda_py.identification.validation.record import Run, TaskCell
+from multipanda_py.identification.validation.task import SIMULATED, STEP, Task
+from multipanda_py.identification.validation.tasks import (
+    TASKS,
+    has_real_arms,
+    make_task,
+    wanted,
+    with_tools_of,
+)
+from multipanda_py.realtime.recording import Log
+from multipanda_py.realtime.recording.log import holes, mistaken
+from multipanda_py.robots import MODELS, ArmDescription
+from multipanda_py.robots.dynamics.arm_model import ToolJacobian
+from multipanda_py.state import Vector
+
+WRENCH = "wrench_ext_in_base"
+
+
+def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]) -> Run:
+    """Return a run of real arms, or a log, with the forces that its arms measured.
+
+    Args:
+        task: What was done; its scene is that of these arms.
+        run: What was recorded; the same where forces are known, or none is asked for.
+        arms: By their names in the run.
+    """
+    asks = task.asked_force(np.zeros(1)) is not None
+    logs = [run.logs[name] for name in arms if name in run.logs]
+    if not asks or len(run.force) or not logs or any(WRENCH not in log.columns for log in logs):
+        return run
+    times = np.arange(0.0, min(task.seconds, run.seconds), STEP * PERIOD)
+    in_world = [
+        at_times(times, log.time, log.columns[WRENCH][:, :3]) @ arm.rotation_base_in_world.T
+        for log, arm in zip(logs, arms.values())
+    ]
+    forces = [task.felt_force(exerted) for exerted in np.stack(in_world, axis=1)]
+    return replace(run, force=np.array(forces), force_time=times, force_is_measured=True)
+
+
+ROOM = 1.5
+"""How many times the force of a task thresholds have to be: laws overshoot."""
+FORCES, TORQUES = "upper_force_thresholds", "upper_torque_thresholds"
+
+
+def check_thresholds(task: Task, scene: CellConfig) -> None:
+    r"""Refuse a task in whose middle a real arm would stop as after a collision.
+
+    .. math:: F_{max} \ge 1.5\,\|f\|, \qquad \tau_{max} \ge 1.5\,|J(q_0)^T f|
+
+    Args:
+        task: Whose scene it is, with the forces f that its arms exert.
+        scene: With the arms where the task begins.
+
+    Raises:
+        ValidationRefused: With the thresholds that it needs.
+    """
+    for name, force in task.exerts.items():
+        arm = scene.arms[name]
+        forces, torques = (getattr(arm.settings, key, None) for key in (FORCES, TORQUES))
+        if arm.backend == SIMULATED or forces is None or torques is None:
+            continue
+        described = describe_arm(name, arm)
+        jacobian = ToolJacobian(described).at(np.array(arm.q_start))[:3]
+        needed = {
+            FORCES: np.array([ROOM * np.linalg.norm(force)] * 3 + [0.0] * 3),
+            TORQUES: ROOM * np.abs(jacobian.T @ described.rotation_base_in_world.T @ force),
+        }
+        lacking = [
+            f"{key}: {_enough(np.array(given), needed[key])}"
+            for key, given in ((FORCES, forces), (TORQUES, torques))
+            if (np.array(given) < needed[key]).any()
+        ]
+        if lacking:
+            raise ValidationRefused(
+                f"task {task.number}: {name} would stop as after a collision: it exerts "
+                f"{np.linalg.norm(force):.3g} N, for which arms.{name}.{arm.section} of the cell "
+                f"file needs {', '.join(lacking)} or more"
+            )
+
+
+def _enough(given: Vector, needed: Vector) -> str:
+    """Return thresholds as a cell file has them, raised to what is needed."""
+    values = np.maximum(given, np.ceil(needed))
+    return f"[{', '.join(f'{value:.1f}' for value in values)}]"
+
+
+ELSEWHERE = 0.2
+"""How far from the begin of a task its log may begin [rad, m]."""
+
+Say = Callable[[str], None]
+Keep = Callable[[str, Callable[[], Run]], Run]
+"""Return the run of a name: one that is there already, or what a function does now."""
+
+
+def do_now(name: str, make: Callable[[], Run]) -> Run:
+    """Return what is done now, whatever is there already."""
+    return make()
+
+
+def validate(
+    plant: CellConfig | Log,
+    twin: CellConfig,
+    tasks: Sequence[int] = tuple(TASKS),
+    *,
+    repeats: int = 5,
+    seconds: float = 10.0,
+    seed: int = 0,
+    laws: Sequence[str] = (),
+    recover: bool = False,
+    say: Say = lambda text: None,
+) -> list[Comparison]:
+    """Compare a plant and its twin by tasks.
+
+    Repeat k has seed ``seed + k`` on both sides, and both have the same targets and laws. A side
+    without noise is the same in all of them, and is run once. A run that a fault ends is compared
+    up to there, and what comes after begins anew.
+
+    Args:
+        plant: A cell, simulated or real, or the log of one task.
+        twin: A simulated cell with the same arms.
+        tasks: By number.
+        repeats: Of every task and side.
+        seconds: Of each.
+        seed: Of the first repeat.
+        laws: Names of force laws to use; all that a task has if empty.
+        recover: Whether real arms that have stopped by themselves are recovered for the next run.
+        say: Told what is under way.
+
+    Raises:
+        ValidationRefused: If a task cannot be done on these cells, or cells do not fit.
+    """
+    if repeats < 1:
+        raise ValidationRefused(f"repeats: got {repeats}, allowed 1 or more")
+    if isinstance(plant, Log) and len(tasks) != 1:
+        raise ValidationRefused(
+            f"a log is of one task: got {len(tasks)} tasks, allowed one by its number"
+        )
+    planned = [
+        make_task(number, law, seconds) for number in tasks for law in laws_of(number, laws)
+    ]
+    if not isinstance(plant, Log):
+        twin = with_tools_of(plant, twin)
+    for task in planned:  # refused before anything moves
+        check_sides(task, plant, twin)
+    for sentence in () if isinstance(plant, Log) else wanted(planned, plant):
+        say(sentence)
+    return [_one(task, plant, twin, repeats, seed, recover, say) for task in planned]
+
+
+def laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
+    """Return the laws of a task that are among some; all that it has if none is."""
+    known = make_task(number).laws
+    return [law for law in known if law in laws] or known
+
+
+def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
+    """Refuse cells on which a task cannot be done, arms that do not fit, and a twin that is real.
+
+    Raises:
+        ValidationRefused: With the reason.
+    """
+    names = task.names(twin)
+    if has_real_arms(twin, task):
+        raise ValidationRefused(
+            f"task {task.number}: the twin has real arms among {', '.join(names)}, which would "
+            "move; allowed simulated ones"
+        )
+    scene = task.scene(twin)
+    if isinstance(plant, Log):
+        _check_log(task, plant, scene)
+        return
+    check_thresholds(task, task.scene(plant))
+    for one, other in zip(task.names(plant), names):
+        pair = [cell.arms[arm].robot for cell, arm in ((plant, one), (twin, other))]
+        if pair[0].n_joints != pair[1].n_joints:
+            raise ValidationRefused(
+                f"task {task.number}: plant's {one} is a {pair[0].name} with {pair[0].n_joints} "
+                f"joints, twin's {other} a {pair[1].name} with {pair[1].n_joints}; allowed arms "
+                "of one kind"
+            )
+
+
+def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
+    """Refuse a log that cannot be of this task with these arms, in its order of arms."""
+    if len(plant.arms) < task.arms:
+        raise ValidationRefused(
+            f"task {task.number}: {plant.where}: got {len(plant.arms)} arm, allowed {task.arms} "
+            "or more"
+        )
+    for log, (name, arm) in zip(plant.arms.values(), scene.arms.items()):
+        if len(log.joints) != arm.robot.n_joints:
+            raise ValidationRefused(
+                f"task {task.number}: {plant.where}: {log.arm}: got {len(log.joints)} joints, "
+                f"allowed {arm.robot.n_joints}, which the twin's {name} has"
+            )
+        robot = arm.robot.name if arm.robot.name in MODELS else None
+        if doubts := mistaken(log, robot) + holes(log):
+            raise ValidationRefused(f"task {task.number}: {plant.where}: {doubts[0]}")
+        away = float(np.abs(log.q[0] - np.array(arm.q_start)).max())
+        if not away <= ELSEWHERE:
+            raise ValidationRefused(
+                f"task {task.number}: {plant.where}: {log.arm} begins {away:.2f} rad away from "
+                f"where the task does, allowed {ELSEWHERE:g}: is it of this task, and cut to "
+                "begin with its first target?"
+            )
+
+
+def _one(
+    task: Task,
+    plant: CellConfig | Log,
+    twin: CellConfig,
+    repeats: int,
+    seed: int,
+    recover: bool,
+    say: Say,
+) -> Comparison:
+    of_plant = runs_of(
+        task, plant, repeats, seed, lambda text: say(f"plant, {text}"), recover=recover
+    )
+    of_twin = runs_of(task, twin, repeats, seed, lambda text: say(f"twin, {text}"))
+    return compare_runs(task, twin if isinstance(plant, Log) else plant, of_plant, of_twin)
+
+
+def runs_of(
+    task: Task,
+    side: CellConfig | Log,
+    repeats: int,
+    seed: int,
+    say: Say = lambda text: None,
+    keep: Keep = do_now,
+    recover: bool = False,
+) -> list[Run]:
+    """Do a task on a cell some times, with seeds that follow one another; a log is what it is.
+
+    A simulation in which nothing depends on a seed is run once: all other runs would be the same
+    to the last bit.
+
+    Args:
+        task: What is done.
+        side: On what.
+        repeats: How often.
+        seed: Of the first repeat.
+        say: Told what is under way.
+        keep: Asked for every repeat, by its number from 1.
+        recover: Whether real arms that have stopped by themselves are recovered for the next one.
+    """
+    if isinstance(side, Log):
+        return [run_of_log(side)] * repeats
+    cell, runs = TaskCell(task, side, recover=recover), list[Run]()
+
+    def once(repeat: int) -> Run:
+        which = f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}"
+        if runs and not cell.is_random:
+            say(f"{which}: as the first, since nothing here is random")
+            return runs[0]
+        say(which)
+        return cell.run(seed + repeat)
+
+    try:
+        for repeat in range(repeats):
+            runs.append(keep(f"{repeat + 1}", partial(once, repeat)))
+    finally:
+        cell.close()
+    return runs
+
+
+def compare_runs(
+    task: Task, described: CellConfig, plants: Sequence[Run], twins: Sequence[Run]
+) -> Comparison:
+    """Compare runs of a plant with those of a twin, whose arms are described by a cell."""
+    scene = task.scene(described)
+    arms = {name: describe_arm(name, arm) for name, arm in scene.arms.items()}
+    of_plant, of_twin = (
+        [with_measured_force(task, _named(run, list(arms)), arms) for run in runs]
+        for runs in (plants, twins)
+    )
+    return compare(task, of_plant, of_twin, arms)
+
+
+def _named(run: Run, names: Sequence[str]) -> Run:
+    """Return a run whose arms are called as those of the plant, in their order."""
+    return replace(run, logs=dict(zip(names, run.logs.values())))
+
+
+def run_of_log(log: Log) -> Run:
+    """Return a log as a run, whose time begins with its first sample."""
+    return Run({
+        name: arm.with_columns(
+            {**{column: arm[column] for column in arm.names}, "time": arm.time - arm.time[0]}
+        )
+        for name, arm in log.arms.items()
+    })  # fmt: skip

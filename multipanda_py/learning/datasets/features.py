@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Least, most, mean, deviation and quantiles of every number, as learning normalises by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.learning.gym.env import CellEnv
+from multipanda_py.learning.gym.spaces import Observation
+from multipanda_py.simulation.rendering import Image
+from multipanda_py.state import Vector
+
+STATE, AROUND, ACTION = "observation.state", "observation.environment_state", "action"
+IMAGES = "observation.images."
+TIME = "cell_time"
+"""The cell's clock when the frame was seen [s]."""
+PICTURE_TIME = "picture_time"
+"""Likewise, of its pictures; the same in lockstep, and without cameras."""
+SCALARS: Mapping[str, str] = {
+    "next.reward": "float32",
+    "next.done": "bool",
+    "next.success": "bool",
+    TIME: "float64",
+    PICTURE_TIME: "float64",
+    "timestamp": "float32",
+    "frame_index": "int64",
+    "episode_index": "int64",
+    "index": "int64",
+    "task_index": "int64",
+}
+"""One number a frame, and its type."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Say what frames of a data set have.
+
+    Attributes:
+        fps: Frames a second.
+        robot: Kinds of the arms, by name of the arm.
+        vectors: Names of the numbers of state, surroundings and action, by key of the format.
+        cameras: Height and width of pictures [pixels], by name.
+    """
+
+    fps: int
+    robot: Mapping[str, str]
+    vectors: Mapping[str, tuple[str, ...]]
+    cameras: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, (height, width) in self.cameras.items():
+            if height % 2 or width % 2:
+                raise ConfigurationError(
+                    f"camera {name}: got {height} by {width} pixels, films allow even numbers"
+                )
+
+    @property
+    def films(self) -> tuple[str, ...]:
+        """Keys of the cameras, as the format names them."""
+        return tuple(IMAGES + name for name in self.cameras)
+
+    def described(self) -> dict[str, Any]:
+        """Return them as ``features`` of ``meta/info.json``."""
+        shown: dict[str, Any] = {
+            key: {"dtype": "float32", "shape": [len(names)], "names": list(names)}
+            for key, names in self.vectors.items()
+        }
+        for name, (height, width) in self.cameras.items():
+            shown[IMAGES + name] = {
+                "dtype": "video",
+                "shape": [height, width, 3],
+                "names": ["height", "width", "channels"],
+                "info": {
+                    "video.fps": self.fps,
+                    "video.height": height,
+                    "video.width": width,
+                    "video.channels": 3,
+                    "video.codec": "h264",
+                    "video.pix_fmt": "yuv420p",
+                    "video.is_depth_map": False,
+                    "has_audio": False,
+                },
+            }
+        scalars = {
+            key: {"dtype": kind, "shape": [1], "names": None} for key, kind in SCALARS.items()
+        }
+        return shown | scalars
+
+
+def features_of(env: CellEnv) -> Features:
+    """Return what frames of an environment have.
+
+    Raises:
+        ConfigurationError: If the rate is no whole number, or a picture has odd sides.
+    """
+    if env.rate != round(env.rate):
+        raise ConfigurationError(
+            f"rate: got {env.rate:g}, a data set allows whole numbers of frames a second"
+        )
+    spaces = env.observation_space.spaces  # type: ignore[attr-defined]  # a Dict
+    state: list[str] = []
+    for arm in env.controls:
+        for part, space in spaces[arm].spaces.items():
+            state += [f"{arm}.{part}.{k}" for k in range(space.shape[0])]
+    for name, space in _sensors(spaces).items():
+        state += [f"sensors.{name}.{k}" for k in range(space.shape[0])]
+    around = [
+        f"{thing}.pose.{k}"
+        for thing, space in (spaces["things"].spaces if "things" in spaces else {}).items()
+        for k in range(space.shape[0])
+    ]
+    around += [f"goal.{k}" for k in range(spaces["goal"].shape[0] if "goal" in spaces else 0)]
+    action = []
+    for arm, control in env.controls.items():
+        action += [f"{arm}.{env.arguments['control']}.{k}" for k in range(len(control.low))]
+        action += [f"{arm}.gripper"] if "gripper" in spaces[arm].spaces else []
+    vectors = {STATE: tuple(state), ACTION: tuple(action)}
+    images = spaces["images"].spaces if "images" in spaces else {}
+    return Features(
+        fps=round(env.rate),
+        robot={arm: env.cell.descriptions[arm].robot.name for arm in env.controls},
+        vectors=vectors | ({AROUND: tuple(around)} if around else {}),
+        cameras={name: (space.shape[0], space.shape[1]) for name, space in images.items()},
+    )
+
+
+def numbers_of(env: CellEnv, seen: Observation) -> dict[str, Vector]:
+    """Return the vectors of an observation, by key of the format, in the order of the names."""
+    spaces = env.observation_space.spaces  # type: ignore[attr-defined]
+    parts = [seen[arm][part] for arm in env.controls for part in spaces[arm].spaces]
+    parts += [seen["sensors"][name] for name in _sensors(spaces)]
+    around = (
+        [seen["things"][thing] for thing in spaces["things"].spaces] if "things" in spaces else []
+    )
+    around += [seen["goal"]] if "goal" in spaces else []
+    vectors = {STATE: np.concatenate(parts)}
+    return vectors | ({AROUND: np.concatenate(around)} if around else {})
+
+
+def _sensors(spaces: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the spaces of what is seen beside the cell, by name."""
+    return spaces["sensors"].spaces if "sensors" in spaces else {}
+
+
+QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
+Stats = dict[str, NDArray[Any]]
+
+
+def stats_of(rows: NDArray[Any]) -> Stats:
+    """Return them of a column, (n,) or (n, k), over its rows; each is (k,), ``count`` is (1,)."""
+    table = np.asarray(rows, np.float64).reshape(len(rows), -1)
+    found = {
+        "min": table.min(axis=0),
+        "max": table.max(axis=0),
+        "mean": table.mean(axis=0),
+        "std": table.std(axis=0),
+        "count": np.array([len(table)]),
+    }
+    return found | {name: np.quantile(table, q, axis=0) for name, q in QUANTILES.items()}
+
+
+class PictureStats:
+    """Gather them of red, green and blue, 0 to 1, from some pictures and some of their pixels.
+
+    Args:
+        every: Which pictures count: the first one and every so manieth.
+    """
+
+    def __init__(self, every: int) -> None:
+        self._every, self._seen = every, 0
+        self._pixels: list[NDArray[np.uint8]] = []
+
+    def add(self, image: Image) -> None:
+        """Take a picture into account, (height, width, 3)."""
+        if self._seen % self._every == 0:
+            step = max(1, min(image.shape[:2]) // 32)
+            self._pixels.append(image[::step, ::step].reshape(-1, 3))
+        self._seen += 1
+
+    def result(self) -> Stats:
+        """Return them, (3, 1, 1); ``count`` is that of pictures, (1,)."""
+        found = stats_of(np.concatenate(self._pixels) / 255.0)
+        shaped = {key: value.reshape(-1, 1, 1) for key, value in found.items() if key != "count"}
+        return shaped | {"count": np.array([len(self._pixels)])}
+
+
+def together(parts: Sequence[Mapping[str, Any]]) -> Stats:
+    r"""Return statistics of episodes as those of all of them.
+
+    .. math:: \mu = \sum_i w_i \mu_i, \quad
+        \sigma^2 = \sum_i w_i (\sigma_i^2 + (\mu_i - \mu)^2), \quad w_i = n_i / \sum_j n_j
+
+    Quantiles are means of those of the episodes, weighted alike: not exact.
+    """
+    of = {key: np.array([np.asarray(part[key], float) for part in parts]) for key in parts[0]}
+    counts = of["count"].reshape(-1)
+    share = (counts / counts.sum()).reshape(-1, *[1] * (of["mean"].ndim - 1))
+    mean = (share * of["mean"]).sum(axis=0)
+    spread = (share * (of["std"] ** 2 + (of["mean"] - mean) ** 2)).sum(axis=0)
+    found = {
+        "min": of["min"].min(axis=0),
+        "max": of["max"].max(axis=0),
+        "mean": mean,
+        "std": np.sqrt(spread),
+        "count": np.array([int(counts.sum())]),
+    }
+    return found | {name: (share * of[name]).sum(axis=0) for name in QUANTILES}

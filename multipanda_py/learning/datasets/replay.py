@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An episode done again: the same actions, and how far tools were from where they had been."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.learning.datasets.features import ACTION, STATE, TIME, features_of
+from multipanda_py.learning.datasets.reader import (
+    DATA_PATH,
+    INFO,
+    RUNNING,
+    STATS,
+    Dataset,
+    Episode,
+    data_file,
+    film_file,
+    missing_word,
+    read_json,
+    read_tasks,
+)
+from multipanda_py.learning.datasets.recorder import count_pictures, damage
+from multipanda_py.learning.gym.env import CellEnv
+
+MAX_SKEW = 0.010
+"""How far a frame may be from its instant [s]."""
+
+
+def check(dataset: Dataset) -> list[str]:
+    """Return all faults of a data set, in sentences; none if it is whole."""
+    faults = []
+    told = dataset.info["total_episodes"]
+    lost = missing_word(dataset.folder, len(dataset), told)
+    if lost is not None:
+        faults.append(
+            f"{lost.relative_to(dataset.folder)}: is not there; episodes from {len(dataset)} on "
+            "are not seen without it, and nothing is recorded to this folder"
+        )
+    elif told != len(dataset):
+        faults.append(f"{INFO}: {told} episodes, but {len(dataset)} are there")
+    first = 0
+    for number in range(len(dataset)):
+        try:
+            episode = dataset[number]
+        except DatasetRefused as error:
+            faults.append(str(error))
+            continue
+        faults += [f"episode {number}: {fault}" for fault in _faults(dataset, episode, first)]
+        first += len(episode)
+    if not faults and dataset.info["total_frames"] != first:
+        faults.append(
+            f"meta/info.json: {dataset.info['total_frames']} frames, but {first} are there"
+        )
+    if len(dataset):
+        try:
+            read_json(dataset.folder, STATS)
+        except DatasetRefused as error:
+            faults.append(str(error))
+    return faults + (_rest(dataset) if lost is None else [])
+
+
+def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
+    faults = []
+    length = len(episode)
+    if not np.array_equal(episode["index"], np.arange(first, first + length)):
+        faults.append(f"index does not count on from {first}")
+    if not np.array_equal(episode["frame_index"], np.arange(length)):
+        faults.append("frame_index does not count from 0")
+    if not (np.diff(episode[TIME]) > 0.0).all():
+        faults.append(f"{TIME} does not grow")
+    faults += [
+        f"{key} has numbers that are not finite"
+        for key in (STATE, ACTION)
+        if not np.isfinite(episode[key]).all()
+    ]
+    if episode.skew > MAX_SKEW:
+        faults.append(
+            f"a frame is {1e3 * episode.skew:.1f} ms from its instant, allowed "
+            f"{1e3 * MAX_SKEW:.0f} ms"
+        )
+    if not set(episode["task_index"]) <= set(range(len(read_tasks(dataset.folder)))):
+        faults.append("task_index names no task")
+    for key in dataset.films:
+        film = film_file(dataset.folder, key, episode.number)
+        try:
+            count = count_pictures(film)
+        except DatasetRefused as error:
+            faults.append(str(error))
+            continue
+        if count != length:
+            faults.append(f"{key} has {count} pictures, but there are {length} frames")
+        elif damaged := damage(film):
+            faults.append(damaged)
+    return faults
+
+
+def _rest(dataset: Dataset) -> list[str]:
+    """Say what other readers would take for episodes."""
+    there = {data_file(dataset.folder, number) for number in range(len(dataset))}
+    pattern = DATA_PATH.partition("/")[0] + "/*/*.parquet"
+    faults = [
+        f"{path.relative_to(dataset.folder)}: left of an episode that was broken off; the next "
+        "recording removes it"
+        for path in sorted(set(dataset.folder.glob(pattern)) - there)
+    ]
+    if (dataset.folder / RUNNING).exists():
+        faults.append(
+            f"{RUNNING}: an episode is being recorded, or was broken off; the next recording "
+            "removes it"
+        )
+    return faults
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of doing an episode again.
+
+    Attributes:
+        apart: How far a tool was from where it had been at that frame, at most, by arm [m].
+        success: Whether the task was done at the end.
+        frames: How many were done; fewer than the episode has if the environment ended it.
+        fault: Of an arm, in words.
+    """
+
+    apart: dict[str, float]
+    success: bool
+    frames: int
+    fault: str
+
+
+def check_fits(dataset: Dataset, env: CellEnv) -> None:
+    """Raise if the actions of a data set mean something else, or nothing, in an environment.
+
+    Raises:
+        DatasetRefused: If arms, control, rate or names of actions and states differ.
+    """
+    features = features_of(env)
+    here = {
+        "arms": dict(features.robot),
+        "control": env.arguments["control"],
+        "fps": features.fps,
+    }
+    for key, value in here.items():
+        if dataset.ours.get(key) != value:
+            raise DatasetRefused(
+                f"{dataset.folder}: recorded with {key} {dataset.ours.get(key)}, "
+                f"but the environment has {value}"
+            )
+    for key in (ACTION, STATE):
+        recorded = dataset.info["features"].get(key, {}).get("names")
+        if recorded != list(features.vectors[key]):
+            raise DatasetRefused(
+                f"{dataset.folder}: other numbers in {key} than those of the environment"
+            )
+
+
+def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
+    """Do an episode again, from the same seed.
+
+    In lockstep that is the same episode; on arms that move in real time it is the same actions
+    from where the arms start. **Real arms MOVE.**
+
+    Raises:
+        DatasetRefused: If the environment is not of the same arms, control and rate.
+        MultipandaError: As the environment's.
+    """
+    check_fits(dataset, env)
+    episode = dataset[number]
+    seen, info = env.reset(seed=episode.facts.get("seed"))
+    names = dataset.info["features"][STATE]["names"]
+    apart = dict.fromkeys(env.controls, 0.0)
+    frames = 0
+    for frame, action in enumerate(episode[ACTION]):
+        for arm in apart:
+            there = _tool(episode, names, arm, frame)
+            here = np.asarray(seen[arm]["pose"][:3], float)
+            apart[arm] = max(apart[arm], float(np.linalg.norm(here - there)))
+        seen, _, ends, _, info = env.step(action)
+        frames += 1
+        if ends:
+            break
+    return Replayed(apart, bool(info["is_success"]), frames, str(info["fault"]))
+
+
+def _tool(episode: Episode, names: list[str], arm: str, frame: int) -> np.ndarray:
+    first = names.index(f"{arm}.pose.0")
+    return np.asarray(episode[STATE][frame, first : first + 3], float)

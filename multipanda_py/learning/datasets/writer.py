@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A data set that grows by whole episodes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.files import replacing
+from multipanda_py.learning.datasets.features import (
+    ACTION,
+    SCALARS,
+    Features,
+    Stats,
+    stats_of,
+    together,
+)
+from multipanda_py.learning.datasets.reader import (
+    CHUNK,
+    DATA_PATH,
+    INFO,
+    OURS,
+    RUNNING,
+    STATS,
+    TASKS,
+    VERSION,
+    VIDEO_PATH,
+    count_episodes,
+    data_file,
+    episode_file,
+    film_file,
+    missing_word,
+    place,
+    read_info,
+    read_json,
+    read_tasks,
+    stats_in,
+    summary_of,
+    write_json,
+)
+from multipanda_py.registry import needed
+
+
+def write_numbers(
+    folder: Path,
+    features: Features,
+    episode: int,
+    table: Mapping[str, Any],
+    facts: Mapping[str, Any],
+) -> None:
+    """Write the frames of an episode.
+
+    Args:
+        folder: Of the data set.
+        features: What frames have.
+        episode: Number of the episode.
+        table: Vectors, (n, k), and scalars, (n,), by key.
+        facts: What else there is to say of the episode.
+    """
+    arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
+    fields, arrays = [], []
+    for key, names in features.vectors.items():
+        kind = arrow.list_(arrow.float32(), len(names))
+        flat = arrow.array(np.asarray(table[key], np.float32).reshape(-1))
+        fields.append((key, kind))
+        arrays.append(arrow.FixedSizeListArray.from_arrays(flat, len(names)))
+    for key, name in SCALARS.items():
+        fields.append((key, getattr(arrow, "bool_" if name == "bool" else name)()))
+        arrays.append(arrow.array(np.asarray(table[key]).astype(name)))
+    schema = arrow.schema(fields, metadata={"multipanda_episode": json.dumps(dict(facts))})
+    path = data_file(folder, episode)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        parquet.write_table(arrow.Table.from_arrays(arrays, schema=schema), partial)
+
+
+def write_episode(
+    folder: Path,
+    features: Features,
+    episode: int,
+    task: str,
+    rows: tuple[int, int],
+    stats: Mapping[str, Stats],
+) -> None:
+    """Write that an episode is there.
+
+    Args:
+        folder: Of the data set.
+        features: What frames have.
+        episode: Number of the episode.
+        task: What was to be done.
+        rows: First of its rows among those of all episodes, and the one after its last.
+        stats: By key.
+    """
+    arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
+    begin, end = rows
+    row: dict[str, Any] = {"episode_index": episode, "tasks": [task], "length": end - begin}
+    row |= {f"data/{key}": value for key, value in place(episode).items()}
+    row |= {"dataset_from_index": begin, "dataset_to_index": end}
+    for film in features.films:
+        row |= {f"videos/{film}/{key}": value for key, value in place(episode).items()}
+        row[f"videos/{film}/from_timestamp"] = 0.0
+        row[f"videos/{film}/to_timestamp"] = (end - begin) / features.fps
+    row |= {
+        f"stats/{key}/{name}": value.tolist()
+        for key, found in stats.items()
+        for name, value in found.items()
+    }
+    row |= {f"meta/episodes/{key}": value for key, value in place(episode).items()}
+    path = episode_file(folder, episode)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        parquet.write_table(arrow.Table.from_pylist([row]), partial)
+
+
+def write_tasks(folder: Path, tasks: list[str]) -> None:
+    """Write what was to be done, in the order of the numbers that frames have of it."""
+    pandas = needed("pandas")
+    frame = pandas.DataFrame(
+        {"task_index": np.arange(len(tasks))},
+        index=pandas.Index(tasks, name="task"),
+    )
+    with replacing(folder / TASKS) as partial:
+        frame.to_parquet(partial)
+
+
+class DatasetWriter:
+    """Add episodes to a folder, which is made, or goes on if it has the same features.
+
+    Films are moved to their place first, then numbers are written, then that the episode is
+    there. What is left of an episode that was broken off is removed when the folder is opened.
+
+    Args:
+        folder: Of the data set.
+        features: What frames have.
+        ours: What else there is to say of it; arms, control and rate have to be the same when it
+            goes on.
+
+    Attributes:
+        count: Episodes that are there.
+
+    Raises:
+        DatasetRefused: If the folder has something else, or a data set of other features, cannot
+            be made, or another writer adds to it.
+    """
+
+    def __init__(self, folder: Path, features: Features, ours: Mapping[str, Any]) -> None:
+        self.folder, self.features = folder, features
+        self._ours = dict(ours)
+        self._claim = _claimed(folder)
+        self._release = weakref.finalize(self, os.close, self._claim)
+        try:
+            self._open()
+        except BaseException:
+            self._release()
+            raise
+
+    def _open(self) -> None:
+        """Find out what is there, and make the summary be of that."""
+        folder = self.folder
+        if any(folder.iterdir()):
+            self._check_same()
+        else:
+            write_json(folder, OURS, self._ours)
+        self.count = count_episodes(folder)
+        self._refuse_hidden()
+        with self._writing():
+            self._remove_rest()
+        self._tasks = read_tasks(folder) if (folder / TASKS).exists() else []
+        self._stats = [stats_in(folder, k) for k in range(self.count)]
+        self._lengths = [summary_of(folder, k)["length"] for k in range(self.count)]
+        with self._writing():
+            self._write_summary()
+
+    def begin(self) -> Path:
+        """Return an empty folder for the films of an episode.
+
+        Raises:
+            DatasetRefused: If the data set is not there any more, or cannot be written.
+        """
+        self._check_there()
+        with self._writing():
+            shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
+            (self.folder / RUNNING).mkdir()
+        return self.folder / RUNNING
+
+    def add(
+        self,
+        columns: Mapping[str, Any],
+        films: Mapping[str, tuple[Path, Stats]],
+        task: str,
+        facts: Mapping[str, Any],
+    ) -> int:
+        """Add an episode.
+
+        Args:
+            columns: Vectors, (n, k), and scalars that come with them, (n,), by key.
+            films: Finished files, which are moved, and the statistics of their pictures.
+            task: What was to be done, in a sentence.
+            facts: What else there is to say of the episode; kept beside its numbers.
+
+        Returns:
+            Its number.
+
+        Raises:
+            DatasetRefused: If it has no frames, the data set is not there any more, or cannot be
+                written.
+        """
+        if not len(columns[ACTION]):
+            raise DatasetRefused("episode: got no frames, allowed one and more")
+        self._check_there()
+        with self._writing():
+            return self._add(columns, films, task, facts)
+
+    def _add(
+        self,
+        columns: Mapping[str, Any],
+        films: Mapping[str, tuple[Path, Stats]],
+        task: str,
+        facts: Mapping[str, Any],
+    ) -> int:
+        episode, length = self.count, len(columns[ACTION])
+        if task not in self._tasks:
+            self._tasks.append(task)
+            write_tasks(self.folder, self._tasks)
+        first = sum(self._lengths)
+        table = dict(columns) | {
+            "timestamp": np.arange(length) / self.features.fps,
+            "frame_index": np.arange(length),
+            "episode_index": np.full(length, episode),
+            "index": np.arange(first, first + length),
+            "task_index": np.full(length, self._tasks.index(task)),
+        }
+        stats = {key: stats_of(value) for key, value in table.items()}
+        stats |= {key: found for key, (_, found) in films.items()}
+        for key, (path, _) in films.items():
+            target = film_file(self.folder, key, episode)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+        write_numbers(self.folder, self.features, episode, table, facts)
+        write_episode(self.folder, self.features, episode, task, (first, first + length), stats)
+        self.count += 1
+        self._stats.append(stats)
+        self._lengths.append(length)
+        self._write_summary()
+        self._remove_rest()
+        return episode
+
+    def close(self) -> None:
+        """Let others add to the folder; safe to call twice."""
+        self._release()
+
+    def forget(self) -> None:
+        """Remove the films of an episode that is not kept."""
+        shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
+
+    def take_back(self) -> None:
+        """Remove the last episode; does nothing if there is none.
+
+        Raises:
+            DatasetRefused: If the data set is not there any more, or cannot be written.
+        """
+        if not self.count:
+            return
+        self._check_there()
+        with self._writing():
+            self.count -= 1
+            self._stats.pop()
+            self._lengths.pop()
+            self._write_summary()  # first: one that tells of more says that files were lost
+            episode_file(self.folder, self.count).unlink()
+            self._remove_rest()
+
+    def _check_there(self) -> None:
+        """Raise if what is at the folder's name is not what was opened, or has become read-only.
+
+        Else episodes would be kept where nobody finds them.
+        """
+        try:
+            there = os.path.samestat(os.stat(self.folder), os.fstat(self._claim))
+        except OSError:
+            there = False
+        last = self.count - 1
+        parts = [film_file(self.folder, key, last) for key in self.features.films]
+        parts = [
+            self.folder / OURS,
+            *([*parts, data_file(self.folder, last)] if self.count else ()),
+        ]
+        if not there or not all(part.exists() for part in parts):
+            raise DatasetRefused(
+                f"{self.folder}: was moved, removed or emptied since it was opened; allowed where "
+                "it is now, by a new recorder"
+            )
+        if not os.access(self.folder, os.W_OK):
+            raise DatasetRefused(f"{self.folder}: cannot be written any more: it is read-only")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say what a disk refuses in a sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise DatasetRefused(
+                f"{self.folder}: cannot be written: {error.strerror or error}"
+            ) from None
+
+    def _check_same(self) -> None:
+        """Raise if what is there is not what is to be added to."""
+        there = read_json(self.folder, OURS)
+        for key in ("arms", "control", "fps"):
+            if there.get(key) != self._ours.get(key):
+                raise DatasetRefused(
+                    f"{self.folder}: goes on with {key} {self._ours.get(key)}, "
+                    f"but was recorded with {there.get(key)}; allowed another folder"
+                )
+        if (self.folder / INFO).exists():
+            known = read_info(self.folder)["features"]
+            differing = [
+                key
+                for key, feature in self.features.described().items()
+                if known.get(key) != feature
+            ] + [key for key in known if key not in self.features.described()]
+            if differing:
+                raise DatasetRefused(
+                    f"{self.folder}: other frames than those that are there, in "
+                    f"{', '.join(differing)}; allowed another folder"
+                )
+
+    def _refuse_hidden(self) -> None:
+        """Raise if there are more episodes than can be seen; they would be written over."""
+        there = (self.folder / INFO).exists()
+        told = read_info(self.folder)["total_episodes"] if there else 0
+        if lost := missing_word(self.folder, self.count, told):
+            raise DatasetRefused(
+                f"{lost}: is not there, but episodes from {self.count} on are; allowed a whole "
+                "data set or another folder"
+            )
+
+    def _remove_rest(self) -> None:
+        """Remove what is left of an episode that is not there."""
+        data_file(self.folder, self.count).unlink(missing_ok=True)
+        for key in self.features.films:
+            film_file(self.folder, key, self.count).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
+
+    def _write_summary(self) -> None:
+        """Write what all episodes are together; made anew from them, so never out of step."""
+        info = {
+            "codebase_version": VERSION,
+            "robot_type": "+".join(self.features.robot.values()),
+            "total_episodes": self.count,
+            "total_frames": sum(self._lengths),
+            "total_tasks": len(self._tasks),
+            "chunks_size": CHUNK,
+            "data_files_size_in_mb": 100,
+            "video_files_size_in_mb": 200,
+            "fps": self.features.fps,
+            "splits": {"train": f"0:{self.count}"},
+            "data_path": DATA_PATH,
+            "video_path": VIDEO_PATH if self.features.films else None,
+            "features": self.features.described(),
+        }
+        if self._stats:
+            keys = self._stats[0]
+            stats = {key: together([of[key] for of in self._stats]) for key in keys}
+            shown = {
+                key: {name: value.tolist() for name, value in found.items()}
+                for key, found in stats.items()
+            }
+            write_json(self.folder, STATS, shown)
+        write_json(self.folder, INFO, info)
+
+
+def _claimed(folder: Path) -> int:
+    """Make a folder if it is not there, and return its descriptor, locked for this writer.
+
+    Raises:
+        DatasetRefused: If it cannot be made, or another writer has it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise DatasetRefused(f"{folder}: no folder to record to: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise DatasetRefused(
+            f"{folder}: another recorder adds to it, allowed after its close()"
+        ) from None
+    return descriptor

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give a bar from one hand to the other in the air."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.learning.gym.task import GymTask, closeness
+from multipanda_py.learning.gym.task_scene import DOWN, TABLE, TOP, TaskScene, turned
+from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
+
+_HALF = np.array([0.16, 0.015, 0.015])
+_END = 0.125
+"""From the middle of the bar to where each hand has it [m]."""
+_MEET = np.array([0.5, 0.0, TOP + 0.22])
+_ALONG = turned(0.5 * np.pi)
+"""The bar lies along y, one end before each arm."""
+_ACROSS = _ALONG @ DOWN
+_GRASPED = 0.5
+"""How far a hand is open at most that has the bar."""
+
+
+class HandOver(GymTask):
+    """A bar of 32 cm beside the left arm; in the end the right hand alone has it in the air."""
+
+    arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
+    objects = {
+        "table": TABLE,
+        "bar": {"shape": "box", "size": _HALF.tolist(), "position": [0.5, 0.18, TOP + _HALF[2]],
+                "rpy": [0.0, 0.0, 1.5708], "mass": 0.05, "friction": 1.0,
+                "rgba": [0.9, 0.6, 0.1, 1.0]},
+    }  # fmt: skip
+    seconds = 25.0
+    params = {"collision_avoidance": {"arms": False}}  # hands come nearer than it lets them
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Put the bar down."""
+        at = random.uniform([0.45, 0.14], [0.55, 0.2])
+        scene.place("bar", Pose(np.array([*at, TOP + _HALF[2]]), _ALONG))
+        self._phase = 0
+        return np.zeros(0)
+
+    _phase = 0
+
+    def _holds(self, scene: TaskScene, arm: str) -> bool:
+        return scene.opening(arm) < _GRASPED and scene.cell.gripper(arm).state().is_grasped
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return a third each for a bar in the left hand, in both, and in the right one alone."""
+        left, right = (self._holds(scene, arm) for arm in self.arms)
+        near = closeness(
+            scene.distance(scene.tool("left").position, scene.thing("bar").position) - _END, 0.2
+        )
+        if not (left or right):
+            return near / 6.0
+        if not right:
+            way = scene.distance(scene.tool("right").position, scene.thing("bar").position) - _END
+            return (1.0 + closeness(way, 0.2)) / 3.0
+        return 0.8
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return whether the right hand alone has the bar, off the table."""
+        is_up = float(scene.thing("bar").position[2]) > TOP + 0.08
+        return is_up and self._holds(scene, "right") and scene.opening("left") > 0.8
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Take it at one end, meet in the air, take it at the other end, and let go."""
+        bar = scene.thing("bar")
+        ends = {"left": bar.position + _END * bar.rotation[:, 0],
+                "right": bar.position - _END * bar.rotation[:, 0]}  # fmt: skip
+        wait = Pose(np.array([0.5, -0.3, TOP + 0.3]), _ACROSS)
+        if self._phase == 0:
+            left = self._take(scene, "left", ends["left"])
+            self._phase += self._holds(scene, "left")
+            return {"left": left, "right": (wait, 1.0)}
+        left_at = _MEET + np.array([0.0, _END, 0.0])
+        if self._phase == 1:
+            self._phase += scene.distance(scene.tool("left").position, left_at) < 0.015
+            return {"left": (Pose(left_at, _ACROSS), 0.0), "right": (wait, 1.0)}
+        if self._phase == 2:
+            self._phase += self._holds(scene, "right")
+            return {"left": (Pose(left_at, _ACROSS), 0.0),
+                    "right": self._take(scene, "right", ends["right"])}  # fmt: skip
+        right = scene.tool("right")
+        up = scene.tool("left").at(scene.tool("left").position + np.array([0.0, 0.05, 0.1]))
+        if scene.opening("left") < 0.85:
+            up = scene.tool("left")
+        return {"left": (up, 1.0), "right": (right, 0.0)}
+
+    def _take(self, scene: TaskScene, arm: str, at: Vector) -> tuple[Pose, float]:
+        tool = scene.tool(arm).position
+        off = at - tool
+        is_over = abs(float(off[0])) < 0.012 and abs(float(off[1])) < 0.03  # fingers close along x
+        is_there = is_over and abs(float(off[2])) < 0.012
+        goal = at if is_over else at + np.array([0.0, 0.0, 0.08])
+        return Pose(goal, _ACROSS), 0.0 if is_there else 1.0

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put a peg into a hole that is hardly wider: by feel, as nobody sees half a millimetre."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.learning.gym.task import GymTask, closeness
+from multipanda_py.learning.gym.task_scene import DOWN, TABLE, TOP, TaskScene
+from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
+
+_RADIUS, _CLEARANCE = 0.008, 0.0005
+"""Of the peg's tip, and between it and each wall [m]."""
+_DEEP, _HEIGHT = 0.025, 0.04
+"""How far the tip goes in, and how high the block with the hole is [m]."""
+_HOLE = np.array([0.5, 0.0])
+_ERROR = 0.004
+"""How far off the hole is seen, at most along each axis [m]."""
+
+
+def _walls() -> dict[str, dict[str, Any]]:
+    """Return a block with a square hole, of four walls."""
+    inner, thick, half = _RADIUS + _CLEARANCE, 0.03, 0.5 * _HEIGHT
+    walls = {}
+    for name, direction in (("front", (1, 0)), ("back", (-1, 0)), ("left", (0, 1)),
+                            ("right", (0, -1))):  # fmt: skip
+        along = np.array(direction, float)
+        at = _HOLE + along * (inner + thick)
+        across = inner + 2.0 * thick
+        size = [thick, across, half] if direction[0] else [across, thick, half]
+        walls[f"wall_{name}"] = {
+            "shape": "box", "size": size, "position": [*at.tolist(), TOP + half],
+            "friction": 0.2, "contact_time": 0.005, "rgba": [0.5, 0.55, 0.6, 1.0],
+        }  # fmt: skip
+    return walls
+
+
+class PegInsertion(GymTask):
+    """A round peg of 16 mm on the flange, a hole that is 1 mm wider, seen up to 4 mm off."""
+
+    arms = {
+        "arm": {"hand": False, "tool": {"mass": 0.2, "com": [0.0, 0.0, 0.05],
+                                        "position": [0.0, 0.0, 0.12],
+                                        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}}
+    }  # fmt: skip
+    objects = {"table": TABLE, **_walls()}
+    goal_size = 2
+    seconds = 20.0
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Return where the hole is seen: not quite where it is."""
+        return _HOLE + random.uniform(-_ERROR, _ERROR, 2)
+
+    def _depth(self, scene: TaskScene) -> float:
+        tip = scene.tool("arm").position
+        is_inside = float(np.abs(tip[:2] - _HOLE).max()) < _RADIUS
+        return float(TOP + _HEIGHT - tip[2]) if is_inside else 0.0
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return how near the tip is to the hole, and how deep in it."""
+        tip = scene.tool("arm").position
+        way = scene.distance(tip, [*_HOLE, TOP + _HEIGHT - _DEEP])
+        return 0.3 * closeness(way, 0.1) + 0.7 * min(1.0, max(0.0, self._depth(scene) / _DEEP))
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return whether the tip is 25 mm deep."""
+        return self._depth(scene) > _DEEP
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Press lightly where the hole is seen, and search in a spiral until the tip falls in."""
+        tip = scene.tool("arm").position
+        seen = scene.goal
+        if self._depth(scene) > 0.004:
+            return {"arm": (Pose(np.array([*tip[:2], tip[2] - 0.05]), DOWN), 1.0)}
+        if time < 2.0:
+            return {"arm": (Pose(np.array([*seen, TOP + _HEIGHT + 0.03]), DOWN), 1.0)}
+        turn = 4.0 * max(0.0, time - 3.0) ** 0.75
+        spiral = 0.0009 * turn / (2.0 * np.pi) * 1.3 * np.array([np.cos(turn), np.sin(turn)])
+        return {"arm": (Pose(np.array([*(seen + spiral), TOP + _HEIGHT - 0.02]), DOWN), 1.0)}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Push a puck over a table to a place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.learning.gym.task import GymTask, closeness
+from multipanda_py.learning.gym.task_scene import DOWN, ROD, TABLE, TOP, TaskScene
+from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
+
+_HALF = 0.02
+"""Half the height of the puck [m]."""
+_NEAR = 0.02
+_BEHIND = 0.075
+"""From the middle of the puck to where the rod begins to push [m]."""
+
+
+class PushPuck(GymTask):
+    """A puck of 300 g, a rod to push it with, and a place some way off."""
+
+    arms = {"arm": {"hand": False, "tool": ROD}}
+    objects = {
+        "table": TABLE,
+        "puck": {"shape": "cylinder", "size": [0.04, _HALF], "position": [0.45, 0.0, TOP + _HALF],
+                 "mass": 0.3, "friction": 0.4, "rgba": [0.2, 0.5, 0.8, 1.0]},
+    }  # fmt: skip
+    goal_size = 2
+    seconds = 15.0
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Put the puck down, and draw a place 10 to 18 cm from it."""
+        at = random.uniform([0.42, -0.12], [0.54, 0.12])
+        scene.place("puck", Pose(np.array([*at, TOP + _HALF]), np.eye(3)))
+        direction, way = random.uniform(-1.2, 1.2), random.uniform(0.1, 0.18)
+        return at + way * np.array([np.cos(direction), np.sin(direction)])
+
+    def _left(self, scene: TaskScene) -> float:
+        return scene.distance(scene.thing("puck").position[:2], scene.goal)
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return how near the puck is to its place, and a little for the rod near the puck."""
+        rod = scene.distance(scene.tool("arm").position, scene.thing("puck").position)
+        return 0.8 * closeness(self._left(scene), 0.1) + 0.2 * closeness(rod - 0.05, 0.2)
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return whether the puck is within two centimetres of its place."""
+        return self._left(scene) < _NEAR
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Come down behind the puck, and push along the line to its place."""
+        puck, tool = scene.thing("puck").position[:2], scene.tool("arm").position
+        way = scene.goal - puck
+        way = way / max(float(np.linalg.norm(way)), 1e-9)
+        behind = puck - _BEHIND * way
+        low, high = TOP + _HALF, TOP + 0.1
+        off = tool[:2] - puck
+        is_behind = float(off @ way) < 0.0 and abs(float(off[0] * way[1] - off[1] * way[0])) < 0.02
+        if is_behind and tool[2] < low + 0.015:
+            goal = np.array([*(puck - 0.02 * way), low])
+        elif scene.distance(tool[:2], behind) < 0.012:
+            goal = np.array([*behind, low])
+        else:
+            goal = np.array([*behind, high])
+        return {"arm": (Pose(goal, DOWN), 1.0)}

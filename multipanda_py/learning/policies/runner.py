@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Have a policy act in an environment that goes on while the policy thinks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ActionRejected, ConfigurationError, PolicyFailed
+from multipanda_py.learning.gym import CellEnv
+from multipanda_py.learning.gym.control import Control
+from multipanda_py.learning.gym.spaces import real_numbers
+from multipanda_py.learning.policies.inference import Inference, is_time
+from multipanda_py.state import Matrix, Vector
+
+_ROUNDING = 1e-6
+"""Share of a period by which an instant may be early."""
+
+
+@dataclass(frozen=True)
+class ActionChunk:
+    """Actions at even instants from the one at which their observation was seen.
+
+    Counting from there is what compensates latency: actions whose instants have passed when the
+    answer comes are never played.
+
+    Attributes:
+        actions: One a row, (n, k).
+        begin: When the observation was seen [s].
+        period: From one action to the next [s].
+        is_between: Whether to interpolate; otherwise the nearest one counts, as steps of real time
+            are never quite even.
+    """
+
+    actions: Matrix
+    begin: float
+    period: float
+    is_between: bool
+
+    @property
+    def end(self) -> float:
+        """When the last action is no longer that of the instant [s]."""
+        return self.begin + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
+
+    def is_over(self, time: float) -> bool:
+        """Return whether there is no action for an instant any more."""
+        return time > self.end - _ROUNDING * self.period
+
+    def at(self, time: float) -> Vector:
+        """Return the action of an instant, (k,); before the first and after the last, that one."""
+        place = np.clip((time - self.begin) / self.period, 0.0, len(self.actions) - 1.0)
+        if not self.is_between:
+            nearest: Vector = self.actions[round(float(place))]
+            return nearest
+        before = int(place + _ROUNDING)
+        share = max(0.0, float(place) - before)
+        action: Vector = self.actions[before]
+        if share < _ROUNDING:
+            return action
+        between: Vector = (1.0 - share) * action + share * self.actions[before + 1]
+        return between
+
+
+def checked(answer: Any, size: int) -> Matrix:
+    """Return an answer as actions, (n, size); one action alone is a chunk of one.
+
+    Raises:
+        PolicyFailed: If it is of another shape, no numbers, or not finite.
+    """
+    allowed = f"allowed (n, {size}) with n of at least 1"
+    try:
+        actions: Matrix = real_numbers(answer)
+    except TypeError as error:
+        what = f" of real numbers but {error}" if str(error) else ""
+        kind = type(answer).__name__
+        raise PolicyFailed(f"policy: got a {kind} that is no array{what}, {allowed}") from error
+    if actions.ndim == 1:
+        actions = actions[None, :]
+    if actions.ndim != 2 or actions.shape[1] != size or not len(actions):
+        raise PolicyFailed(f"policy: got a chunk of shape {np.shape(answer)}, {allowed}")
+    if not np.isfinite(actions).all():
+        row, column = np.argwhere(~np.isfinite(actions))[0]
+        raise PolicyFailed(
+            f"policy: number {column} of action {row} is {actions[row, column]}, "
+            "allowed finite ones"
+        )
+    return actions
+
+
+class ChunkPlayer:
+    r"""Play the newest chunk, and let what it differs from the one before fade out.
+
+    .. math:: a(t) = c(t) + \max(0, 1 - (t - t_0) / T_b) \, (a(t_0^-) - c(t_0))
+
+    with the chunk c that came at t0, and what was played until then: of an older chunk, itself
+    perhaps still blended, or the hold.
+
+    Args:
+        blend: Time for it [s]; 0 for none.
+    """
+
+    def __init__(self, blend: float) -> None:
+        self.blend = blend
+        self.chunk: ActionChunk | None = None
+        self._since = 0.0
+        self._difference: Vector = np.zeros(0)
+
+    def clear(self) -> None:
+        """Forget all chunks."""
+        self.chunk = None
+
+    def take(self, chunk: ActionChunk, now: float, hold: Vector) -> None:
+        """Go over to a chunk.
+
+        Args:
+            chunk: The newest.
+            now: The instant [s].
+            hold: What is played if there is nothing of the last one, (k,).
+        """
+        playing = self.at(now)
+        self._difference = (hold if playing is None else playing) - chunk.at(now)
+        self.chunk, self._since = chunk, now
+
+    def at(self, now: float) -> Vector | None:
+        """Return the action of an instant, (k,), or None if chunks have run out."""
+        if self.chunk is None or self.chunk.is_over(now):
+            return None
+        action = self.chunk.at(now)
+        passed = now - self._since
+        if passed >= self.blend:
+            return action
+        return action + (1.0 - passed / self.blend) * self._difference
+
+
+class RunLog:
+    """Keep a row a step, and how far compliant arms were from what they were to do.
+
+    Args:
+        controls: What actions mean, by arm.
+
+    Attributes:
+        arms: Names.
+    """
+
+    def __init__(self, controls: Mapping[str, Control]) -> None:
+        self.arms = tuple(controls)
+        self._followed = {arm: control.followed for arm, control in controls.items()}
+        self._rows: dict[str, list[Any]] = {}
+
+    def add(
+        self, *, time: float, action: Vector, age: float, held: bool, seen: Mapping[str, Any]
+    ) -> None:
+        """Add a step.
+
+        Args:
+            time: At its beginning [s].
+            action: That was sent, (k,).
+            age: Of the observation that it comes from [s]; nan in hold.
+            held: Whether there was no action of the policy.
+            seen: Observation after the step.
+        """
+        row: dict[str, Any] = {"time": time, "action": action, "age": age, "held": held}
+        for arm in self.arms:
+            row[f"{arm}/target"] = seen[arm]["target"]
+            row[f"{arm}/measured"] = seen[arm][self._followed[arm]]
+        for key, value in row.items():
+            self._rows.setdefault(key, []).append(np.array(value))
+
+    def __len__(self) -> int:
+        return len(self._rows.get("time", ()))
+
+    def __getitem__(self, key: str) -> Any:
+        """Return a column, a step a row: ``time``, ``action``, ``left/target`` ..."""
+        return np.array(self._rows[key])
+
+    def residual(self, arm: str) -> Matrix:
+        """Return target minus measured after each step, (n, m).
+
+        Positions [m] and two columns of the rotation, or joints [rad, m].
+        """
+        measured = self[f"{arm}/measured"]
+        difference: Matrix = self[f"{arm}/target"][:, : measured.shape[1]] - measured
+        return difference
+
+    def distance(self, arm: str) -> Vector:
+        """Return how far the target was away, (n,): of a tool [m], of the furthest joint [rad]."""
+        residual = self.residual(arm)
+        if self._followed[arm] == "pose":
+            apart: Vector = np.linalg.norm(residual[:, :3], axis=1)
+            return apart
+        furthest: Vector = np.abs(residual).max(axis=1)
+        return furthest
+
+    def save(self, path: str | Path) -> None:
+        """Write all columns and residuals to an ``.npz`` file."""
+        columns: dict[str, Any] = {key: self[key] for key in self._rows}
+        columns |= {f"{arm}/residual": self.residual(arm) for arm in self.arms}
+        np.savez(path, **columns)
+
+
+PAST = 3
+"""So many answers in a row whose actions have all passed are no accident."""
+
+
+class PolicyRunner:
+    """Ask for chunks, play them at the environment's rate, and hold where there is none.
+
+    A question is asked with what is seen at that step; its actions are meant for the instants from
+    there on, and those that have passed when the answer comes are left out. Absolute actions are
+    interpolated, so that policy and environment have rates of their own. When chunks run out
+    targets stay where they are, until the next answer.
+
+    A policy that raises, answers with what is no chunk, stays silent for ``timeout``, or has
+    :data:`PAST` chunks in a row that are over when they come, has failed: it is not asked again in
+    this episode, and the arms hold.
+
+    Args:
+        env: Where to act; in lockstep or in real time.
+        inference: Where to ask.
+        rate: Of the actions of a chunk [Hz].
+        replan: Time between questions [s]; by default the next one follows an answer at once.
+        blend: Time in which a chunk takes over from the one before [s].
+        timeout: For an answer [s].
+
+    Attributes:
+        fault: Why the policy has failed, or None.
+        log: Of this episode.
+        observation: Observation after the last step.
+
+    Raises:
+        ConfigurationError: If the rate is another one than the environment's and actions are
+            steps, which mean something else then, or a time is negative.
+
+    Thread: the environment's.
+    """
+
+    def __init__(
+        self,
+        env: CellEnv,
+        inference: Inference,
+        *,
+        rate: float,
+        replan: float = 0.0,
+        blend: float = 0.1,
+        timeout: float = 2.0,
+    ) -> None:
+        times = {"rate": rate, "replan": replan, "blend": blend, "timeout": timeout}
+        if faults := [
+            f"{name}: got {value!r}, allowed 0 or more"
+            for name, value in times.items()
+            if not is_time(value)
+        ]:
+            raise ConfigurationError(*faults)
+        self._is_absolute = all(control.is_absolute for control in env.controls.values())
+        if not self._is_absolute and not math.isclose(rate, env.rate):
+            raise ConfigurationError(
+                f"rate: got {rate:g} Hz, allowed {env.rate:g} Hz as the environment's, "
+                "as actions are steps"
+            )
+        if not (rate > 0.0 and math.isfinite(rate)):
+            raise ConfigurationError(f"rate: got {rate!r}, allowed more than 0 Hz")
+        self.env, self.inference, self.rate = env, inference, rate
+        self.replan, self.timeout = replan, timeout
+        self._player = ChunkPlayer(blend)
+        self._asked: float | None = None
+        self._last_asked = -math.inf
+        self._past, self._why = 0, ""
+        self.fault: str | None = None
+        self.log = RunLog(env.controls)
+        self._info: dict[str, Any] = {}
+
+    def reset(self, seed: int | None = None) -> None:
+        """Begin an episode, without anything of the last one."""
+        self.observation, self._info = self.env.reset(seed=seed)
+        self.inference.forget()
+        self._player.clear()
+        self._asked, self._last_asked, self.fault, self._past = None, -math.inf, None, 0
+        self.log = RunLog(self.env.controls)
+
+    def step(self) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """Act for one step of the environment, and return what that returns.
+
+        Raises:
+            ActionRejected: If no episode has begun.
+        """
+        if not self._info:
+            raise ActionRejected("step: got no episode, allowed after reset()")
+        now = float(self._info["time"])
+        hold: Vector = self.env.hold_action().astype(float)
+        if self.fault is None:
+            try:
+                self._hear(now, hold)
+                self._ask(now)
+                self._hear(now, hold)  # what needed no time
+            except PolicyFailed as error:
+                self.fault = str(error)
+                self._player.clear()
+                self.inference.forget()
+        action = self._player.at(now)
+        chunk = self._player.chunk
+        age = now - chunk.begin if chunk is not None and action is not None else math.nan
+        sent = hold if action is None else action
+        self.observation, reward, ends, cut, self._info = self.env.step(sent)
+        self.log.add(time=now, action=sent, age=age, held=action is None, seen=self.observation)
+        return self.observation, reward, ends, cut, self._info
+
+    def run(self, seed: int | None = None) -> dict[str, Any]:
+        """Run an episode to its end, or until the policy has failed and the arms hold.
+
+        Returns:
+            The last step's information, and ``policy``: why it has failed, or an empty text.
+        """
+        self.reset(seed)
+        is_over = False
+        while not is_over and self.fault is None:
+            _, _, ends, cut, _ = self.step()
+            is_over = ends or cut
+        if self.fault is None and self._past and self._player.chunk is None:
+            self.fault = self._why  # too short an episode for more of them
+        return {**self._info, "policy": self.fault or ""}
+
+    def _hear(self, now: float, hold: Vector) -> None:
+        if self._asked is None:
+            return
+        answer = self.inference.answer(now)
+        if answer is None:
+            if now - self._asked > self.timeout:
+                raise PolicyFailed(
+                    f"policy: silent for {now - self._asked:.2f} s, allowed {self.timeout:g} s"
+                )
+            return
+        actions = checked(answer, len(hold))
+        chunk = ActionChunk(actions, self._asked, 1.0 / self.rate, self._is_absolute)
+        self._asked = None
+        if not chunk.is_over(now):
+            self._past = 0
+            self._player.take(chunk, now, hold)
+            return
+        self._past += 1
+        self._why = (
+            f"policy: chunks end before they come: {self._past} in a row, the last of "
+            f"{len(actions)} actions over {chunk.end - chunk.begin:.2f} s after "
+            f"{now - chunk.begin:.2f} s"
+        )
+        if self._past >= PAST:
+            raise PolicyFailed(self._why)
+
+    def _ask(self, now: float) -> None:
+        if self._asked is None and now - self._last_asked >= self.replan - 1e-6:
+            self.inference.ask(self.observation, now)
+            self._asked = self._last_asked = now

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find how arms go to places without touching each other or anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.motions.motion_check import Avoidance, check_motion, timed
+from multipanda_py.planning.motions.motion_request import MoveRequest, frames_at
+from multipanda_py.planning.motions.path_constraints import (
+    Grip,
+    add_keeping,
+    grips_of,
+    in_one_hand,
+    kept_apart,
+)
+from multipanda_py.planning.motions.retreat import POINTS, WayOut, way_out
+from multipanda_py.planning.optimiser import (
+    Near,
+    Objective,
+    PoseGoal,
+    Problem,
+    Rest,
+    Smoothness,
+    Solution,
+    SolverSettings,
+    WithinLimits,
+    find_path,
+)
+from multipanda_py.planning.optimiser.distance import Distance, place_of, shape_of
+from multipanda_py.planning.optimiser.free_space import SLACK, free_space
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.solids import PathSolid
+from multipanda_py.planning.optimiser.solver import processor_time
+from multipanda_py.planning.trajectory.trajectory import thin
+from multipanda_py.pose import Pose
+from multipanda_py.state import Matrix, Vector
+from multipanda_py.targets import TRAJECTORY_POINTS
+
+TINY = 1e-4
+"""What a posture may be beyond limits by, as rounding has it [rad, m]."""
+
+
+def refuse_impossible(
+    scene: Scene,
+    request: MoveRequest,
+    grips: Sequence[Grip],
+    distances: Sequence[Distance],
+    margin: float,
+) -> None:
+    """Refuse places at which an arm cannot be, whatever its other joints and other arms do.
+
+    A posture says where all of an arm is, the pose of a tool where its hand is and what it holds.
+
+    Args:
+        scene: Arms and things.
+        request: Of the motion.
+        grips: What hands hold.
+        distances: What is to be kept.
+        margin: From joint limits [rad, m].
+
+    Raises:
+        PlanRejected: With the place, what was got, and what is allowed.
+    """
+    for number, places in enumerate(request.stops, 1):
+        where, known = request.name_of(number), {}
+        for arm, place in places.items():
+            scene.known("arm", arm, [*scene.arms])
+            if isinstance(place, Pose):
+                _refuse_far(scene, arm, place, where)
+            else:
+                _refuse_limits(scene, arm, place, margin, where)
+            known[arm] = frames_at(scene, arm, place)
+        _refuse_near(scene, known, grips, distances, request.clearance, where)
+
+
+def _refuse_far(scene: Scene, arm: str, pose: Pose, where: str) -> None:
+    """Refuse what is farther away than an arm that is stretched out is long."""
+    model, limits = scene.model(arm), scene.arms[arm].limits
+    tool = model.frames[model.getFrameId(scene.arms[arm].ee_frame)]
+    reach = float(np.linalg.norm(tool.placement.translation))
+    joint = tool.parentJoint
+    while model.parents[joint]:
+        reach += float(np.linalg.norm(model.jointPlacements[joint].translation))
+        joint = model.parents[joint]
+    if limits.slides.any():
+        most = np.maximum(np.abs(limits.lower), np.abs(limits.upper))
+        reach += float(most[limits.slides].sum())
+    shoulder = model.jointPlacements[joint].translation
+    distance = float(np.linalg.norm(pose.position - shoulder))
+    if distance > reach:
+        raise PlanRejected(
+            f"{where} of {arm}: got a pose {distance:.3g} m from its first joint, out of reach; "
+            f"allowed up to {reach:.2f} m"
+        )
+
+
+def _refuse_limits(scene: Scene, arm: str, posture: Vector, margin: float, where: str) -> None:
+    at, limits = scene.columns[arm], scene.arms[arm].limits
+    lower, upper = scene.lower[at] + margin, scene.upper[at] - margin
+    outside = np.flatnonzero((posture < lower - TINY) | (posture > upper + TINY))
+    if outside.size:
+        joint = int(outside[0])
+        raise PlanRejected(
+            f"{where} of {arm}: joint {joint + 1}: got {posture[joint]:.4f} {limits.unit(joint)}, "
+            f"allowed [{lower[joint]:.4f}, {upper[joint]:.4f}], {margin:g} within its limits"
+        )
+
+
+def _refuse_near(
+    scene: Scene,
+    known: Mapping[str, Mapping[str, pin.SE3]],
+    grips: Sequence[Grip],
+    distances: Sequence[Distance],
+    clearance: float,
+    where: str,
+) -> None:
+    """Refuse places in which bodies that are known to be there are too near to each other."""
+
+    def place(solid: PathSolid) -> pin.SE3 | None:
+        name = solid.frame
+        for one in grips:
+            if one.thing == name and one.arm in known:
+                return known[one.arm]["tool"] * pin.SE3(one.pose.rotation, one.pose.position)
+        arm, _, link = name.partition("/")
+        if arm in scene.arms and link:
+            return known[arm].get(link) if arm in known else None
+        thing = scene.things[name]
+        is_elsewhere = name in scene.columns or name in scene.frames
+        return None if is_elsewhere else pin.SE3(thing.rotation, thing.position)
+
+    placed: dict[int, _Placed | None] = {}
+    held = {one.thing for one in grips}
+    for one in distances:
+        if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
+            continue  # how deep things are in each other is not measured alike everywhere
+        for pair in one.pairs:
+            for solid in pair:
+                if id(solid) not in placed:
+                    frame = place(solid)
+                    placed[id(solid)] = None if frame is None else _placed(solid, frame)
+            a, b = (placed[id(solid)] for solid in pair)
+            if a is None or b is None:
+                continue
+            distance = _distance(a, b, one.margin)
+            if distance < one.margin - SLACK:
+                first, second = one.of
+                why = ""
+                if one.margin > clearance:
+                    why = ", because collision_avoidance of the executing controllet acts nearer"
+                names = f"parts of {first}" if first == second else f"{first} and {second}"
+                raise PlanRejected(
+                    f"{where}: {names} would be {max(distance, 0.0):.3f} m from each other, "
+                    f"allowed {one.margin:.3g} m or more{why}"
+                )
+
+
+class _Placed(NamedTuple):
+    """A solid where it is: as coal has it, and a ball around it."""
+
+    shape: Any
+    pose: Any
+    centre: Vector
+    ball: float
+
+
+def _placed(solid: PathSolid, frame: pin.SE3) -> _Placed:
+    there = frame * pin.SE3(*place_of(solid))
+    ball = solid.radius + 0.5 * float(np.linalg.norm(solid.end - solid.start))
+    pose = coal.Transform3s(there.rotation, there.translation)
+    return _Placed(shape_of(solid), pose, there.translation.copy(), ball)
+
+
+def _distance(a: _Placed, b: _Placed, enough: float) -> float:
+    """Return how far apart solids are, or something above ``enough``; 0 or less in each other."""
+    least = float(np.linalg.norm(a.centre - b.centre)) - a.ball - b.ball
+    if least > enough:
+        return least
+    distance: float = coal.distance(
+        a.shape, a.pose, b.shape, b.pose, coal.DistanceRequest(), coal.DistanceResult()
+    )
+    return distance
+
+
+SLICES = 16
+"""Of a way from one place to the next."""
+LIMIT_MARGIN = 0.02
+"""From the joints' position limits [rad]: an arm that gives way is not at them at once."""
+TRIES, FINER = 8, 2
+"""Most searches, and how often points are made twice as dense, for a motion that is clear between
+them, too."""
+FAR = 0.02
+"""What is missed by more is out of reach; other searches would find the same [m, rad]."""
+MOST_POINTS = TRAJECTORY_POINTS - POINTS
+"""Maximum number of points of a motion after a retreat: both are one trajectory."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoundMove:
+    """Points of all arms, and how near bodies come to each other on the way [m]."""
+
+    points: dict[str, Matrix]
+    nearest: float
+    reason: str
+
+
+def find_move(
+    scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None = None
+) -> FoundMove:
+    """Find a motion from where the scene starts.
+
+    Arms that start too near to something for the collision avoidance first retreat from it.
+
+    Args:
+        scene: All arms and things of a cell as they are; movable are things in hands, and no
+            others.
+        held: By arm the thing in its hand.
+        request: What is asked.
+        law: Collision avoidance of the controllets that will execute the motion.
+
+    Raises:
+        PlanRejected: If bodies are within each other at the start, a place cannot be reached, or
+            no way there was found; says which.
+        UnknownName: If there is no such arm.
+        MissingExtra: If scipy is not installed.
+
+    Thread: any; up to the request's patience, of its processor time.
+    """
+    request.check()
+    for thing in request.touching:
+        scene.known("thing", thing, [*scene.things])
+    grips = grips_of(scene, held)
+    scene = scene.carrying(in_one_hand(grips))
+    out = None
+    if law is not None:
+        timing = partial(_timed, speed=request.speed)
+        out = way_out(scene, held, request, law, LIMIT_MARGIN, timing)
+    if out is not None:
+        scene = scene.starting_at(out.end)
+    apart = kept_apart(scene, held, request, law)
+    refuse_impossible(scene, request, grips, apart, LIMIT_MARGIN)
+    problem = Problem(scene, len(request.stops), SLICES, 2.0)
+    problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
+    problem.add(Rest(*scene.arms), at=len(request.stops))
+    for number, places in enumerate(request.stops, 1):
+        for arm, place in places.items():
+            problem.add(_goal(arm, place), at=number)
+    add_keeping(problem, scene, request)
+    for grip in grips:
+        if grip.thing in scene.movable:
+            problem.add(PoseGoal(grip.thing, grip.pose, f"{grip.arm}/tool"))
+    for distance in apart:
+        problem.add(distance)
+    return _search(scene, problem, request, law, out)
+
+
+def _search(
+    scene: Scene, problem: Problem, request: MoveRequest, law: Avoidance | None, out: WayOut | None
+) -> FoundMove:
+    """Search until a motion keeps its distances between its points, too.
+
+    Raises:
+        PlanRejected: If none does, with what is missing; or if there was no time for more.
+    """
+    until, whole = processor_time() + request.patience, problem
+    space = free_space(scene, problem.terms)
+    n = sum(arm.n_joints for arm in scene.arms.values())
+    why, finer = "", 0
+    for number in range(TRIES):
+        settings = SolverSettings(time=max(until - processor_time(), 0.0))
+        found = find_path(problem, seed=int(request.seed) + number, settings=settings)
+        too_near = ""
+        if found.is_feasible:
+            path = np.concatenate([scene.start[None], found.path])
+            rows = thin(_timed(scene, path, request.speed), MOST_POINTS, len(request.stops))[0]
+            checked = check_motion(rows, n, space, law, MOST_POINTS)
+            too_near = checked.reason and f"on the way {checked.reason}"
+            if not too_near:
+                rows, nearest = checked.rows, checked.nearest
+                if out is not None:
+                    rows, nearest = out.followed_by(rows), min(nearest, out.nearest)
+                points = {arm: _rows_of(scene, rows, arm) for arm in scene.arms}
+                return FoundMove(points, nearest, found.reason)
+            finer = (finer + 1) % (FINER + 1)
+            problem = problem.finer() if finer else whole
+        why = why or too_near or _missed(found, request)
+        if processor_time() > until or found.ended == "time":
+            raise PlanRejected(
+                f"no motion found within {request.patience:g} s of processor time (patience), and "
+                f"there may be one: {why}"
+            )
+        if not found.is_feasible and found.worst > FAR:
+            break
+    raise PlanRejected(f"no motion found: {why}")
+
+
+def _missed(found: Solution, request: MoveRequest) -> str:
+    """Say what is missing in the nearest path, and where on it."""
+    each = len(found.path) // len(request.stops)
+    words = []
+    for one in found.violations[:3]:
+        name = request.name_of(one.phase + 1)
+        where = "at" if one.slice % each == each - 1 else "on the way to"
+        words.append(f"{where} {name} {one.missed}")
+    return "the nearest one: " + "; ".join(words)
+
+
+def _goal(arm: str, place: Pose | Vector) -> Objective:
+    if isinstance(place, Pose):
+        return PoseGoal(f"{arm}/tool", place)
+    return Near(arm, np.asarray(place, dtype=np.float64))
+
+
+def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
+    """Return points of all numbers of slices, in the time that arms need."""
+    velocity = np.where(np.isfinite(scene.velocity), scene.velocity * speed, np.inf)
+    acceleration = np.where(np.isfinite(velocity), scene.acceleration * speed**2, np.inf)
+    shares: Vector = np.linspace(0.0, 1.0, len(path))
+    return timed(shares, path, velocity, acceleration)
+
+
+def _rows_of(scene: Scene, rows: Matrix, arm: str) -> Matrix:
+    """Return the points of one arm."""
+    at, d = scene.columns[arm], scene.size
+    parts = (rows[:, 1 + order * d : 1 + (order + 1) * d][:, at] for order in range(3))
+    found: Matrix = np.column_stack([rows[:, 0], *parts])
+    return found

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A motion that has been found, and for what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.pose import Pose
+from multipanda_py.state import Matrix, Vector
+
+
+def frames_at(scene: Scene, arm: str, place: Pose | Vector) -> dict[str, pin.SE3]:
+    """Return where frames of an arm are in the world at a place.
+
+    Args:
+        scene: With the arm.
+        arm: Its name.
+        place: A posture, which says it of all frames; or a pose of its tool, which says it of
+            those that are fixed to it.
+
+    Returns:
+        By names without the arm's prefix, and ``tool``.
+    """
+    model, described = scene.model(arm), scene.arms[arm]
+    tool = model.frames[model.getFrameId(described.ee_frame)]
+    found = {}
+    if isinstance(place, Pose):
+        found["tool"] = pin.SE3(place.rotation, place.position)
+        joint = found["tool"] * tool.placement.inverse()
+        frames = [frame for frame in model.frames if frame.parentJoint == tool.parentJoint]
+        placed = [joint * frame.placement for frame in frames]
+    else:
+        data = model.createData()
+        pin.framesForwardKinematics(model, data, place)
+        found["tool"] = data.oMf[model.getFrameId(described.ee_frame)].copy()
+        frames, placed = [*model.frames], [one.copy() for one in data.oMf]
+    for frame, one in zip(frames, placed):
+        found.setdefault(frame.name.removeprefix(described.prefix), one)
+    return found
+
+
+Keep: TypeAlias = Literal["", "upright", "orientation"]
+KEEPS: tuple[Keep, ...] = ("", "upright", "orientation")
+"""What of a tool stays: nothing; what points up in it; how it is turned."""
+NUMBERS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
+"""Least and largest of what are numbers."""
+MOST_STOPS = 100
+"""Maximum number of goals of one motion, the last one included, as it is one trajectory."""
+
+
+@dataclass(frozen=True)
+class MoveRequest:
+    """What is asked of a motion.
+
+    Attributes:
+        stops: Places one after another, the goal last: by arm a pose of its tool in the world, or
+            a posture, (n,). Arms that are not named may go out of the way.
+        keep: See :data:`KEEPS`; of all arms that have a pose or posture to go to.
+        clearance: Smallest distance of bodies [m]. By default that from which on
+            ``collision_avoidance`` pushes. It is raised to the distance that the executing
+            controllets need. Arms that start nearer retreat first. It is smaller for bodies from
+            which they cannot retreat.
+        speed: Share of the limits of velocity; of those of acceleration its square.
+        patience: Longest search, in processor time of the thread that searches [s]: what else the
+            machine does takes nothing from it.
+        seed: Of it; the same one finds the same motion.
+        touching: Things that hands of named arms may touch, as one that goes to grasp does, or
+            has let go; and that what hands hold may rest on.
+    """
+
+    stops: Sequence[Mapping[str, Pose | Vector]]
+    keep: Keep = ""
+    clearance: float = 0.03
+    speed: float = 0.3
+    patience: float = 5.0
+    seed: int = 0
+    touching: Sequence[str] = ()
+
+    def name_of(self, number: int) -> str:
+        """Return what a place is called, by its number from 1."""
+        return "goal" if number == len(self.stops) else f"via, place {number}"
+
+    def check(self) -> None:
+        """Refuse what is none.
+
+        Raises:
+            PlanRejected: With what was got, and what is allowed.
+        """
+        if not self.stops or not all(self.stops):
+            raise PlanRejected("goals: got none, allowed a place for one arm or more")
+        if len(self.stops) > MOST_STOPS:
+            raise PlanRejected(
+                f"via: got {len(self.stops) - 1} places, allowed up to {MOST_STOPS - 1}; plan "
+                "several motions"
+            )
+        if not isinstance(self.keep, str) or self.keep not in KEEPS:
+            allowed = ", ".join(repr(keep) for keep in KEEPS)
+            raise PlanRejected(f"keep: got {self.keep!r:.40}, allowed {allowed}")
+        _check_names(self.touching)
+        for name, (low, high) in NUMBERS.items():
+            value = getattr(self, name)
+            if not (_is_a(Real, value) and low <= value <= high):
+                raise PlanRejected(
+                    f"{name}: got {value!r:.40}, allowed a number from {low:g} to {high:g}"
+                )
+        if not (_is_a(Integral, self.seed) and self.seed >= 0):
+            raise PlanRejected(f"seed: got {self.seed!r:.40}, allowed a whole number from 0")
+
+
+def request_of(
+    stops: Sequence[Mapping[str, Pose | Vector]], options: Mapping[str, Any]
+) -> MoveRequest:
+    """Return the request for places with options by name.
+
+    Raises:
+        PlanRejected: If there is no such option, or its value is none; nothing was searched.
+    """
+    known = [field.name for field in fields(MoveRequest) if field.name != "stops"]
+    if unknown := [name for name in options if name not in known]:
+        raise PlanRejected(f"options: got {', '.join(unknown)}, allowed {', '.join(known)}")
+    request = MoveRequest(stops, **options)
+    request.check()
+    return request
+
+
+def _is_a(kind: type, value: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _check_names(names: Any) -> None:
+    is_list = isinstance(names, (list, tuple, set, frozenset))
+    if not is_list or not all(isinstance(name, str) for name in names):
+        raise PlanRejected(f"touching: got {names!r:.40}, allowed a list of names")
+
+
+NEAR = 0.03
+"""How far a joint may be from where a plan begins [rad, m]: it blends the rest out on its way."""
+STAYS = 1e-4
+"""An arm none of whose joints moves by more stays where it is [rad, m]."""
+MOVED, TURNED = 0.01, 0.05
+"""How far a thing may have moved since it was planned around [m], [rad]."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MovePlan:
+    """Trajectories of arms that begin and end together.
+
+    Attributes:
+        points: By arm, as :meth:`.Cell.follow` takes them, (p, 1 + 3 n).
+        duration: [s].
+        starts: Where all arms stood, moved or not, by arm, (n,).
+        things: Where things were, in the world.
+        held: What hands held, by arm.
+        nearest: How near bodies come to each other on the way, or were at its start [m].
+        reason: How it was found.
+        laws: Parameters of the executing controllets at that time, by controllet.
+    """
+
+    points: Mapping[str, Matrix]
+    duration: float
+    starts: Mapping[str, Vector]
+    things: Mapping[str, Pose]
+    held: Mapping[str, str]
+    nearest: float
+    reason: str
+    laws: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        arms = ", ".join(self.moving) or "no arm"
+        return f"<MovePlan of {arms}, {self.duration:.2f} s, {self.nearest:.3f} m apart>"
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """Names of the arms that do not stay where they are."""
+        return tuple(
+            arm
+            for arm, rows in self.points.items()
+            if np.ptp(rows[:, 1 : 1 + (rows.shape[1] - 1) // 3], axis=0).max() > STAYS
+        )
+
+    def rows(self) -> Matrix:
+        """Return the points of all arms together, (p, 1 + 3 m)."""
+        points = [*self.points.values()]
+        parts = [np.hsplit(rows[:, 1:], 3) for rows in points]
+        found: Matrix = np.hstack(
+            [points[0][:, :1], *(part[order] for order in range(3) for part in parts)]
+        )
+        return found
+
+    def check(
+        self,
+        postures: Mapping[str, Vector],
+        things: Mapping[str, Pose],
+        held: Mapping[str, str],
+    ) -> None:
+        """Refuse to begin where arms or things are not as they were planned with.
+
+        Args:
+            postures: Of all arms now, by name, (n,).
+            things: Where things are now.
+            held: What hands hold now, by arm.
+
+        Raises:
+            PlanRejected: With what is elsewhere, by how much.
+        """
+        if {*postures} != {*self.starts}:
+            raise PlanRejected(
+                f"plan: got one for {', '.join(self.starts)}, allowed arms of this cell: "
+                f"{', '.join(postures)}"
+            )
+        for arm, posture in postures.items():
+            start = self.starts[arm]
+            off = float(np.abs(posture - start).max()) if posture.shape == start.shape else np.inf
+            if not off <= NEAR:
+                raise PlanRejected(
+                    f"plan: a joint of {arm} is {off:.3f} rad from where it was planned from, "
+                    f"allowed {NEAR:g}; plan anew"
+                )
+        for arm in postures:
+            before, now = self.held.get(arm), held.get(arm)
+            if before != now:
+                raise PlanRejected(
+                    f"plan: {arm} holds {now or 'nothing'}, and it was planned with "
+                    f"{before or 'nothing'} in its hand; plan anew"
+                )
+        if gone := sorted({*things} ^ {*self.things}):
+            raise PlanRejected(f"plan: {', '.join(gone)} came or went since; plan anew")
+        for name, pose in things.items():
+            distance, angle = pose.distance(self.things[name])
+            if distance > MOVED or angle > TURNED:
+                raise PlanRejected(
+                    f"plan: {name} is {distance:.3f} m and {angle:.2f} rad from where it was "
+                    f"planned around, allowed {MOVED:g} m and {TURNED:g} rad; plan anew"
+                )

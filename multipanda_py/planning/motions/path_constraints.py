@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of tools stays on the way: how they are turned, or what points up in them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.motions.motion_check import Avoidance
+from multipanda_py.planning.motions.motion_request import MoveRequest, frames_at
+from multipanda_py.planning.optimiser import Axis, Distance, Orientation, Problem, clearances
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.solids import Parts
+from multipanda_py.pose import Pose
+from multipanda_py.state import Matrix, Vector
+
+
+class Grip(NamedTuple):
+    """One hand on one thing.
+
+    Attributes:
+        arm: Whose hand.
+        thing: What is in it.
+        pose: Of the thing in the tool.
+    """
+
+    arm: str
+    thing: str
+    pose: Pose
+
+
+def grips_of(scene: Scene, held: Mapping[str, str]) -> list[Grip]:
+    """Return how things are held, by arm; more than one hand may hold one."""
+    found = []
+    for arm, thing in held.items():
+        tool = frames_at(scene, arm, scene.posture(scene.start, arm))["tool"]
+        into = Pose(tool.translation.copy(), tool.rotation.copy()).inverse()
+        found.append(Grip(arm, thing, into @ scene.pose(scene.start, thing)))
+    return found
+
+
+def in_one_hand(grips: Sequence[Grip]) -> dict[str, tuple[str, Pose]]:
+    """Return things that one hand holds, with its tool: where they are follows from the arm.
+
+    What two hold has numbers of its own, and both grips to meet.
+    """
+    hands = Counter(grip.thing for grip in grips)
+    return {
+        grip.thing: (f"{grip.arm}/tool", grip.pose) for grip in grips if hands[grip.thing] == 1
+    }
+
+
+TOUCHING = 2e-3
+"""How deep what rests on or in something may be in it at the start [m]."""
+AROUND = 0.05
+"""How deep what a hand touches may be in the capsules around it and its fingers [m]."""
+PARTS: tuple[Parts, ...] = ("arm", "hand")
+
+
+def kept_apart(
+    scene: Scene,
+    held: Mapping[str, str],
+    request: MoveRequest,
+    law: Avoidance | None = None,
+    deepest: float = TOUCHING,
+) -> list[Distance]:
+    """Return the distances to be kept, smaller ones where bodies begin nearer.
+
+    Args:
+        scene: Arms and things at the start.
+        held: Objects in grippers, by arm.
+        request: Request for the motion.
+        law: Collision avoidance of the executing controllets.
+        deepest: Maximum overlap at the start [m].
+
+    Raises:
+        PlanRejected: If bodies are within each other at the start.
+    """
+    found = [one for one in _asked(scene, held, request, law) if one.pairs]
+    frames = dict.fromkeys(name for one in found for name in one.frames)
+    placed, kept = Kinematics(scene, frames).place(scene.start[None]), []
+    for one in found:
+        distance = one.margin - float(one.evaluate(placed)[0].max())
+        if distance < min(-deepest, one.margin):
+            raise PlanRejected(
+                f"start: {' and '.join(dict.fromkeys(one.of))} are {-distance:.3f} m within each "
+                "other, allowed apart"
+            )
+        nearer = distance - 1e-3 < one.margin
+        kept.append(Distance(scene, *one.of, distance - 1e-3, one.parts) if nearer else one)
+    return kept
+
+
+def _asked(
+    scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None
+) -> Iterator[Distance]:
+    """Yield the distances that the request and the executing controllets need."""
+    clearance = request.clearance
+    led = {arm for places in request.stops for arm in places}
+    for one in clearances(scene, (), clearance):
+        arm, other = one.of  # the arm comes first
+        if held.get(arm) == other and other in scene.movable:
+            continue  # two grippers hold it, and it does not rotate in them
+        for part in PARTS:
+            need, meant = clearance, False
+            if law is not None:
+                need = max(clearance, law.needs(arm, other, part == "hand"))
+                meant = law.may_touch(arm, other) or (
+                    part == "hand" and law.may_touch(f"{arm}/hand", other)
+                )
+            if meant or (part == "hand" and arm in led and other in request.touching):
+                need = -AROUND
+            yield Distance(scene, arm, other, need, parts=part)
+    others = [thing for thing in scene.things if thing not in held.values()]
+    for thing, other in product(dict.fromkeys(held.values()), others):
+        need = clearance if law is None else max(clearance, law.needs(thing, other, True))
+        yield Distance(scene, thing, other, -TOUCHING if other in request.touching else need)
+
+
+LEAN = 0.02
+"""What a place may be off by from how the tool is turned when it begins, as an arm that gives way
+is not quite where it was sent [rad]; on the way there it is turned as it is to be there."""
+UP = np.array([0.0, 0.0, 1.0])
+
+
+def add_keeping(problem: Problem, scene: Scene, request: MoveRequest) -> None:
+    """Ask that tools of arms that are sent somewhere stay as they are turned.
+
+    Args:
+        problem: With a phase for every place.
+        scene: Arms as they begin.
+        request: Of the motion.
+
+    Raises:
+        PlanRejected: If a place has a tool turned otherwise.
+    """
+    if not request.keep:
+        return
+    led = dict.fromkeys(arm for places in request.stops for arm in places)
+    for arm in led:
+        begin = turned = _turn(scene, arm, scene.posture(scene.start, arm))
+        for number, places in enumerate(request.stops, 1):
+            if arm in places:
+                turned = _turn(scene, arm, places[arm])
+                _refuse_turned(begin, turned, request.keep, f"{request.name_of(number)} of {arm}")
+            phases = (number - 1, number)
+            if request.keep == "orientation":
+                one: Axis | Orientation = Orientation(f"{arm}/tool", Pose(np.zeros(3), turned))
+            else:
+                one = Axis(f"{arm}/tool", turned.T @ UP, UP)
+            problem.add(one, phases=phases)
+
+
+def _turn(scene: Scene, arm: str, place: Pose | Vector) -> Matrix:
+    rotation: Matrix = frames_at(scene, arm, place)["tool"].rotation
+    return rotation
+
+
+def _refuse_turned(begin: Matrix, turned: Matrix, keep: str, where: str) -> None:
+    if keep == "orientation":
+        off, words = float(np.linalg.norm(pin.log3(begin.T @ turned))), "is turned"
+    else:
+        x, y, z = turned @ begin.T @ UP  # where what points up at the begin points to
+        off, words = math.atan2(math.hypot(x, y), z), "leans"
+    if off > LEAN:
+        raise PlanRejected(
+            f"{where}: its tool {words} by {off:.3f} rad from how it begins, allowed {LEAN:g} rad "
+            f"with keep={keep!r}"
+        )

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timed retreat: first part of a motion that starts too near to something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.motions.motion_check import Avoidance, NearBodies, check_motion
+from multipanda_py.planning.motions.motion_request import MoveRequest
+from multipanda_py.planning.motions.path_constraints import kept_apart
+from multipanda_py.planning.optimiser.free_space import FreeSpace
+from multipanda_py.planning.optimiser.path_search import along
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.trajectory.quintic import rest_to_rest
+from multipanda_py.state import Matrix, Vector
+
+STEP = 1.5e-3
+"""Increase of the smallest distances per step [m]."""
+AROUND = 0.01
+"""Distance beyond the target up to which pairs are constrained to stay beyond it [m]."""
+DEEPEST = 0.03
+"""Maximum overlap at the start of a retreat, of capsules, which are larger than links [m]."""
+LARGEST = 0.05
+"""Largest step of a joint [rad, m]; a pair that needs more cannot be parted by the arm."""
+MOST = 60
+"""Maximum number of steps."""
+_SWEEPS, _SOFT, _MET = 200, 1e-6, 0.5
+_ROUNDING = 1e-7
+
+
+def retreat(
+    avoidance: Avoidance,
+    start: Vector,
+    may_move: Callable[[Vector], Matrix],
+    lower: Vector,
+    upper: Vector,
+    target: float,
+) -> Matrix:
+    r"""Return configurations along which near pairs part, up to a distance that is free.
+
+    Every step is the shortest that increases all distances below the target,
+
+    .. math:: \min \|s\|^2 \quad \text{s.t.} \quad g_j^T s \ge \min(\Delta, d_{free} - d_j)
+
+    and that leaves no other pair nearer than the target.
+
+    Args:
+        avoidance: Distance measure of the executing controllets.
+        start: Configuration of all arms, (n,) [rad, m].
+        may_move: Function that returns the projection on the allowed motions, (n, n).
+        lower: Lower joint limits, (n,).
+        upper: Upper joint limits, (n,).
+        target: Distance that is free [m].
+
+    Returns:
+        Configurations from the start on, (k, n); the start alone if nothing is near or the arms
+        cannot part.
+    """
+    path, q = [start], start
+    for _ in range(MOST):
+        allowed = may_move(q)
+        pairs = [
+            (pair, gradient)
+            for pair in avoidance.near(q, target + AROUND)
+            if not pair.may_touch and np.abs(gradient := allowed @ pair.gradient).max() > _ROUNDING
+        ]
+        if all(pair.distance >= target for pair, _ in pairs):
+            break
+        step = _step(pairs, target, lower - q, upper - q)
+        if step is None:
+            break
+        q = q + step
+        path.append(q)
+    return np.array(path)
+
+
+def _step(
+    pairs: Sequence[tuple[NearBodies, Vector]], target: float, lowest: Vector, highest: Vector
+) -> Vector | None:
+    """Return the shortest step that parts all pairs, or None if there is none."""
+    gradients = np.array([gradient for _, gradient in pairs])
+    missing = np.array([target - pair.distance for pair, _ in pairs])
+    needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, STEP), missing)
+    least, most = (
+        np.maximum(-LARGEST, np.minimum(lowest, 0.0)),
+        np.minimum(LARGEST, np.maximum(highest, 0.0)),
+    )
+    squares = (gradients * gradients).sum(axis=1) + _SOFT
+    forces, step = np.zeros(len(pairs)), np.zeros(gradients.shape[1])
+    for _ in range(_SWEEPS):  # Hildreth: the dual problem, one constraint after another
+        largest = 0.0
+        for row, gradient in enumerate(gradients):
+            raised = max(forces[row] + (needs[row] - gradient @ step) / squares[row], 0.0)
+            change = raised - forces[row]
+            if change:
+                forces[row] = raised
+                step = gradients.T @ forces
+                np.clip(step, least, most, out=step)
+                largest = max(largest, abs(change) * float(np.abs(gradient).max()))
+        if largest < 1e-6:
+            break
+    gained = gradients @ step
+    is_parting = gained[missing > 0.0] >= _MET * needs[missing > 0.0]
+    is_kept = gained[missing <= 0.0] >= needs[missing <= 0.0] - 1e-4
+    return step if is_parting.all() and is_kept.all() else None
+
+
+POINTS = 9
+"""Number of points of a retreat, its ends included."""
+
+
+class WayOut(NamedTuple):
+    """Timed retreat.
+
+    Attributes:
+        rows: Points from rest to rest, (p, 1 + 3 m).
+        end: Configuration at its end by arm, (n,) [rad, m].
+        nearest: Smallest distance of bodies on it [m].
+    """
+
+    rows: Matrix
+    end: dict[str, Vector]
+    nearest: float
+
+    def followed_by(self, rows: Matrix) -> Matrix:
+        """Return the points of this retreat and of a motion that begins at rest at its end."""
+        after = rows[1:].copy()
+        after[:, 0] += self.rows[-1, 0]
+        return np.concatenate([self.rows, after])
+
+
+def way_out(
+    scene: Scene,
+    held: Mapping[str, str],
+    request: MoveRequest,
+    law: Avoidance,
+    margin: float,
+    timed: Callable[[Scene, Matrix], Matrix],
+) -> WayOut | None:
+    """Return the retreat of the arms that are to move; None if they are near nothing.
+
+    Args:
+        scene: Arms and things at the start.
+        held: Objects in grippers, by arm.
+        request: Request for the motion.
+        law: Collision avoidance of the executing controllets.
+        margin: Margin of joint limits [rad, m].
+        timed: Function that returns the timing of a path, (p, m).
+
+    Raises:
+        PlanRejected: If they cannot retreat without coming near to something else.
+    """
+    led = {arm for places in request.stops for arm in places}
+    led -= {arm for arm, thing in held.items() if thing in scene.movable}  # in two grippers
+    n = sum(arm.n_joints for arm in scene.arms.values())
+    start, target = scene.start[:n], min(max(request.clearance, law.passes_at), law.begins_at)
+    path = retreat(
+        law, start, _may_move(scene, led, bool(request.keep)),
+        scene.lower[:n] + margin, scene.upper[:n] - margin, target,
+    )  # fmt: skip
+    if len(path) < 2:
+        return None
+    postures = along(path, rest_to_rest(np.linspace(0.0, 1.0, POINTS)))
+    slices = np.tile(scene.start, (POINTS, 1))
+    slices[:, :n] = postures
+    space = FreeSpace(scene, kept_apart(scene, held, request, law, DEEPEST), {})
+    checked = check_motion(timed(scene, slices), n, space, law, POINTS)
+    if checked.reason:
+        raise PlanRejected(f"start: no retreat was found: {checked.reason}")
+    end = {arm: slices[-1, scene.columns[arm]] for arm in scene.arms}
+    return WayOut(checked.rows, end, checked.nearest)
+
+
+def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Matrix]:
+    """Return the function from a configuration to the projection on the allowed motions."""
+    n = sum(arm.n_joints for arm in scene.arms.values())
+
+    def projection(q: Vector) -> Matrix:
+        found = np.zeros((n, n))
+        for arm in led:
+            at = scene.columns[arm]
+            own = np.eye(at.stop - at.start)
+            if keep:  # the tool does not rotate
+                model = scene.model(arm)
+                data, frame = model.createData(), model.getFrameId(scene.arms[arm].ee_frame)
+                axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+                turning = pin.computeFrameJacobian(model, data, q[at], frame, axes)[3:]
+                own -= np.linalg.pinv(turning, rcond=1e-3) @ turning
+            found[at, at] = own
+        return found
+
+    return projection

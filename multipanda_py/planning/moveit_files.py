@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All files that MoveIt 2 takes, of any cell, and the parameters of its nodes made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.planning.moveit_srdf import GRIPPER, Groups, cell_srdf
+from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.robots.arm import SceneObject
+from multipanda_py.robots.urdf import cell_urdf
+
+PILZ = "pilz_industrial_motion_planner"
+FINGER_ACCELERATION = 1.0
+"""For planning only: hands have a speed, and no acceleration that anybody states [m/s^2]."""
+SCALING = 0.1
+"""Of velocity and acceleration where nobody asks for more, next to people."""
+PILZ_CARTESIAN_LIMITS = {
+    "max_trans_vel": 1.0, "max_trans_acc": 2.25, "max_trans_dec": -5.0, "max_rot_vel": 1.57,
+}  # fmt: skip
+"""Of Pilz's straight lines and circles [m/s, m/s^2, m/s^2, rad/s]: below those of an FR3."""
+_PLANNERS: dict[str, dict[str, Any]] = {
+    "RRTConnectkConfigDefault": {"type": "geometric::RRTConnect", "range": 0.0},
+    "BiTRRTkConfigDefault": {"type": "geometric::BiTRRT", "range": 0.0},
+    "RRTstarkConfigDefault": {"type": "geometric::RRTstar", "range": 0.0, "goal_bias": 0.05},
+    "PRMstarkConfigDefault": {"type": "geometric::PRMstar"},
+}
+_CHECKS = [
+    f"default_planning_request_adapters/{name}"
+    for name in (
+        "ResolveConstraintFrames", "ValidateWorkspaceBounds", "CheckStartStateBounds",
+        "CheckStartStateCollision",
+    )
+]  # fmt: skip
+_AFTER = [
+    f"default_planning_response_adapters/{name}"
+    for name in ("AddTimeOptimalParameterization", "ValidateSolution", "DisplayMotionPath")
+]
+
+
+def joint_limits(groups: Groups) -> dict[str, Any]:
+    """Return ``joint_limits.yaml``: velocity, acceleration and jerk of every joint.
+
+    Positions are in the URDF. Numbers are the robots' own limits [rad/s, rad/s^2, rad/s^3; m for
+    rad of a joint that slides], which goals are checked against too.
+    """
+    limits: dict[str, Any] = {}
+    for arm in groups.arms.values():
+        bounds = zip(arm.limits.velocity, arm.limits.acceleration, arm.limits.jerk)
+        for joint, (velocity, acceleration, jerk) in zip(arm.joint_names, bounds):
+            limits[joint] = _limits(velocity, acceleration) | {
+                "has_jerk_limits": True, "max_jerk": float(jerk),
+            }  # fmt: skip
+        if arm.gripper is not None:
+            for joint in arm.finger_joint_names:
+                limits[joint] = _limits(arm.gripper.velocity, FINGER_ACCELERATION)
+    return {
+        "default_velocity_scaling_factor": SCALING,
+        "default_acceleration_scaling_factor": SCALING,
+        "joint_limits": limits,
+    }
+
+
+def kinematics(groups: Groups) -> dict[str, Any]:
+    """Return ``kinematics.yaml``: a solver per arm; groups of several arms use theirs."""
+    solver = {
+        "kinematics_solver": "kdl_kinematics_plugin/KDLKinematicsPlugin",
+        "kinematics_solver_search_resolution": 0.005,
+        "kinematics_solver_timeout": 0.05,
+    }
+    return {arm: dict(solver) for arm in groups.arms}
+
+
+def ompl(groups: Groups) -> dict[str, Any]:
+    """Return ``ompl_planning.yaml``: sampling planners, for every group."""
+    first = {arm.name: arm.joint_names[:2] for arm in groups.arms.values()}
+    hands = {groups.hand_group(arm): () for arm in groups.arms.values() if arm.hand}
+    sets = {name: first[arms[0]] for name, arms in groups.sets.items()}
+    content: dict[str, Any] = {
+        "planning_plugins": ["ompl_interface/OMPLPlanner"],
+        "request_adapters": list(_CHECKS),
+        "response_adapters": list(_AFTER),
+        "planner_configs": {name: dict(values) for name, values in _PLANNERS.items()},
+    }
+    for group, joints in {**first, **sets, **hands}.items():
+        content[group] = {"planner_configs": list(_PLANNERS)}
+        if joints:
+            content[group] |= {
+                "projection_evaluator": f"joints({','.join(joints)})",
+                "longest_valid_segment_fraction": 0.005,
+            }
+    return content
+
+
+def pilz() -> dict[str, Any]:
+    """Return ``pilz_industrial_motion_planner_planning.yaml``: PTP, LIN and CIRC of an arm."""
+    return {
+        "planning_plugins": [f"{PILZ}/CommandPlanner"],
+        "request_adapters": list(_CHECKS),
+        "response_adapters": list(_AFTER[1:]),  # what it plans has times
+        "default_planner_config": "PTP",
+        "capabilities": f"{PILZ}/MoveGroupSequenceAction {PILZ}/MoveGroupSequenceService",
+    }
+
+
+def _limits(velocity: float, acceleration: float) -> dict[str, Any]:
+    return {
+        "has_velocity_limits": True, "max_velocity": float(velocity),
+        "has_acceleration_limits": True, "max_acceleration": float(acceleration),
+    }  # fmt: skip
+
+
+HEADER = "(noname)+"
+"""What MoveIt calls a scene without a name; some readers insist on it."""
+FLOOR = "floor"
+FLOOR_SIZE, FLOOR_TOP = (20.0, 20.0, 0.1), -0.005
+"""Edges of the floor, and how far below it begins, so that bases that stand on it do not touch
+it for good [m]."""
+_NO_COLOR = (0.0, 0.0, 0.0, 0.0)
+_PLACE = "0 0 0\n0 0 0 1"
+
+
+def scene_text(things: Sequence[SceneObject], floor: float) -> str:
+    """Return the ``.scene`` file of things and the floor, in the frame ``world``.
+
+    Sizes become MoveIt's: edges of a box, radius of a sphere, radius and length of a cylinder.
+    A capsule is a cylinder with a sphere at each end: one thing of three shapes.
+
+    Args:
+        things: Of the cell.
+        floor: Height of its floor [m].
+    """
+    center = floor + FLOOR_TOP - FLOOR_SIZE[2] / 2.0
+    parts = [HEADER]
+    if all(thing.name != FLOOR for thing in things):
+        parts += [f"* {FLOOR}", f"0 0 {center:.9g}\n0 0 0 1"]
+        parts += _shapes([("box", FLOOR_SIZE, _PLACE)], _NO_COLOR)
+    for thing in things:
+        quaternion = quaternion_from_rotation(thing.rotation)
+        parts += [f"* {thing.name}", _numbers(thing.position.tolist()), _numbers(quaternion)]
+        parts += _shapes(_solids(thing), thing.rgba)
+    return "\n".join([*parts, ".", ""])
+
+
+def _shapes(
+    solids: Sequence[tuple[str, Sequence[float], str]], color: Sequence[float]
+) -> Iterator[str]:
+    """Yield how many shapes, what each is and where in its thing, and that there are no frames."""
+    yield str(len(solids))
+    for kind, size, place in solids:
+        yield from (kind, _numbers(size), place, _numbers(color))
+    yield "0"
+
+
+def _solids(thing: SceneObject) -> list[tuple[str, Sequence[float], str]]:
+    """Return kind, size and place in the thing of each solid that it consists of."""
+    if thing.shape == "box":
+        return [("box", [2.0 * half for half in thing.size], _PLACE)]
+    radius = thing.size[0]
+    if thing.shape == "sphere":
+        return [("sphere", [radius], _PLACE)]
+    half = thing.size[1]
+    ends = (half, -half) if thing.shape == "capsule" else ()
+    spheres = [("sphere", [radius], f"0 0 {end:.9g}\n0 0 0 1") for end in ends]
+    return [("cylinder", [radius, 2.0 * half], _PLACE), *spheres]
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.9g}" for value in values)
+
+
+EXECUTION = {
+    "execution_duration_monitoring": True,
+    "allowed_execution_duration_scaling": 1.5,
+    "allowed_goal_duration_margin": 2.0,
+    "allowed_start_tolerance": 0.05,
+}
+"""Compliant arms lag: an obstacle or a hand that is in the way slows them down, and at the start
+they are a bit off where they were sent [1, s, rad]."""
+
+
+def simple_controllers(groups: Groups) -> dict[str, Any]:
+    """Return ``moveit_controllers.yaml``, for ``moveit_simple_controller_manager``.
+
+    MoveIt then switches nothing: the controllet has to be active. Names are relative: MoveIt runs
+    in the cell's namespace.
+    """
+    entries: dict[str, Any] = {
+        follower.name: {
+            "type": "FollowJointTrajectory",
+            "action_ns": "follow_joint_trajectory",
+            "default": True,
+            "joints": list(follower.joints),
+        }
+        for follower in groups.followers
+    }
+    for arm in groups.arms.values():
+        if arm.hand:
+            entries[f"{arm.name}/{GRIPPER}"] = {
+                "type": "GripperCommand",
+                "action_ns": "gripper_cmd",
+                "default": True,
+                "joints": [arm.finger_joint_names[0]],
+            }
+    manager = "moveit_simple_controller_manager"
+    return {
+        "trajectory_execution": dict(EXECUTION),
+        "moveit_controller_manager": f"{manager}/MoveItSimpleControllerManager",
+        manager: {"controller_names": list(entries), **entries},
+    }
+
+
+def switching_controllers(namespace: str = "/") -> dict[str, Any]:
+    """Return ``ros_control_controllers.yaml``, for ``moveit_ros_control_interface``.
+
+    MoveIt asks the cell's controller manager what there is and switches to what a plan needs. It
+    is that of the cell, not those of the arms beside it: one manager knows all, and a set of laws
+    is switched at once.
+
+    Args:
+        namespace: Of the cell.
+    """
+    return {
+        "trajectory_execution": dict(EXECUTION),
+        "moveit_manage_controllers": True,
+        "moveit_controller_manager": "moveit_ros_control_interface/Ros2ControlManager",
+        "ros_control_namespace": namespace,
+    }
+
+
+URDF, SRDF, SCENE = "cell.urdf", "cell.srdf", "cell.scene"
+KINEMATICS, LIMITS = "kinematics.yaml", "joint_limits.yaml"
+CARTESIAN_LIMITS = "pilz_cartesian_limits.yaml"
+CONTROLLERS = {"ros_control": "ros_control_controllers.yaml", "simple": "moveit_controllers.yaml"}
+"""Files by how MoveIt finds whom to send trajectories to."""
+PLANNERS = {name: f"{name}_planning.yaml" for name in ("ompl", PILZ)}
+"""Files by planning pipeline, the default one first."""
+_HEADER = "# Written by multipanda moveit from the cell {name}.\n"
+
+
+def moveit_files(config: CellConfig) -> dict[str, str]:
+    """Return the texts of all files by name.
+
+    Raises:
+        ConfigurationError: If the cell has no controllet that could follow plans, or a name in it
+            means something else to MoveIt.
+    """
+    groups, name = Groups(config), config.cell.name
+    tables = {
+        KINEMATICS: kinematics(groups),
+        LIMITS: joint_limits(groups),
+        CARTESIAN_LIMITS: {"cartesian_limits": PILZ_CARTESIAN_LIMITS},
+        PLANNERS["ompl"]: ompl(groups),
+        PLANNERS[PILZ]: pilz(),
+        CONTROLLERS["simple"]: simple_controllers(groups),
+        CONTROLLERS["ros_control"]: switching_controllers(),
+    }
+    header = _HEADER.format(name=name)
+    texts = {
+        file: header + yaml.safe_dump(table, sort_keys=False, width=99)
+        for file, table in tables.items()
+    }
+    arms = describe_arms(config)
+    floor = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
+    there = [thing for thing in describe_objects(config) if thing.present]
+    return {
+        URDF: cell_urdf(arms, name),
+        SRDF: cell_srdf(groups, name),
+        SCENE: scene_text(there, floor),
+        **texts,
+    }
+
+
+def read_files(folder: Path) -> dict[str, str]:
+    """Return the texts of all files of a folder that the command has written.
+
+    Raises:
+        ConfigurationError: If one is missing, which says all of them.
+    """
+    names = [URDF, SRDF, SCENE, KINEMATICS, LIMITS, CARTESIAN_LIMITS]
+    names += [*CONTROLLERS.values(), *PLANNERS.values()]
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise ConfigurationError(
+            f"{folder}: got no {', '.join(missing)}, allowed what `multipanda moveit` writes"
+        )
+    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
+
+
+def move_group_parameters(
+    files: Mapping[str, str], controllers_by: str, namespace: str = ""
+) -> dict[str, Any]:
+    """Return the parameters of ``move_group``, and of RViz beside it.
+
+    Args:
+        files: Texts by name.
+        controllers_by: A key of :data:`CONTROLLERS`.
+        namespace: Of the cell.
+    """
+    tables = {name: yaml.safe_load(text) for name, text in files.items() if name.endswith("yaml")}
+    parameters: dict[str, Any] = {
+        "robot_description": files[URDF],
+        "robot_description_semantic": files[SRDF],
+        "robot_description_kinematics": tables[KINEMATICS],
+        "robot_description_planning": {**tables[LIMITS], **tables[CARTESIAN_LIMITS]},
+        "planning_pipelines": list(PLANNERS),
+        "default_planning_pipeline": "ompl",
+        "publish_robot_description_semantic": True,
+        **{pipeline: tables[file] for pipeline, file in PLANNERS.items()},
+        **tables[CONTROLLERS[controllers_by]],
+    }
+    # A capability is loaded by move_group, not by the planner that brings it.
+    parameters["capabilities"] = parameters[PILZ]["capabilities"]
+    if "ros_control_namespace" in parameters:
+        parameters["ros_control_namespace"] = f"/{namespace.strip('/')}"
+    return parameters

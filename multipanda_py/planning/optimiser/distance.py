@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distances of solids as constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import coal
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.planning.optimiser.kinematics import Placement, Slices
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.solids import Parts, PathSolid, pairs_between
+from multipanda_py.planning.optimiser.term import Objective
+from multipanda_py.state import Matrix, Vector
+
+
+def closest_points(first: Matrix, second: Matrix) -> tuple[Matrix, Matrix]:
+    r"""Return the closest points of segments, pair by pair.
+
+    .. math:: \min_{0 \le s, t \le 1} |a_0 + s u - b_0 - t v|^2
+
+    which is convex: s of the two lines, kept within its segment; t that is best for it, kept
+    within; s that is best for that. Segments of no length are points.
+
+    Args:
+        first: Ends of the first of each pair, (..., 2, 3).
+        second: Of the second.
+
+    Returns:
+        Points on the first, and on the second, (..., 3) each.
+    """
+    a, b = first[..., 0, :], second[..., 0, :]
+    u, v, w = first[..., 1, :] - a, second[..., 1, :] - b, a - b
+    uu, vv, uv, uw, vw = _dot(u, u), _dot(v, v), _dot(u, v), _dot(u, w), _dot(v, w)
+    cross = uu * vv - uv * uv
+    parallel = cross <= 1e-12 * np.maximum(uu * vv, 1e-30)
+    s = np.where(parallel, 0.5, (uv * vw - vv * uw) / np.where(parallel, 1.0, cross))
+    s = np.clip(s, 0.0, 1.0)
+    t = np.clip((uv * s + vw) / np.where(vv > 0.0, vv, 1.0), 0.0, 1.0)
+    s = np.clip((uv * t - uw) / np.where(uu > 0.0, uu, 1.0), 0.0, 1.0)
+    return a + s[..., None] * u, b + t[..., None] * v
+
+
+def _dot(a: Matrix, b: Matrix) -> Matrix:
+    """Return products of vectors of three numbers; a sum along so short an axis takes longer."""
+    found: Matrix = a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
+    return found
+
+
+AHEAD = 0.1
+"""Pairs farther apart than the margin and this are counted as so far, and do not push [m]."""
+
+
+class Distance(Objective):
+    r"""Keep two bodies apart: the margin less the distance of every pair of solids [m].
+
+    .. math:: \phi = d_{min} - d, \qquad \dot d = n^T (v_a - v_b)
+
+    with the velocities of the two closest points and n from the one of b to that of a; a problem
+    keeps it at most zero. Capsules and balls are measured by the closest points of their axes, so
+    that they still push apart when they overlap; boxes and cylinders by coal.
+
+    Args:
+        scene: With both bodies.
+        first: An arm or a thing.
+        second: Another one, or the same arm for distances within it.
+        margin: Smallest distance [m].
+        parts: Of arms: ``all``, the ``arm`` without its hand, or the ``hand`` with its fingers.
+
+    Raises:
+        UnknownName: If there is no such body.
+    """
+
+    def __init__(
+        self, scene: Scene, first: str, second: str, margin: float = 0.01, parts: Parts = "all"
+    ) -> None:
+        known = [*scene.arms, *scene.things]
+        for name in (first, second):
+            scene.known("arm or thing", name, known)
+        self.of, self.margin, self.parts = (first, second), margin, parts
+        pairs = pairs_between(scene, first, second, parts)
+        self.pairs = sorted(pairs, key=lambda pair: any(s.shape is not None for s in pair))
+        self.frames = tuple(dict.fromkeys(s.frame for pair in self.pairs for s in pair))
+        # Of every pair and side: which frame, the axis' ends in it, the radius.
+        place = {name: at for at, name in enumerate(self.frames)}
+        self._frame = np.array([[place[s.frame] for s in pair] for pair in self.pairs], dtype=int)
+        self._points, self._ends = _points_of(self.pairs, self.frames)
+        self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
+        # What coal measures, by the number of the pair: shapes and their places in the frames.
+        shapes = {
+            id(solid): (shape_of(solid), *place_of(solid))
+            for pair in self.pairs
+            if any(solid.shape is not None for solid in pair)
+            for solid in pair
+        }
+        self._by_coal = {
+            number: [shapes[id(solid)] for solid in pair]
+            for number, pair in enumerate(self.pairs)
+            if any(solid.shape is not None for solid in pair)
+        }
+        self._boxes = self._capsules_by_box()
+
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        """Return metres for every pair."""
+        return ("m",) * len(self.pairs)
+
+    def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
+        """Return that the numbers are to be at most zero."""
+        n = len(self.pairs)
+        return np.full(n, -np.inf), np.zeros(n)
+
+    def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
+        """Return the margin less the distances, and the derivative of what is near."""
+        s, d, n = *slices.x.shape, len(self.pairs)
+        placed = [slices.frames[name] for name in self.frames]
+        jacobian = np.zeros((s, n, d))
+        if not n:
+            return np.zeros((s, 0)), jacobian
+        there = [  # of every frame, as one product of all slices
+            (p.rotation.reshape(-1, 3) @ own.T).reshape(s, 3, -1) + p.position[..., None]
+            for p, own in zip(placed, self._points)
+        ]
+        points = np.concatenate(there, 2).transpose(0, 2, 1)
+        on_a, on_b = closest_points(points[:, self._ends[:, 0]], points[:, self._ends[:, 1]])
+        away = on_a - on_b
+        apart = np.sqrt((away * away).sum(-1))
+        distance = apart - self._radii.sum(1)
+        normal = away / np.maximum(apart, 1e-9)[..., None]
+        near = distance < self.margin + AHEAD
+        for number, side, numbers in self._boxes:
+            axes = points[:, self._ends[numbers, 1 - side]]
+            near[:, numbers] &= self._may_be_near(placed, axes, number, side, numbers)
+        for number in self._by_coal:
+            rows = np.flatnonzero(near[:, number])
+            distance[:, number] = self.margin + AHEAD
+            self._measure(slices, number, rows, distance, normal, on_a, on_b)
+        near &= distance < self.margin + AHEAD
+        for number in np.flatnonzero(near.any(0)).tolist():
+            rows = np.flatnonzero(near[:, number])
+            n_a = normal[rows, number]
+            a, b = (placed[f] for f in self._frame[number])
+            jacobian[rows, number] = _rate(b, rows, on_b[rows, number], n_a) - _rate(
+                a, rows, on_a[rows, number], n_a
+            )
+        return self.margin - np.minimum(distance, self.margin + AHEAD), jacobian
+
+    def is_near(self, slices: Slices) -> bool:
+        """Return whether a pair is near enough to push in one slice or more."""
+        values, _ = self.evaluate(slices)
+        return bool((values > -AHEAD).any())
+
+    def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
+        """Return a pair and a side for every box, and the numbers of its pairs with capsules."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for number in self._by_coal:
+            for side, solid in enumerate(self.pairs[number]):
+                if (
+                    isinstance(solid.shape, coal.Box)
+                    and self.pairs[number][1 - side].shape is None
+                ):
+                    found.setdefault((id(solid), side), []).append(number)
+        return [(numbers[0], side, np.array(numbers)) for (_, side), numbers in found.items()]
+
+    def _may_be_near(
+        self,
+        placed: Sequence[Placement],
+        axes: Matrix,
+        number: int,
+        side: int,
+        numbers: NDArray[np.intp],
+    ) -> NDArray[np.bool_]:
+        r"""Return which capsules, by their axes (s, k, 2, 3), are not far from a box for certain.
+
+        :math:`d \ge |\max(|R^T (m - c)| - h, 0)| - l - r`, with the middle of the capsule m, half
+        its length l, and half the sides of the box h. A ball around a floor would be near to all
+        that is above it.
+        """
+        shape, turn, centre = self._by_coal[number][side]
+        box = placed[self._frame[number, side]]
+        away = axes.mean(2) - (box.position + box.rotation @ centre)[:, None]
+        outside = np.maximum(np.abs(away @ (box.rotation @ turn)) - np.array(shape.halfSide), 0.0)
+        reach = 0.5 * np.linalg.norm(axes[:, :, 1] - axes[:, :, 0], axis=-1)
+        least = np.linalg.norm(outside, axis=-1) - reach - self._radii[numbers, 1 - side]
+        near: NDArray[np.bool_] = least < self.margin + AHEAD
+        return near
+
+    def _measure(
+        self, slices: Slices, number: int, rows: NDArray[np.intp], distance: Matrix,
+        normal: Matrix, on_a: Matrix, on_b: Matrix,
+    ) -> None:  # fmt: skip
+        """Have coal measure a pair in some slices."""
+        request, result = coal.DistanceRequest(), coal.DistanceResult()
+        solids, of_coal = self.pairs[number], self._by_coal[number]
+        for row in rows.tolist():
+            placed = []
+            for solid, (shape, turn, centre) in zip(solids, of_coal):
+                frame = slices.frames[solid.frame]
+                rotation, position = frame.rotation[row], frame.position[row]
+                placed += [
+                    shape,
+                    coal.Transform3s(rotation @ turn, position + rotation @ centre),
+                ]
+            result.clear()
+            distance[row, number] = coal.distance(*placed, request, result)
+            on_a[row, number] = result.getNearestPoint1()
+            on_b[row, number] = result.getNearestPoint2()
+            normal[row, number] = -result.normal  # coal's is from the first to the second
+
+
+def _points_of(
+    pairs: Sequence[tuple[PathSolid, PathSolid]], frames: Sequence[str]
+) -> tuple[list[Matrix], NDArray[np.intp]]:
+    """Return the ends of all axes in their frames, and which of all are those of a pair's sides.
+
+    Returns:
+        Of every frame (k, 3); numbers among all of these, (n, 2, 2).
+    """
+    known: dict[str, dict[tuple[float, ...], int]] = {frame: {} for frame in frames}
+    for pair in pairs:
+        for solid in pair:
+            own = known[solid.frame]
+            for end in (solid.start, solid.end):
+                own.setdefault(tuple(end.tolist()), len(own))
+    first = dict(zip(frames, np.cumsum([0, *(len(own) for own in known.values())]).tolist()))
+    ends = [
+        [
+            [first[s.frame] + known[s.frame][tuple(e.tolist())] for e in (s.start, s.end)]
+            for s in pair
+        ]
+        for pair in pairs
+    ]
+    points = [np.array(list(own), dtype=np.float64).reshape(-1, 3) for own in known.values()]
+    return points, np.array(ends, dtype=np.intp).reshape(-1, 2, 2)
+
+
+def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -> Matrix:
+    r"""Return how fast points of a frame move along a direction, (k, d).
+
+    .. math:: n^T (v + \omega \times r) = n^T v + (r \times n)^T \omega
+    """
+    arm = points - placed.position[rows]
+    both = np.concatenate([normal, np.cross(arm, normal)], 1)
+    rate: Matrix = (both[:, None] @ placed.jacobian[rows])[:, 0]
+    return rate
+
+
+def shape_of(solid: PathSolid) -> Any:
+    """Return a solid as coal knows it."""
+    if solid.shape is not None:
+        return solid.shape
+    return coal.Capsule(solid.radius, float(np.linalg.norm(solid.end - solid.start)))
+
+
+def place_of(solid: PathSolid) -> tuple[Matrix, Vector]:
+    """Return how coal turns a shape in a solid's frame, and its centre; a capsule lies on z."""
+    axis = solid.end - solid.start
+    length = float(np.linalg.norm(axis))
+    centre: Vector = 0.5 * (solid.start + solid.end)
+    if solid.shape is not None or length == 0.0:
+        return np.eye(3), centre
+    z = axis / length
+    x = np.cross(z, np.eye(3)[np.abs(z).argmin()])
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], 1), centre

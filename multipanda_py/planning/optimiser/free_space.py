@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether postures of all arms keep their distances: fast enough to ask of thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.planning.optimiser.distance import Distance, place_of, shape_of
+from multipanda_py.planning.optimiser.goals import PoseGoal
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.optimiser.scene import Scene, log3
+from multipanda_py.planning.optimiser.solids import PathSolid
+from multipanda_py.planning.optimiser.solution import Solution, Violation
+from multipanda_py.planning.optimiser.term import Term
+from multipanda_py.pose import Pose
+from multipanda_py.state import Matrix, Vector
+
+PARTS = 8
+"""Of the way from one slice to the next, the bodies are looked at between them."""
+SPARED = 0.5
+"""Share of a margin that may be used up between slices."""
+LEAST = 1e-3
+"""What may be used up in any case [m]."""
+
+
+def too_close(terms: Iterable[Term], found: Solution, each: int) -> tuple[Violation, ...]:
+    """Return which distances are not kept on straight ways from each slice to the next.
+
+    Between slices half of the margin is enough.
+
+    Args:
+        terms: Of the path's problem.
+        found: The path.
+        each: Slices of a phase.
+    """
+    distances = [term for term in terms if isinstance(term.objective, Distance)]
+    frames = dict.fromkeys(name for term in distances for name in term.objective.frames)
+    if not frames:
+        return ()
+    placed = Kinematics(found.scene, frames).place(between(found))
+    violations = []
+    for term in distances:
+        if term.is_cost or term.order or not isinstance(term.objective, Distance):
+            continue
+        spared = max(SPARED * term.objective.margin, 0.0) + LEAST
+        # Of each slice the parts of the way to it.
+        part = slice((PARTS - 1) * term.first, (PARTS - 1) * term.last)
+        values, _ = term.objective.evaluate(placed.part(part))
+        worst = (values - term.target).max(axis=1, initial=-np.inf)
+        number = int(worst.argmax())
+        if worst[number] > spared:
+            at = term.first + number // (PARTS - 1)
+            violations.append(
+                Violation(
+                    f"{term.name} before it",
+                    term.bodies,
+                    at // each,
+                    at,
+                    float(worst[number]),
+                    "m",
+                )
+            )
+    return tuple(sorted(violations, key=lambda violation: -violation.amount))
+
+
+def between(found: Solution) -> Matrix:
+    """Return slices between those of a path, from the start on, (T (PARTS - 1), d)."""
+    path = np.concatenate([found.scene.start[None], found.path])
+    share = np.arange(1, PARTS)[:, None] / PARTS
+    way = path[:-1, None] + share * np.diff(path, axis=0)[:, None]
+    slices: Matrix = way.reshape(-1, path.shape[1])
+    return slices
+
+
+SLACK = 5e-4
+"""What a distance may be off by: postures that are found meet it within a tolerance [m]."""
+
+APART = 1e-4
+"""Least of what is apart when a path begins [m]: other programs measure a little differently."""
+
+
+def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
+    """Return what keeps the distances of a path's problem; None where postures do not tell.
+
+    A thing that the arms move has to be fixed in a hand on all of the path.
+
+    Args:
+        scene: Arms and things.
+        terms: Of the problem.
+    """
+    every = (min(term.first for term in terms), max(term.last for term in terms))
+    kept = [term for term in terms if not (term.is_cost or term.order)]
+    distances = [term.objective for term in kept if isinstance(term.objective, Distance)]
+    grips = {}
+    for term in kept:
+        one = term.objective
+        if not isinstance(one, PoseGoal) or (term.first, term.last) != every:
+            continue
+        thing, tool = one.frames
+        if thing in scene.movable and tool.endswith("/tool"):
+            grips[thing] = (tool, one.pose)
+    if not distances or {*scene.movable} != {*grips}:
+        return None
+    return FreeSpace(scene, distances, grips)
+
+
+class FreeSpace:
+    """Ask coal whether solids are as far apart as their distances are to be.
+
+    A thing in a hand goes with it. Between the axes of capsules it is the same distance as
+    :class:`.Distance` has, so what is free here is feasible there.
+
+    Args:
+        scene: Arms and things.
+        distances: What is to be kept.
+        grips: Where things are in the frames that carry them, by thing.
+
+    Attributes:
+        n: Joints of all arms.
+
+    Thread: one at a time.
+    """
+
+    def __init__(
+        self, scene: Scene, distances: Sequence[Distance], grips: dict[str, tuple[str, Pose]]
+    ) -> None:
+        self._model = pin.Model()
+        self._places: list[slice] = []
+        for arm in scene.arms:
+            self._model = pin.appendModel(self._model, _named(scene, arm), 0, pin.SE3.Identity())
+            self._places.append(scene.columns[arm])
+        # Joints of arms come in the order of the arms, as in a slice.
+        self.n = self._model.nq
+        self._data = self._model.createData()
+        self._geometry = pin.GeometryModel()
+        self._scene, self._grips = scene, grips
+        known: dict[int, int] = {}
+        margins: list[float] = []
+        of: list[tuple[str, str]] = []
+        for distance in distances:
+            for pair in distance.pairs:
+                for solid in pair:
+                    if id(solid) not in known:
+                        known[id(solid)] = self._add(solid, len(known))
+                a, b = (known[id(solid)] for solid in pair)
+                self._geometry.addCollisionPair(pin.CollisionPair(a, b))
+                margins.append(distance.margin)
+                of.append(distance.of)
+        self._solids = self._geometry.createData()
+        self._kept, self._of = np.array(margins), of
+        self._require(1.0, SLACK)
+
+    def _add(self, solid: PathSolid, number: int) -> int:
+        """Add a solid to what it moves with; return its number."""
+        turn, centre = place_of(solid)
+        placed = pin.SE3(turn, centre)
+        name, on = solid.frame, pin.SE3.Identity()
+        carried = self._grips.get(name) or self._scene.frames.get(name)
+        if carried is not None:
+            name, grip = carried
+            on = pin.SE3(grip.rotation, grip.position)
+        arm, _, link = name.partition("/")
+        if arm in self._scene.arms and link:
+            described = self._scene.arms[arm]
+            full = described.ee_frame if link == "tool" else described.prefix + link
+            frame = self._model.frames[self._model.getFrameId(f"{arm}/{full}")]
+            joint, on = frame.parentJoint, frame.placement * on
+        else:
+            thing = self._scene.things[name]
+            joint, on = 0, pin.SE3(thing.rotation, thing.position)
+        geometry = pin.GeometryObject(str(number), joint, on * placed, shape_of(solid))
+        return int(self._geometry.addGeometryObject(geometry))
+
+    def _require(self, share: float, least: float) -> None:
+        """Ask for a share of all distances and a little less; what is apart stays apart."""
+        margins = share * self._kept - least
+        apart = np.maximum(margins, np.minimum(self._kept, APART))
+        margins = np.where(self._kept > 0.0, apart, self._kept - least)
+        for request, margin in zip(self._solids.collisionRequests, margins.tolist()):
+            request.security_margin = margin
+
+    def sparing(self, share: float, least: float) -> FreeSpace:
+        """Return the same with a share of all distances, and a little less than that [m]."""
+        other = copy(self)
+        other._solids = self._geometry.createData()
+        other._require(share, least)
+        return other
+
+    def nearest(self, q: Vector) -> float:
+        """Return the smallest distance of all pairs in postures of all arms [m]."""
+        pair = pin.computeDistances(self._model, self._data, self._geometry, self._solids, q)
+        smallest: float = self._solids.distanceResults[pair].min_distance
+        return smallest
+
+    def too_near(self, q: Vector) -> tuple[tuple[str, str], float] | None:
+        """Return which bodies are too near in postures of all arms, and how near [m], if any."""
+        if self.is_free(q):
+            return None
+        pair = next(k for k, one in enumerate(self._solids.collisionResults) if one.isCollision())
+        distance = pin.computeDistance(self._geometry, self._solids, pair).min_distance
+        return self._of[pair], distance
+
+    def with_things(self, path: Matrix) -> Matrix:
+        """Return slices, (s, d), of arms' postures, (s, n), with things where hands carry them."""
+        scene = self._scene
+        slices = np.tile(scene.start, (len(path), 1))
+        slices[:, : self.n] = path
+        tools = Kinematics(scene, [tool for tool, _ in self._grips.values()]).place(slices).frames
+        for thing, (tool, grip) in self._grips.items():
+            rotation = tools[tool].rotation
+            own = slices[:, scene.columns[thing]]
+            own[:, :3] = tools[tool].position + rotation @ grip.position
+            own[:, 3:] = log3(scene.things[thing].rotation.T @ rotation @ grip.rotation)
+        return slices
+
+    def is_free(self, q: Vector) -> bool:
+        """Return whether postures of all arms, (n,), keep all distances."""
+        return not pin.computeCollisions(
+            self._model, self._data, self._geometry, self._solids, q, True
+        )
+
+    def is_way_free(self, begin: Vector, end: Vector, step: float) -> bool:
+        """Return whether the straight way to postures is free, in steps of a joint [rad]."""
+        way = end - begin
+        count = max(1, int(np.ceil(float(np.abs(way).max()) / step)))
+        # Halves first: what is in the way is rarely at the ends.
+        shares = sorted(range(1, count + 1), key=lambda k: k & -k, reverse=True)
+        return all(self.is_free(begin + way * (k / count)) for k in shares)
+
+
+def _named(scene: Scene, arm: str) -> Any:
+    """Return a model of an arm with names that no other arm has."""
+    model = scene.model(arm).copy()
+    for number in range(1, len(model.frames)):
+        model.frames[number].name = f"{arm}/{model.frames[number].name}"
+    for number in range(1, len(model.names)):
+        model.names[number] = f"{arm}/{model.names[number]}"
+    return model

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where frames are in all slices of a path, and how they move with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.planning.optimiser.scene import WORLD, Scene, exp3, left_jacobian, skew
+from multipanda_py.state import Matrix, Vector
+
+_AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """One frame in s slices of d numbers.
+
+    Attributes:
+        position: In the world, (s, 3) [m].
+        rotation: In the world, (s, 3, 3).
+        jacobian: Of its origin's velocity, then its angular velocity, in the world, (s, 6, d).
+    """
+
+    position: Vector
+    rotation: Matrix
+    jacobian: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """Slices that follow each other, and where frames are in them.
+
+    Attributes:
+        scene: What the numbers mean.
+        x: (s, d).
+        frames: By name.
+    """
+
+    scene: Scene
+    x: Matrix
+    frames: dict[str, Placement]
+
+    def part(self, at: slice) -> Slices:
+        """Return some of the slices, without copies."""
+        frames = {
+            name: Placement(f.position[at], f.rotation[at], f.jacobian[at])
+            for name, f in self.frames.items()
+        }
+        return Slices(self.scene, self.x[at], frames)
+
+
+class Kinematics:
+    """Place the frames that are asked for, and no others.
+
+    Args:
+        scene: What there is.
+        frames: Names.
+
+    Raises:
+        UnknownName: If there is no such frame.
+
+    Thread: one at a time; it has room of its own.
+    """
+
+    def __init__(self, scene: Scene, frames: Iterable[str]) -> None:
+        self.scene = scene
+        self._order: list[str] = []  # what frames are on comes before them
+        for name in frames:
+            self._need(scene.frame(name))
+        self._models: dict[str, tuple[Any, Any]] = {}
+        self._links: dict[str, list[tuple[str, int]]] = {}
+        for name in self._order:
+            arm, _, link = name.partition("/")
+            if name in scene.frames or arm not in scene.arms:
+                continue
+            if arm not in self._models:
+                model = scene.model(arm)
+                self._models[arm], self._links[arm] = (model, model.createData()), []
+            described = scene.arms[arm]
+            full = described.ee_frame if link == "tool" else described.prefix + link
+            self._links[arm].append((name, self._models[arm][0].getFrameId(full)))
+
+    def _need(self, name: str) -> None:
+        if name in self.scene.frames:
+            self._need(self.scene.frames[name][0])
+        if name not in self._order:
+            self._order.append(name)
+
+    def place(self, x: Matrix) -> Slices:
+        """Return where the frames are in slices, (s, d)."""
+        found: dict[str, Placement] = {}
+        for arm in self._models:
+            self._place_arm(arm, x, found)
+        for name in self._order:
+            if name not in found:
+                found[name] = self._place(name, x, found)
+        return Slices(self.scene, x, found)
+
+    def _place_arm(self, arm: str, x: Matrix, found: dict[str, Placement]) -> None:
+        model, data = self._models[arm]
+        columns = self.scene.columns[arm]
+        links = self._links[arm]
+        n_slices, width = x.shape
+        positions = np.empty((len(links), n_slices, 3))
+        rotations = np.empty((len(links), n_slices, 3, 3))
+        jacobians = np.zeros((len(links), n_slices, 6, width))
+        own = jacobians[..., columns]
+        postures = np.ascontiguousarray(x[:, columns])
+        compute, update, jacobian = (
+            pin.computeJointJacobians,
+            pin.updateFramePlacement,
+            pin.getFrameJacobian,
+        )
+        for number, q in enumerate(postures):
+            compute(model, data, q)
+            for place, (_, frame) in enumerate(links):
+                placed = update(model, data, frame)
+                positions[place, number] = placed.translation
+                rotations[place, number] = placed.rotation
+                own[place, number] = jacobian(model, data, frame, _AXES).reshape(6, -1)
+        for place, (name, _) in enumerate(links):
+            found[name] = Placement(positions[place], rotations[place], jacobians[place])
+
+    def _place(self, name: str, x: Matrix, found: dict[str, Placement]) -> Placement:
+        scene, (n_slices, width) = self.scene, x.shape
+        if name in scene.frames:
+            on, pose = scene.frames[name]
+            base = found[on]
+            arm = base.rotation @ pose.position
+            jacobian = base.jacobian.copy()
+            jacobian[:, :3] -= skew(arm) @ base.jacobian[:, 3:]
+            return Placement(base.position + arm, base.rotation @ pose.rotation, jacobian)
+        jacobian = np.zeros((n_slices, 6, width))
+        if name in scene.columns:
+            at = scene.columns[name]
+            turn, start = x[:, at][:, 3:], scene.things[name].rotation
+            own = jacobian[..., at]
+            own[:, :3, :3] = np.eye(3)
+            own[:, 3:, 3:] = start @ left_jacobian(turn)
+            return Placement(x[:, at][:, :3], start @ exp3(turn), jacobian)
+        position, rotation = np.zeros(3), np.eye(3)
+        if name != WORLD:
+            position, rotation = scene.things[name].position, scene.things[name].rotation
+        return Placement(
+            np.broadcast_to(position, (n_slices, 3)),
+            np.broadcast_to(rotation, (n_slices, 3, 3)),
+            jacobian,
+        )

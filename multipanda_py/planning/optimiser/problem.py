@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A path to be found: phases, slices, and what is asked of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.solution import Solution
+from multipanda_py.planning.optimiser.solver import SolverSettings, solve
+from multipanda_py.planning.optimiser.term import Kind, Objective, Term, make_term
+from multipanda_py.state import Matrix
+
+MOST_SLICES = 2000
+"""In one path; more is a mistake, or two paths."""
+
+
+class Problem:
+    """Collect what is asked of a path, and find it.
+
+    The path begins at rest at the scene's start, which is none of its slices: slice number i is
+    at time (i + 1) period, and a phase of n slices ends with its last one.
+
+    Args:
+        scene: Arms and things.
+        phases: Number of phases.
+        slices_per_phase: Of each.
+        duration: Of each phase [s].
+
+    Attributes:
+        scene: As given.
+        slices: Number of all, T.
+        each: Slices of a phase.
+        period: Between slices [s].
+        terms: What was asked for.
+
+    Raises:
+        PlanRejected: If a number is none that could be.
+    """
+
+    def __init__(
+        self, scene: Scene, phases: int = 1, slices_per_phase: int = 10, duration: float = 5.0
+    ) -> None:
+        slices = phases * slices_per_phase
+        if phases < 1 or slices_per_phase < 1 or slices > MOST_SLICES:
+            raise PlanRejected(
+                f"slices: got {phases} phases of {slices_per_phase}, allowed 1 to {MOST_SLICES} "
+                "in all"
+            )
+        if not (math.isfinite(duration) and duration > 0.0):
+            raise PlanRejected(f"duration of a phase: got {duration} s, allowed above 0")
+        self.scene, self.phases, self.each = scene, phases, slices_per_phase
+        self.slices, self.period = slices, duration / slices_per_phase
+        self.terms: list[Term] = []
+        self._asked: list[tuple[Objective, Kind, dict[str, Any]]] = []
+
+    def add(
+        self,
+        objective: Objective,
+        kind: Kind = "equal",
+        *,
+        phases: tuple[float, float] | None = None,
+        at: float | None = None,
+        scale: float = 1.0,
+        target: ArrayLike = 0.0,
+        order: int | None = None,
+    ) -> Problem:
+        """Ask for something, and return the problem.
+
+        Args:
+            objective: What it is about.
+            kind: ``cost``: as small as can be, squared and summed over time; ``equal``: zero, or
+                within the objective's own bounds; ``at_most``: not above zero.
+            phases: From the end of one phase to the end of another, (0, 1) is the first; by
+                default all.
+            at: The slice at the end of so many phases instead; the last one is ``problem.phases``.
+            scale: What its numbers are multiplied with, above 0.
+            target: What is taken off its numbers.
+            order: 1 to 3 for the rate of something, 0 for itself; by default its own.
+
+        Raises:
+            PlanRejected: If something is none of this.
+            UnknownName: If the scene does not have what it is about.
+        """
+        if kind not in ("cost", "equal", "at_most"):
+            raise PlanRejected(f"kind: got {kind!r}, allowed 'cost', 'equal' or 'at_most'")
+        if not (math.isfinite(scale) and scale > 0.0):
+            raise PlanRejected(f"scale: got {scale}, allowed above 0")
+        if order not in (None, 0, 1, 2, 3):
+            raise PlanRejected(f"order: got {order}, allowed 0 to 3")
+        aim = np.asarray(target, dtype=np.float64)
+        if not np.isfinite(aim).all():
+            raise PlanRejected(f"target: got {target!r:.60}, allowed finite numbers")
+        objective.check(self.scene)
+        first, last = self._range(phases, at)
+        asked = {"phases": phases, "at": at, "scale": scale, "target": aim, "order": order}
+        self._asked.append((objective, kind, asked))
+        self.terms.append(
+            make_term(self.scene, objective, kind, (first, last), self.period, scale, aim, order)
+        )
+        return self
+
+    def finer(self) -> Problem:
+        """Return the same problem with twice the slices.
+
+        Raises:
+            PlanRejected: If these are too many.
+        """
+        finer = Problem(self.scene, self.phases, 2 * self.each, self.each * self.period)
+        for objective, kind, asked in self._asked:
+            finer.add(objective, kind, **asked)
+        return finer
+
+    def without_far(self, path: Matrix) -> Problem:
+        """Return the same problem without the distances of what is far away on all of a path."""
+        near = Problem(self.scene, self.phases, self.each, self.each * self.period)
+        kept = [term.objective for term in self.terms if isinstance(term.objective, Distance)]
+        frames = dict.fromkeys(name for one in kept for name in one.frames)
+        placed = Kinematics(self.scene, frames).place(path)
+        for term in self.terms:
+            one = term.objective
+            if not isinstance(one, Distance) or one.is_near(
+                placed.part(slice(term.first, term.last))
+            ):
+                near.terms.append(term)
+        return near
+
+    def _range(self, phases: tuple[float, float] | None, at: float | None) -> tuple[int, int]:
+        """Return the first slice and one after the last."""
+        if phases is not None and at is not None:
+            raise PlanRejected("got phases and at, allowed one of them")
+        if at is not None:
+            last = self._slice(at)
+            first = last - 1
+        else:
+            begin, end = (0.0, float(self.phases)) if phases is None else phases
+            first, last = self._slice(begin), self._slice(end)
+        if not 0 <= first < last:
+            raise PlanRejected(
+                f"phases: got {at if phases is None else phases}, allowed above 0 up to "
+                f"{self.phases}, first before last"
+            )
+        return first, last
+
+    def _slice(self, phase: float) -> int:
+        if not 0.0 <= phase <= self.phases:
+            raise PlanRejected(f"phase: got {phase}, allowed 0 to {self.phases}")
+        return round(phase * self.each)
+
+    def solve(
+        self, settings: SolverSettings | None = None, *, start: ArrayLike | None = None
+    ) -> Solution:
+        """Find the path.
+
+        Args:
+            settings: Tolerance and limits.
+            start: A path to begin the search with, (T, d), such as that of a like problem; by
+                default the scene's start in all slices.
+
+        Raises:
+            PlanRejected: If the path to begin with has another shape or is not finite, or
+                nothing was asked for.
+            MissingExtra: If scipy is not installed.
+
+        Thread: any; up to the limit of time.
+        """
+        if not self.terms:
+            raise PlanRejected("nothing is asked of the path")
+        path: Matrix = np.tile(self.scene.start, (self.slices, 1))
+        if start is not None:
+            given = np.asarray(start, dtype=np.float64)
+            if given.shape != path.shape or not np.isfinite(given).all():
+                raise PlanRejected(
+                    f"path to begin with: got {given.shape}, allowed {path.shape} finite numbers"
+                )
+            path = given.copy()
+        return solve(
+            self.scene, self.terms, path, self.period, self.each, settings or SolverSettings()
+        )

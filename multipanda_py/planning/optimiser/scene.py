@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan is made for: arms, movable things, and frames on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.exceptions import ConfigurationError, PlanRejected, UnknownName
+from multipanda_py.pose import Pose
+from multipanda_py.registry import needed
+from multipanda_py.robots import ArmDescription, SceneObject
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.state import Matrix, Vector
+
+if TYPE_CHECKING:
+    from multipanda_py.config.cell_file import CellConfig
+
+
+_SMALL = 1e-6
+"""Angle below which series replace quotients [rad]; what they leave out is below 1e-13."""
+
+
+def skew(vectors: Vector) -> Matrix:
+    """Return the matrices of cross products, (s, 3) to (s, 3, 3)."""
+    result = np.zeros((*vectors.shape, 3))
+    x, y, z = vectors[..., 0], vectors[..., 1], vectors[..., 2]
+    result[..., 0, 1], result[..., 0, 2], result[..., 1, 2] = -z, y, -x
+    result[..., 1, 0], result[..., 2, 0], result[..., 2, 1] = z, -y, x
+    return result
+
+
+def exp3(vectors: Vector) -> Matrix:
+    """Return the rotation matrices of rotation vectors, (s, 3) to (s, 3, 3)."""
+    rotation = needed("scipy.spatial.transform").Rotation  # takes nothing that is read-only
+    result: Matrix = rotation.from_rotvec(np.array(vectors)).as_matrix()
+    return result
+
+
+def log3(rotations: Matrix) -> Vector:
+    """Return the rotation vectors of rotation matrices, of angles up to pi, (s, 3)."""
+    rotation = needed("scipy.spatial.transform").Rotation
+    result: Vector = rotation.from_matrix(np.array(rotations)).as_rotvec()
+    return result
+
+
+def left_jacobian(vectors: Vector) -> Matrix:
+    r"""Return what turns the rate of a rotation vector into an angular velocity, (s, 3, 3).
+
+    .. math:: J = I + \frac{1 - \cos\theta}{\theta^2} [w]_\times
+        + \frac{\theta - \sin\theta}{\theta^3} [w]_\times^2
+
+    The velocity is in the frame that the rotation leads to.
+    """
+    angle, cross = _angle_and_cross(vectors)
+    small = angle < _SMALL
+    safe = np.where(small, 1.0, angle)
+    first = np.where(small, 0.5, (1.0 - np.cos(safe)) / safe**2)
+    second = np.where(small, 1.0 / 6.0, (safe - np.sin(safe)) / safe**3)
+    result: Matrix = np.eye(3) + first * cross + second * (cross @ cross)
+    return result
+
+
+def left_jacobian_inverse(vectors: Vector) -> Matrix:
+    r"""Return the inverse of :func:`left_jacobian`, (s, 3, 3).
+
+    .. math:: J^{-1} = I - \frac{1}{2} [w]_\times
+        + \left(\frac{1}{\theta^2} - \frac{\cot(\theta / 2)}{2 \theta}\right) [w]_\times^2
+    """
+    angle, cross = _angle_and_cross(vectors)
+    small = angle < 1e-3  # the difference of two large quotients
+    safe = np.where(small, 1.0, angle)
+    exact = 1.0 / safe**2 - 1.0 / (2.0 * safe * np.tan(safe / 2.0))
+    second = np.where(small, 1.0 / 12.0 + angle**2 / 720.0, exact)
+    result: Matrix = np.eye(3) - 0.5 * cross + second * (cross @ cross)
+    return result
+
+
+def _angle_and_cross(vectors: Vector) -> tuple[Vector, Matrix]:
+    angle = np.sqrt((vectors * vectors).sum(-1))[..., None, None]
+    return angle, skew(vectors)
+
+
+WORLD = "world"
+POSE = 6
+"""Numbers of a movable thing: its position, then its turn from the start as a rotation vector."""
+
+
+class Scene:
+    r"""Know what the numbers of a slice are, and which frames there are.
+
+    A slice is :math:`x = (q_1, \ldots, q_N, p_1, w_1, \ldots)`: joints of all arms, then of each
+    movable thing its position in the world [m] and the rotation vector w that turns it from its
+    orientation at the start, :math:`R = R_0 \exp [w]_\times` [rad]. Angles of w up to a whole turn
+    are one of a kind; a thing turns less than that in one plan.
+
+    Frames: ``world``; ``ARM/tool`` (what the arm is controlled by), ``ARM/LINK`` by the name
+    without the arm's prefix; ``THING``; and what :meth:`add_frame` adds.
+
+    Args:
+        arms: With their bases in the world.
+        things: What is around; those with a mass are movable.
+        postures: Joint positions at the start by arm, (n,) each; by default ready ones.
+
+    Attributes:
+        arms: By name.
+        things: By name.
+        columns: Where an arm or a movable thing is in a slice.
+        size: Numbers of a slice.
+        start: The slice that a plan begins with, (size,), read-only.
+        lower: Lower joint limits, -inf for things, (size,).
+        upper: Upper ones, inf for things, (size,).
+        velocity: Largest speeds, inf for things, (size,).
+        acceleration: Largest accelerations, inf for things, (size,).
+        units: Of every number, rad or m, (size,).
+        frames: Frames of one's own, and things that tools carry: what they are on, and where.
+
+    Raises:
+        ConfigurationError: If there is no arm, or two have one name.
+        PlanRejected: If a posture has the wrong size or is not finite.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[ArmDescription],
+        things: Sequence[SceneObject] = (),
+        postures: Mapping[str, ArrayLike] | None = None,
+    ) -> None:
+        names = [WORLD, *(arm.name for arm in arms), *(thing.name for thing in things)]
+        if not arms:
+            raise ConfigurationError("scene: got no arm, allowed one or more")
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ConfigurationError(f"scene: {twice}: there twice")
+        self.arms = {arm.name: arm for arm in arms}
+        self.things = {thing.name: thing for thing in things}
+        self.columns: dict[str, slice] = {}
+        self.size = 0
+        movable = [thing for thing in things if thing.mass > 0.0]
+        for name, numbers in [
+            *((arm.name, arm.n_joints) for arm in arms),
+            *((thing.name, POSE) for thing in movable),
+        ]:
+            self.columns[name] = slice(self.size, self.size + numbers)
+            self.size += numbers
+        bounds = np.full((4, self.size), np.inf)
+        bounds[0] *= -1.0
+        self.lower, self.upper, self.velocity, self.acceleration = bounds
+        for arm in arms:
+            at, limits = self.columns[arm.name], arm.limits
+            self.lower[at], self.upper[at] = limits.lower, limits.upper
+            self.velocity[at], self.acceleration[at] = limits.velocity, limits.acceleration
+        slides = [joint for arm in arms for joint in arm.limits.slides]
+        self.units = (
+            *("m" if joint else "rad" for joint in slides),
+            *(("m",) * 3 + ("rad",) * 3) * len(movable),
+        )
+        self.frames: dict[str, tuple[str, Pose]] = {}
+        self._models: dict[str, Any] = {}
+        self.start = np.zeros(self.size)
+        for arm in arms:
+            self.start[self.columns[arm.name]] = arm.robot.ready
+        for thing in movable:
+            self.start[self.columns[thing.name]][:3] = thing.position
+        self.start = self.configuration(postures or {})
+
+    @classmethod
+    def of(cls, config: CellConfig, postures: Mapping[str, ArrayLike] | None = None) -> Scene:
+        """Return the scene of a cell file."""
+        return cls(describe_arms(config), describe_objects(config), postures)
+
+    def carrying(self, held: Mapping[str, tuple[str, Pose]]) -> Scene:
+        """Return the same with things fixed to tools, instead of with numbers of their own.
+
+        Args:
+            held: By thing the frame that carries it, ``ARM/tool``, and where it is in that.
+        """
+        for thing, (tool, _) in held.items():
+            self.known("thing", thing, [*self.things])
+            self.frame(tool)
+        found = Scene(
+            [*self.arms.values()],
+            [
+                replace(thing, mass=0.0) if name in held else thing
+                for name, thing in self.things.items()
+            ],
+            {arm: self.posture(self.start, arm) for arm in self.arms},
+        )
+        found.frames = {**self.frames, **held}
+        return found
+
+    def starting_at(self, postures: Mapping[str, ArrayLike]) -> Scene:
+        """Return a copy with other joint positions at the start, (n,) by arm [rad, m]."""
+        found = copy(self)
+        found.start = self.configuration(postures)
+        return found
+
+    def configuration(
+        self, postures: Mapping[str, ArrayLike], poses: Mapping[str, Pose] | None = None
+    ) -> Vector:
+        """Return a slice, as at the start but for what is given, (size,), read-only.
+
+        Args:
+            postures: Joint positions by arm, (n,) [rad, m].
+            poses: In the world by movable thing.
+
+        Raises:
+            UnknownName: If there is no such arm or movable thing.
+            PlanRejected: If a posture has the wrong size or is not finite.
+        """
+        x = self.start.copy()
+        for name, posture in postures.items():
+            at = self.columns[self.known("arm", name, [*self.arms])]
+            try:
+                q = np.asarray(posture, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise PlanRejected(f"posture of {name}: got {posture!r:.60}") from None
+            n = at.stop - at.start
+            if q.shape != (n,) or not np.isfinite(q).all():
+                raise PlanRejected(f"posture of {name}: got {q}, allowed {n} finite numbers")
+            x[at] = q
+        for name, pose in (poses or {}).items():
+            at = self.columns[self.known("movable thing", name, self.movable)]
+            turn = self.things[name].rotation.T @ pose.rotation
+            x[at] = [*pose.position, *log3(turn[None])[0]]
+        x.flags.writeable = False
+        return x
+
+    @property
+    def movable(self) -> list[str]:
+        """Names of the things that have numbers in a slice."""
+        return [name for name in self.columns if name in self.things]
+
+    def posture(self, x: Vector, arm: str) -> Vector:
+        """Return the joint positions of an arm in slices, (..., n) [rad, m]."""
+        return x[..., self.columns[self.known("arm", arm, [*self.arms])]]
+
+    def pose(self, x: Vector, thing: str) -> Pose:
+        """Return the pose of a movable thing in the world in one slice."""
+        found = x[self.columns[self.known("movable thing", thing, self.movable)]]
+        return Pose(found[:3], self.things[thing].rotation @ exp3(found[None, 3:])[0])
+
+    def add_frame(self, name: str, on: str, pose: Pose) -> None:
+        """Add a frame, such as ``box/left_side``.
+
+        Args:
+            name: A new one.
+            on: The frame that it is fixed to.
+            pose: In that frame.
+
+        Raises:
+            ConfigurationError: If the name is taken.
+            UnknownName: If there is nothing to fix it to.
+        """
+        if name in self.frame_names:
+            raise ConfigurationError(f"frame {name}: there already")
+        self.frames[self._check(name)] = (self.frame(on), pose)
+
+    @property
+    def frame_names(self) -> tuple[str, ...]:
+        """All frames."""
+        links = [
+            f"{arm.name}/{link.removeprefix(arm.prefix)}"
+            for arm in self.arms.values()
+            for link in arm.link_names
+        ]
+        tools = [f"{arm}/tool" for arm in self.arms]
+        return tuple(dict.fromkeys([WORLD, *tools, *links, *self.things, *self.frames]))
+
+    def frame(self, name: str) -> str:
+        """Return the name of a frame that exists.
+
+        Raises:
+            UnknownName: If it does not.
+        """
+        return self.known("frame", name, self.frame_names)
+
+    def model(self, arm: str) -> Any:
+        """Return pinocchio's model of an arm, in the world; made once."""
+        if arm not in self._models:
+            self._models[arm] = build_pinocchio(self.arms[arm], base_in_world=True)
+        return self._models[arm]
+
+    def body(self, frame: str) -> str:
+        """Return the arm or thing that a frame moves with, or the world.
+
+        Raises:
+            UnknownName: If there is no such frame.
+        """
+        on = self.frame(frame)
+        while on in self.frames:
+            on = self.frames[on][0]
+        return on if on in self.things else on.partition("/")[0]
+
+    @staticmethod
+    def _check(name: str) -> str:
+        if not name:
+            raise ConfigurationError("frame: got no name")
+        return name
+
+    @staticmethod
+    def known(what: str, name: str, known: Sequence[str]) -> str:
+        """Return a name that is known.
+
+        Raises:
+            UnknownName: If it is not.
+        """
+        if name not in known:
+            raise UnknownName(what, name, tuple(known))
+        return name

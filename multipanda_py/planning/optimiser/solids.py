@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Solids of arms and things, as their distances are measured along a path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any, Literal, TypeAlias
+
+import coal
+import numpy as np
+
+from multipanda_py.planning.optimiser.scene import WORLD, Scene
+from multipanda_py.pose import Pose
+from multipanda_py.robots.dynamics.collision_pairs import is_gripper, stays
+from multipanda_py.state import Vector
+
+Parts: TypeAlias = Literal["all", "arm", "hand"]
+NEIGHBOURS = 3
+"""Links of one arm with fewer joints than this between them are not measured: they are always
+close, and two joints apart they never touch but for rounded corners."""
+
+
+@dataclass(frozen=True, eq=False)
+class PathSolid:
+    """A capsule, or a box or cylinder as coal knows it.
+
+    Attributes:
+        body: Arm or thing.
+        frame: What it moves with.
+        start: One end of the axis in the frame, (3,) [m]; of other solids their centre.
+        end: The other end, (3,) [m].
+        radius: Around the axis; of other solids of a ball around them [m].
+        joint: Number of the joint of its arm that it moves with; -1 of things.
+        stays: Flag of a link that no joint moves except about its own axis, such as the base.
+        is_hand: Flag of a gripper or tool.
+        shape: What coal measures, None for a capsule or ball.
+    """
+
+    body: str
+    frame: str
+    start: Vector
+    end: Vector
+    radius: float
+    joint: int = -1
+    shape: Any = None
+    stays: bool = False
+    is_hand: bool = False
+
+
+def solids_of(scene: Scene, body: str) -> list[PathSolid]:
+    """Return the solids of an arm or a thing."""
+    if body in scene.things:
+        return [_thing(scene, body)]
+    arm = scene.arms[body]
+    model, found = scene.model(body), []
+    for link, capsules in arm.capsules.items():
+        name = f"{body}/{link.removeprefix(arm.prefix)}"
+        frame = model.frames[model.getFrameId(link)]
+        joint = int(frame.parentJoint)
+        placed = _in_tool(scene, body, link) if name == f"{body}/tool" else Pose.identity()
+        found += [
+            PathSolid(
+                body,
+                name,
+                placed.rotation @ capsule.start + placed.position,
+                placed.rotation @ capsule.end + placed.position,
+                capsule.radius,
+                joint,
+                stays=stays(arm, joint, frame.placement, capsule.start, capsule.end),
+                is_hand=is_gripper(arm, link, joint),
+            )
+            for capsule in capsules
+        ]
+    return found
+
+
+def _in_tool(scene: Scene, arm: str, link: str) -> Pose:
+    """Return where a link that is named tool is in ``ARM/tool``, which is its tip."""
+    model = scene.model(arm)
+    tip, own = (
+        model.frames[model.getFrameId(frame)].placement
+        for frame in (scene.arms[arm].ee_frame, link)
+    )
+    placed = tip.actInv(own)
+    return Pose(placed.translation.copy(), placed.rotation.copy())
+
+
+def _thing(scene: Scene, name: str) -> PathSolid:
+    thing = scene.things[name]
+    size, nothing = thing.size, np.zeros(3)
+    if thing.shape == "box":
+        shape = coal.Box(*(2.0 * half for half in size))
+        return PathSolid(name, name, nothing, nothing, float(np.linalg.norm(size)), shape=shape)
+    if thing.shape == "cylinder":
+        shape = coal.Cylinder(size[0], 2.0 * size[1])
+        return PathSolid(
+            name, name, nothing, nothing, float(np.hypot(size[0], size[1])), shape=shape
+        )
+    half = np.array([0.0, 0.0, size[1] if thing.shape == "capsule" else 0.0])
+    return PathSolid(name, name, -half, half, size[0])
+
+
+def pairs_between(
+    scene: Scene, first: str, second: str, parts: Parts = "all"
+) -> list[tuple[PathSolid, PathSolid]]:
+    """Return the pairs of solids to measure between two bodies, or within one arm.
+
+    They are those that ``collision_avoidance`` measures. Left out are neighbours within an arm,
+    also the last links and the object in their gripper. Pairs that no number of a slice moves are
+    left out too, and the base that arms of one robot share.
+    """
+    if first == second:
+        found = [
+            (a, b)
+            for a, b in combinations(solids_of(scene, first), 2)
+            if abs(a.joint - b.joint) >= NEIGHBOURS
+        ]
+    else:
+        found = [*product(solids_of(scene, first), solids_of(scene, second))]
+    if parts != "all":
+        is_meant = parts == "hand"
+        found = [pair for pair in found if (pair[0].is_hand or pair[1].is_hand) == is_meant]
+    if first in scene.arms and second in scene.frames and scene.body(second) == first:
+        last = scene.arms[first].n_joints
+        found = [(a, b) for a, b in found if last - a.joint >= NEIGHBOURS]
+    arms = scene.arms
+    if first != second and {first, second} <= {*arms} and arms[first].shares_base(arms[second]):
+        found = [(a, b) for a, b in found if a.joint and b.joint]
+    moves = {
+        body: body in scene.columns or body in scene.frames for body in (first, second, WORLD)
+    }
+    return [
+        (a, b)
+        for a, b in found
+        if (moves[a.body] and not a.stays) or (moves[b.body] and not b.stays)
+    ]

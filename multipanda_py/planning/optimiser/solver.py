@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Augmented Lagrangian with damped Gauss-Newton steps on a path."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.solution import Ended, Solution, Violation
+from multipanda_py.planning.optimiser.term import Term
+from multipanda_py.registry import needed
+from multipanda_py.state import Matrix, Vector
+
+
+def processor_time() -> float:
+    """Return the processor time of the calling thread [s].
+
+    On a machine that is busy with something else a search takes longer, and finds the same.
+    """
+    return time.thread_time()
+
+
+class NormalEquations:
+    r"""Sum :math:`H = \sum J^T W J` and :math:`g = \sum J^T W r`, and solve :math:`H s = -g`.
+
+    Blocks of H on and below the diagonal are kept: [t, o] is the one of slices t and t - o.
+
+    Args:
+        slices: Number of them, T.
+        size: Numbers of each, d.
+        order: Largest number of slices that one looks back.
+    """
+
+    def __init__(self, slices: int, size: int, order: int) -> None:
+        self._order = order
+        self.blocks = np.zeros((slices, order + 1, size, size))
+        self.gradient = np.zeros((slices, size))
+        self._cholesky = needed("scipy.linalg").solveh_banded
+        self._error = needed("scipy.linalg").LinAlgError
+        band = size * (order + 1)
+        t, o, a, b = np.indices(self.blocks.shape)
+        below = (o * size + a - b >= 0) & (t >= o)
+        row, column = (o * size + a - b)[below], ((t - o) * size + b)[below]
+        self._from = np.flatnonzero(below)
+        self._to = row * (slices * size) + column
+        self._banded = np.zeros((band, slices * size))
+
+    def clear(self) -> None:
+        """Begin a new sum."""
+        self.blocks[:], self.gradient[:] = 0.0, 0.0
+
+    def add(self, term: Term, residual: Matrix, jacobian: Matrix | None, weight: Matrix) -> None:
+        """Count a term with a weight of each of its numbers, (n, m)."""
+        weighted = weight * residual
+        k = term.order
+        for j in range(k + 1):
+            # Only slices of the path can move, not those before it.
+            skip = max(0, j - term.first)
+            rows = slice(term.first + skip - j, term.last - j)
+            if term.columns is not None:
+                factor = term.scale * term.factors[j]
+                self.gradient[rows, term.columns] += factor * weighted[skip:]
+            elif jacobian is not None:
+                own = jacobian[skip:, j].transpose(0, 2, 1)
+                self.gradient[rows] += (own @ weighted[skip:, :, None])[..., 0]
+            for i in range(j, k + 1):
+                skip_both = max(0, i - term.first)
+                both = slice(term.first + skip_both - j, term.last - j)
+                if term.columns is not None:
+                    factor = term.scale**2 * term.factors[j] * term.factors[i]
+                    at = term.columns
+                    self.blocks[both, i - j, at, at] += factor * weight[skip_both:]
+                elif jacobian is not None:
+                    left = jacobian[skip_both:, j].transpose(0, 2, 1)
+                    right = weight[skip_both:, :, None] * jacobian[skip_both:, i]
+                    self.blocks[both, i - j] += left @ right
+
+    def solve(self, damping: float) -> Matrix | None:
+        """Return the step, (T, d), or None if H with the damping on its diagonal is singular."""
+        banded = self._banded
+        banded.reshape(-1)[self._to] = self.blocks.reshape(-1)[self._from]
+        banded[0] += damping
+        gradient: Vector = self.gradient.reshape(-1)
+        try:
+            step: Matrix = self._cholesky(banded, -gradient, lower=True, check_finite=False)
+        except self._error:
+            return None
+        return step.reshape(self.gradient.shape) if np.isfinite(step).all() else None
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """When to be content, and when to give up.
+
+    Attributes:
+        violation: What a constraint may be off by, in its own unit.
+        step: Largest step [rad, m] at which a path counts as settled; smaller makes costs exact.
+        iterations: Most steps.
+        time: Most processor time of the thread that searches [s]. It is a rope, not a rule: what
+            ends by iterations is the same on every machine.
+    """
+
+    violation: float = 1e-4
+    step: float = 1e-2
+    iterations: int = 150
+    time: float = 0.5
+
+
+STIFFNESS = 1e3
+"""Penalty on a squared violation at first, against costs of about 1."""
+STIFFER = 10.0
+"""What it is multiplied with where violations do not fall by themselves."""
+STIFFEST = 1e7
+LONGEST = 0.5
+"""Longest step of a number [rad, m]."""
+GAIN = 0.1
+"""Share of the augmented Lagrangian, by the largest step at which a path counts as settled, that
+a longer step has to gain."""
+HOPELESS = 3
+"""Rounds without progress after which the constraints contradict each other."""
+
+
+@dataclass(eq=False)
+class _Point:
+    """A path, and all that is computed of it."""
+
+    path: Matrix
+    values: list[tuple[Matrix, Matrix | None]]
+
+
+@dataclass(eq=False)
+class _PathSearch:
+    """One run of the solver: kinematics, terms, multipliers."""
+
+    scene: Scene
+    terms: Sequence[Term]
+    slices: int
+    stiffness: float = STIFFNESS
+    multipliers: list[Matrix] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        order = max(term.order for term in self.terms)
+        self.before = np.tile(self.scene.start, (order, 1))
+        frames = dict.fromkeys(name for term in self.terms for name in term.objective.frames)
+        self.kinematics = Kinematics(self.scene, frames)
+        self.equations = NormalEquations(self.slices, self.scene.size, order)
+
+    def at(self, path: Matrix) -> _Point:
+        """Evaluate all terms."""
+        slices = self.kinematics.place(np.concatenate([self.before, path]))
+        before = len(self.before)
+        return _Point(path, [term.evaluate(slices, before) for term in self.terms])
+
+    def pushes(self, point: _Point) -> list[Matrix]:
+        """Return by what each number is pushed: costs themselves, violations with multipliers."""
+        found = []
+        for number, (term, (residual, _)) in enumerate(zip(self.terms, point.values)):
+            if not term.is_cost:
+                residual = term.outside(residual + self.multipliers[number] / self.stiffness)
+            found.append(residual)
+        return found
+
+    def value(self, point: _Point) -> float:
+        """Return the augmented Lagrangian."""
+        return 0.5 * sum(
+            (1.0 if term.is_cost else self.stiffness) * float(np.vdot(push, push))
+            for term, push in zip(self.terms, self.pushes(point))
+        )
+
+    def step(self, point: _Point, damping: float) -> tuple[Matrix | None, Matrix]:
+        """Return the step of Gauss and Newton, and the gradient."""
+        equations = self.equations
+        equations.clear()
+        for term, push, (_, jacobian) in zip(self.terms, self.pushes(point), point.values):
+            weight = 1.0 if term.is_cost else self.stiffness * (push != 0.0)
+            equations.add(term, push, jacobian, weight * np.ones_like(push))
+        return equations.solve(damping), equations.gradient
+
+    def begin(self, point: _Point) -> None:
+        """Have no multipliers."""
+        self.multipliers = [np.zeros_like(residual) for residual, _ in point.values]
+
+    def violation(self, point: _Point) -> float:
+        """Return the largest violation, in units of the objectives."""
+        return max(
+            (
+                float(np.abs(term.outside(residual)).max(initial=0.0)) / term.scale
+                for term, (residual, _) in zip(self.terms, point.values)
+                if not term.is_cost
+            ),
+            default=0.0,
+        )
+
+    def stiffen(self, point: _Point, factor: float) -> None:
+        """Push against what is violated, and by a stiffer penalty."""
+        for number, (term, push) in enumerate(zip(self.terms, self.pushes(point))):
+            if not term.is_cost:
+                self.multipliers[number] = self.stiffness * push
+        self.stiffness = min(self.stiffness * factor, STIFFEST)
+
+
+def solve(
+    scene: Scene,
+    terms: Sequence[Term],
+    path: Matrix,
+    period: float,
+    each: int,
+    settings: SolverSettings,
+) -> Solution:
+    r"""Minimise the costs between the bounds.
+
+    .. math::
+        \min_x \frac{1}{2} \sum r_c^2 + \frac{\mu}{2} \sum
+        \left(r + \frac{\lambda}{\mu} - [r + \frac{\lambda}{\mu}]_l^u\right)^2
+
+    by steps of Gauss and Newton with :math:`\lambda` and :math:`\mu` fixed, until they are short;
+    then :math:`\lambda` becomes what pushes now, and :math:`\mu` grows where that was not enough.
+
+    Args:
+        scene: What the numbers mean.
+        terms: Costs and constraints.
+        path: To begin with, (T, d).
+        period: Between slices [s].
+        each: Slices of a phase.
+        settings: Tolerance and limits.
+    """
+    until = processor_time() + settings.time
+    search = _PathSearch(scene, terms, len(path))
+    point = search.at(path)
+    search.begin(point)
+    damping, stuck, iterations = 1e-6, 0, 0
+    best = before = np.inf
+    ended: Ended = "iterations"
+    while iterations < settings.iterations:
+        if processor_time() > until:
+            ended = "time"
+            break
+        iterations += 1
+        value = search.value(point)
+        point, moved, damping = _advance(search, point, damping)
+        if moved > settings.step and value - search.value(point) > GAIN * settings.step * value:
+            continue  # towards a goal out of reach steps are long, and gain nothing
+        violation = search.violation(point)
+        if violation < settings.violation:
+            ended = "solved"
+            break
+        stuck = stuck + 1 if violation > 0.7 * best else 0
+        if stuck > HOPELESS and search.stiffness >= STIFFEST:
+            ended = "contradiction"
+            break
+        best = min(best, violation)
+        search.stiffen(point, STIFFER if violation > 0.1 * before else 1.0)
+        before = violation
+    return _solution(search, point, period, each, settings, iterations, ended)
+
+
+def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point, float, float]:
+    """Return the next path, by how much it moved at most, and the damping to go on with."""
+    value = search.value(point)
+    for _ in range(8):
+        step, gradient = search.step(point, damping)
+        if step is None:
+            damping = max(10.0 * damping, 1e-6)
+            continue
+        step *= min(1.0, LONGEST / max(float(np.abs(step).max()), 1e-12))
+        slope = float(np.vdot(gradient, step))
+        share = 1.0
+        while share > 0.05:
+            trial = search.at(point.path + share * step)
+            if search.value(trial) <= value + 1e-3 * share * slope:
+                calmer = max(0.2 * damping, 1e-6) if share == 1.0 else damping
+                return trial, share * float(np.abs(step).max()), calmer
+            if share * float(np.abs(step).max()) < 1e-7:
+                return point, 0.0, damping
+            share *= 0.4
+        damping = max(100.0 * damping, 1e-2)
+    return point, 0.0, 1e-6
+
+
+def _solution(
+    search: _PathSearch, point: _Point, period: float, each: int, settings: SolverSettings,
+    iterations: int, ended: Ended,
+) -> Solution:  # fmt: skip
+    violations = []
+    cost = 0.0
+    for term, (residual, _) in zip(search.terms, point.values):
+        if term.is_cost:
+            cost += float(np.vdot(residual, residual))
+            continue
+        violations += _violations(term, residual, each, settings.violation)
+    violations.sort(key=lambda violation: -violation.amount)
+    path = point.path
+    path.flags.writeable = False
+    return Solution(
+        search.scene, path, period * np.arange(1.0, len(path) + 1.0), not violations,
+        tuple(violations), search.violation(point), cost, iterations,
+        ended if violations else "solved",
+    )  # fmt: skip
+
+
+def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> list[Violation]:
+    """Return by how much a constraint is off, at most one for each unit."""
+    off = np.abs(term.outside(residual)) / term.scale
+    found = []
+    for unit in dict.fromkeys(term.units):
+        own = off[:, [at for at, other in enumerate(term.units) if other == unit]]
+        slice_, _ = np.unravel_index(int(own.argmax()), own.shape)
+        if own[slice_].max() <= tolerance:
+            continue
+        amount = np.linalg.norm(own[slice_]) if term.is_vector else own[slice_].max()
+        at = term.first + int(slice_)
+        found.append(Violation(term.name, term.bodies, at // each, at, float(amount), unit))
+    return found

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of a task before anything moves: every subtask is planned from where the last one ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.config.instance_spec import instance_specs
+from multipanda_py.exceptions import MultipandaError, PlanRejected, TaskFailed
+from multipanda_py.planning.optimiser.goals import PoseGoal
+from multipanda_py.planning.optimiser.kinematics import Kinematics, Placement
+from multipanda_py.planning.optimiser.problem import Problem
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.solver import SolverSettings
+from multipanda_py.planning.optimiser.term import Smoothness, WithinLimits
+from multipanda_py.planning.tasks.goals import GoalPlace, wanted
+from multipanda_py.planning.tasks.path_problem import (
+    LIMIT_MARGIN,
+    Keeping,
+    SubtaskPlan,
+    missed,
+    plan_by_path,
+    plan_by_poses,
+    scene_of,
+)
+from multipanda_py.planning.tasks.preconditions import (
+    refuse_bodies_within,
+    refuse_friction,
+    refuse_overlaps,
+    refuse_weak_joints,
+)
+from multipanda_py.planning.tasks.sections import Subtask, proposed_mode
+from multipanda_py.planning.tasks.task_file import TaskFile
+from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, Seen
+from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
+
+PATIENCE = 30.0
+"""Maximum processor time of the search for one subtask [s]."""
+LED_SLICES = 8
+"""Number of configurations along the straight path of a tool that is led without a plan."""
+
+
+@dataclass(frozen=True)
+class SubtaskCheck:
+    """Result of the check of one subtask.
+
+    Attributes:
+        subtask: Name of the subtask.
+        words: Result of its planning, or the reason why it was not checked.
+        is_checked: Flag that it was planned.
+        seconds: Processor time [s].
+    """
+
+    subtask: str
+    words: str
+    is_checked: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.subtask}: {self.words} ({self.seconds:.1f} s)"
+
+
+def check_task(
+    config: CellConfig,
+    task: TaskFile,
+    start: Seen | None = None,
+    tell: Callable[[SubtaskCheck], None] | None = None,
+) -> list[SubtaskCheck]:
+    """Plan every subtask from where the one before ends; nothing moves.
+
+    Refused are unreachable goals, bodies within each other, contact points within another body,
+    forces that the joints cannot exert, and goals that a tool cannot reach because of friction.
+    An object that is dragged without a plan ends at an unknown pose. Later subtasks that touch
+    it are not checked.
+
+    Args:
+        config: Configuration of the cell.
+        task: Task to check.
+        start: State of arms and objects, as of :func:`.look`; by default that of the cell file.
+        tell: Function that is called after every subtask.
+
+    Raises:
+        ConfigurationError: If the cell lacks an arm, object or controllet of the task.
+        TaskFailed: With the subtask, the body and the distance, torque or force.
+
+    Thread: any; up to half a minute of processor time per subtask.
+    """
+    task.check(config)
+    law = next(one for one in config.instances() if one.name == task.law)
+    seen, found, moved = (
+        start or start_of(config, law.arms),
+        list[SubtaskCheck](),
+        dict[str, str](),
+    )
+    for subtask in task.subtasks:
+        began = time.process_time()
+        try:
+            seen, words = _checked(config, task, subtask, seen, moved)
+        except MultipandaError as error:
+            raise TaskFailed(f"{subtask.name}: {error}") from None
+        spent = time.process_time() - began
+        is_checked = not words.startswith("not checked")
+        found.append(SubtaskCheck(subtask.name, words, is_checked, spent))
+        if tell is not None:
+            tell(found[-1])
+    return found
+
+
+def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
+    """Return the state of the arms of a task and of all objects at the start of the cell."""
+    postures = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
+    described = describe_arms(config)
+    scene = Scene(described, (), postures)
+    frames = Kinematics(scene, [arm + TOOL for arm in arms]).place(scene.start[None]).frames
+    return Seen(
+        {arm: postures[arm] for arm in arms},
+        {
+            arm: Pose(frames[arm + TOOL].position[0], frames[arm + TOOL].rotation[0])
+            for arm in arms
+        },
+        {
+            thing.name: Pose(thing.position, thing.rotation)
+            for thing in describe_objects(config)
+            if thing.present
+        },
+        {name: q for name, q in postures.items() if name not in arms},
+    )
+
+
+def _pose_stiffness(config: CellConfig, law: str) -> Vector:
+    """Return the position stiffness of a law's tool pose, (3,) [N/m]."""
+    spec = next(one for one in instance_specs(config) if one.name == law)
+    return np.array(spec.initial_values()["position_stiffness"], float)[:3]
+
+
+def _pose(frame: Placement) -> Pose:
+    return Pose(frame.position[0], frame.rotation[0])
+
+
+def _checked(
+    config: CellConfig, task: TaskFile, subtask: Subtask, seen: Seen, moved: dict[str, str]
+) -> tuple[Seen, str]:
+    """Return the state after a subtask, and the result of its planning."""
+    mode = proposed_mode(subtask) or "optimization"
+    points = task.points(subtask, config)
+    concerned = {point.thing for point in points}
+    named = {name for goal in subtask.goals for name in (goal.base, goal.frame)}
+    lost = sorted((concerned | named) & moved.keys())
+    if lost and (mode != "force" or not subtask.goals or named & moved.keys()):
+        return seen, f"not checked: the pose of {lost[0]} after {moved[lost[0]]} is not known"
+    if lost:
+        known = {name: pose for name, pose in seen.things.items() if name not in moved}
+        free = replace(seen, things=known)
+        plan = _led(config, [], wanted(subtask, [], free), free)
+        _refuse_overlaps(config, subtask, [], [], plan, free)
+        return replace(plan.end, things=seen.things), f"{plan.words}, {lost[0]} left out"
+    goals = wanted(subtask, points, seen)
+    refuse_bodies_within(config, points, goals, seen, subtask)
+    if mode == "force":
+        if not subtask.goals:
+            touch = subtask.model_copy(update={"force": 0.0, "distance": 0.0})
+            plan = _by_path(config, task, touch, [], wanted(touch, points, seen), seen)
+        else:
+            plan = _led(config, points, goals, seen)
+            refuse_friction(config, points, plan, subtask, _pose_stiffness(config, task.law))
+            for point in points:
+                if _is_dragged(config, point, goals):
+                    moved[point.thing] = subtask.name
+    else:
+        pressed = points if mode == "hybrid" else []
+        try:
+            plan = _by_path(config, task, subtask, pressed, goals, seen)
+        except PlanRejected:
+            if subtask.on_failure.then != "force":
+                raise
+            plan = _led(config, points, goals, seen)
+    if subtask.force:
+        refuse_weak_joints(config, points, plan, subtask.force)
+    _refuse_overlaps(config, subtask, points, goals, plan, seen)
+    return plan.end, plan.words
+
+
+def _refuse_overlaps(
+    config: CellConfig,
+    subtask: Subtask,
+    points: list[ContactPoint],
+    goals: list[GoalPlace],
+    plan: SubtaskPlan,
+    seen: Seen,
+) -> None:
+    touched = {(goal.frame.removesuffix(TOOL), goal.base) for goal in goals}
+    touched |= {(point.arm, point.thing) for point in points}
+    touched |= {(arm, thing) for arm in seen.postures for thing in subtask.touching}
+    scene = scene_of(config, seen, {*plan.things})
+    slices = [
+        scene.configuration(
+            {arm: rows[number] for arm, rows in plan.postures.items()},
+            {name: poses[number] for name, poses in plan.things.items()},
+        )
+        for number in range(len(plan.times))
+    ]
+    refuse_overlaps(scene, np.array(slices), touched)
+
+
+def _is_dragged(config: CellConfig, point: ContactPoint, goals: list[GoalPlace]) -> bool:
+    """Return whether a tool that is led drags the object that it touches."""
+    is_movable = config.objects[point.thing].mass > 0.0
+    return is_movable and any(goal.frame == point.arm + TOOL for goal in goals)
+
+
+def _by_path(
+    config: CellConfig,
+    task: TaskFile,
+    subtask: Subtask,
+    pressed: list[ContactPoint],
+    goals: list[GoalPlace],
+    seen: Seen,
+) -> SubtaskPlan:
+    keeping = None
+    if task.clearance is not None:
+        keeping = Keeping(task.clearance, subtask.touching)
+    settings = SolverSettings(time=PATIENCE)
+    return plan_by_path(subtask, pressed, goals, seen, config, settings, keeping)
+
+
+def _led(
+    config: CellConfig, points: list[ContactPoint], goals: list[GoalPlace], seen: Seen
+) -> SubtaskPlan:
+    """Return configurations along the straight paths of tools that are led without a plan."""
+    plan = plan_by_poses(points, goals, seen)
+    scene = scene_of(config, seen, ())
+    problem = Problem(scene, 1, LED_SLICES, max(plan.lead_time, 0.1))
+    problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
+    for arm, lead in plan.leads.items():
+        for number in range(1, LED_SLICES + 1):
+            share = number / LED_SLICES
+            problem.add(PoseGoal(arm + TOOL, lead.at(share)), at=share)
+    found = problem.solve(SolverSettings(time=PATIENCE))
+    if not found.is_feasible:
+        raise TaskFailed(f"the straight path is not reachable: {missed(found)}")
+    postures = {arm: found.posture(arm) for arm in scene.arms}
+    end = replace(plan.end, postures={arm: rows[-1] for arm, rows in postures.items()})
+    return replace(plan, end=end, times=found.times, postures=postures)

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A subtask as a problem of the optimiser of paths."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.free_space import too_close
+from multipanda_py.planning.optimiser.goals import Axis, Orientation, PoseGoal, Position
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.optimiser.path_search import find_path
+from multipanda_py.planning.optimiser.problem import Problem
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.solution import Solution
+from multipanda_py.planning.optimiser.solver import SolverSettings
+from multipanda_py.planning.optimiser.term import Rest, Smoothness, VelocityLimits, WithinLimits
+from multipanda_py.planning.tasks.goals import (
+    FLOOR,
+    Encounters,
+    GoalPlace,
+    Lead,
+    apart,
+    as_things,
+    is_clear,
+)
+from multipanda_py.planning.tasks.sections import WORLD, Subtask
+from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, Seen
+from multipanda_py.planning.trajectory.trajectory import complete
+from multipanda_py.pose import Pose
+from multipanda_py.state import MAX_TORQUE_FRACTION, Matrix, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class SubtaskPlan:
+    """How a subtask is to go.
+
+    Attributes:
+        start: Where everything was when it was made, or expected to be.
+        end: Where everything is to be after it.
+        goals: What is to be reached.
+        words: What came of planning, in a sentence.
+        times: Of the path's slices since its start, (slices,) [s].
+        postures: Path of every arm, (slices, n) [rad, m]; empty without a plan.
+        things: Poses of the things that are carried in all slices, in the world.
+        leads: Ways of the tools without a plan, by arm.
+    """
+
+    start: Seen
+    end: Seen
+    goals: Sequence[GoalPlace]
+    words: str = ""
+    times: Vector = field(default_factory=lambda: np.zeros(0))
+    postures: Mapping[str, Matrix] = field(default_factory=dict)
+    things: Mapping[str, Sequence[Pose]] = field(default_factory=dict)
+    leads: Mapping[str, Lead] = field(default_factory=dict)
+
+    @property
+    def lead_time(self) -> float:
+        """How long tools are led: all for as long as the one that takes longest [s]."""
+        return max((lead.time for lead in self.leads.values()), default=0.0)
+
+    def led(self, time: float) -> dict[str, Pose]:
+        """Return where tools are to be, in the world, at a time since the start [s]."""
+        whole = self.lead_time
+        share = min(1.0, time / whole) if whole > 0.0 else 1.0
+        return {arm: lead.at(share) for arm, lead in self.leads.items()}
+
+    def points(self, arm: str, posture: Vector) -> Matrix:
+        r"""Return the trajectory of an arm, as :meth:`.Cell.follow` takes it.
+
+        Under a force an arm starts some hundredths of a radian off the plan. This offset fades
+        over the whole path, :math:`q_k + (q - q_0) (1 - s(t_k / T))` with the minimum-jerk s.
+        Within one slice of 0.1 s, an offset of 0.04 rad would require 23 rad/s^2.
+
+        Args:
+            arm: Name of the arm.
+            posture: Measured joint positions q, (n,) [rad, m].
+        """
+        times = np.concatenate([[0.0], self.times])
+        path = np.vstack([self.start.postures[arm], self.postures[arm]])
+        share = times / times[-1]
+        fading = 1.0 - share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
+        return complete(times, path + np.outer(fading, posture - path[0]))[1:]
+
+    def expected(self, thing: str, time: float) -> Pose:
+        """Return where a thing is to be at a time since the motion began [s]."""
+        way = self.things.get(thing)
+        if way is None:
+            return self.start.pose(thing)
+        places = [self.start.pose(thing), *way]
+        times = np.concatenate([[0.0], self.times])
+        after = min(int(np.searchsorted(times, time)), len(times) - 1)
+        before = max(after - 1, 0)
+        share = (time - times[before]) / max(times[after] - times[before], 1e-9)
+        share = min(max(share, 0.0), 1.0)
+        between = places[before].position * (1.0 - share) + places[after].position * share
+        return places[before if share < 0.5 else after].at(between)
+
+
+def plan_by_poses(
+    points: Sequence[ContactPoint], goals: Sequence[GoalPlace], start: Seen
+) -> SubtaskPlan:
+    """Return where tools go without a plan: with the things that they hold, as they hold them."""
+    leads: dict[str, Lead] = {}
+    things = dict(start.things)
+    for goal in goals:
+        there, here = goal.in_world(start), start.pose(goal.frame)
+        if goal.frame.endswith(TOOL):
+            leads[goal.frame.removesuffix(TOOL)] = Lead(here, there, Pose.identity())
+            continue
+        things[goal.frame] = there
+        for point in points:
+            if point.thing == goal.frame:
+                leads[point.arm] = Lead(here, there, here.inverse() @ start.tools[point.arm])
+    tools = {arm: lead.at(1.0) for arm, lead in leads.items()}
+    end = replace(start, tools={**start.tools, **tools}, things=things)
+    return SubtaskPlan(start, end, goals, "without a plan", leads=leads)
+
+
+LIMIT_MARGIN = 0.1
+"""Distance of plans from the joints' position limits [rad]. The barriers of ``joint_limits`` begin
+there, and would push an arm away that searches for its contact."""
+UPRIGHT = 1.0
+"""Weight of a tool's angle to the normal that it presses along, where it may turn."""
+UNTURNED = 3.0
+"""Weight of its turn in the thing, likewise: a tip that spins takes the thing along."""
+SPEED_SHARE = 0.7
+"""Of the joints' speed limits, for what replaces the plan between its slices."""
+TRIES = 6
+"""Beginnings of a path around something, most."""
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What arms, and what they carry, keep from all that they are not to touch.
+
+    Attributes:
+        clearance: How far [m].
+        touching: Things that hands may touch, and what they carry may rest on.
+    """
+
+    clearance: float
+    touching: Collection[str] = ()
+
+
+def plan_by_path(
+    subtask: Subtask,
+    points: Sequence[ContactPoint],
+    goals: Sequence[GoalPlace],
+    start: Seen,
+    config: CellConfig,
+    settings: SolverSettings,
+    keeping: Keeping | None = None,
+) -> SubtaskPlan:
+    """Find the path of all arms of a subtask; things that are pressed on stay in their hands.
+
+    Args:
+        subtask: Of a checked task.
+        points: Where its hands press, none if they press on nothing.
+        goals: At the end.
+        start: Where everything is at the beginning.
+        config: The cell.
+        settings: Limits of the search.
+        keeping: What arms and what they carry keep away from, nothing if it is None.
+
+    Raises:
+        PlanRejected: If there is no such path, with the constraints that are not met.
+
+    Thread: any.
+    """
+    carried = {point.thing for point in points}
+    scene = scene_of(config, start, carried)
+    problem = Problem(scene, 1, subtask.slices, subtask.duration)
+    problem.add(Smoothness(), "cost", scale=0.3)
+    problem.add(WithinLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=SPEED_SHARE))
+    problem.add(Rest(*scene.arms), at=1)
+    for point in points:
+        tool = point.arm + TOOL
+        held = start.pose(tool).inverse() @ start.pose(point.thing)
+        if point.pivots:
+            tip = start.pose(point.thing).inverse() @ start.pose(tool)
+            problem.add(Position(tool, tip.position, point.thing))
+            lean = Axis(tool, [0.0, 0.0, 1.0], point.inward, point.thing)
+            problem.add(lean, "cost", scale=UPRIGHT)
+            problem.add(Orientation(point.thing, held, tool), "cost", scale=UNTURNED)
+        else:
+            problem.add(PoseGoal(point.thing, held, tool))
+    for goal in goals:
+        if goal.position is not None:
+            problem.add(Position(goal.frame, goal.position, goal.base), at=1)
+        if goal.rotation is not None:
+            turned = Pose(np.zeros(3), goal.rotation)
+            problem.add(Orientation(goal.frame, turned, goal.base), at=1)
+        if goal.direction is not None:
+            problem.add(Axis(goal.frame, [0.0, 0.0, 1.0], goal.direction, goal.base), at=1)
+    distances = []
+    if keeping is not None:
+        placed = {goal.frame: goal.in_world(start) for goal in goals if goal.frame in carried}
+        touched = {(goal.frame.removesuffix(TOOL), goal.base) for goal in goals}
+        touched |= {(point.arm, point.thing) for point in points}
+        wanted = Encounters(touched, placed, keeping.touching)
+        distances = apart(scene, wanted, keeping.clearance)
+    found = _search(problem, distances, settings)
+    if not found.is_feasible:
+        raise PlanRejected(f"no path: {missed(found)}")
+    _check_force(subtask.force, points, scene, found)
+    tools = [arm + TOOL for arm in scene.arms]
+    frames = Kinematics(scene, tools).place(found.path[-1:]).frames
+    end = Seen(
+        {arm: found.posture(arm)[-1] for arm in scene.arms},
+        {
+            arm: Pose(frames[tool].position[0], frames[tool].rotation[0])
+            for arm, tool in zip(scene.arms, tools)
+        },
+        {**start.things, **{name: found.pose(name) for name in scene.movable}},
+        start.others,
+    )
+    return SubtaskPlan(
+        start,
+        end,
+        goals,
+        found.reason,
+        found.times,
+        {arm: found.posture(arm) for arm in scene.arms},
+        {
+            name: [found.pose(name, number) for number in range(len(found.times))]
+            for name in scene.movable
+        },
+    )
+
+
+def _check_force(
+    force: float, points: Sequence[ContactPoint], scene: Scene, found: Solution
+) -> None:
+    """Refuse a path on which a joint cannot exert the force [N].
+
+    Raises:
+        PlanRejected: With joint, torque and time of the first violation.
+    """
+    frames = Kinematics(scene, [point.arm + TOOL for point in points]).place(found.path).frames
+    for point in points:
+        arm, jacobians = scene.arms[point.arm], frames[point.arm + TOOL].jacobian
+        allowed = MAX_TORQUE_FRACTION * arm.limits.torque
+        for number, jacobian in enumerate(jacobians):
+            direction = found.pose(point.thing, number).rotation @ point.inward
+            torque = np.abs(force * direction @ jacobian[:3, scene.columns[point.arm]])
+            joint = int((torque / allowed).argmax())
+            if torque[joint] > allowed[joint]:
+                raise PlanRejected(
+                    f"joint {joint + 1} of {point.arm}: force of {force:g} N takes "
+                    f"{torque[joint]:.2f} Nm at {found.times[number]:.2f} s, allowed "
+                    f"{allowed[joint]:.2f} Nm"
+                )
+
+
+def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSettings) -> Solution:
+    """Find a path, with regard to distances only where the one without does not keep them."""
+    found = problem.solve(settings)
+    if not found.is_feasible or is_clear(distances, problem.scene, found.path):
+        return found
+    for distance in distances:
+        problem.add(distance)
+    around = problem.solve(settings, start=found.path)
+    if around.is_feasible and not too_close(problem.terms, around, problem.each):
+        return around
+    return find_path(problem, tries=TRIES, settings=settings)
+
+
+def missed(found: Solution) -> str:
+    """Return the largest violation, with its bodies, and the reason of the search."""
+    if not found.violations:
+        return found.reason
+    worst = found.violations[0]
+    bodies = " and ".join(body for body in dict.fromkeys(worst.bodies) if body != WORLD)
+    where = "at its end" if worst.slice == len(found.path) - 1 else "on its way"
+    return f"{bodies} would be {worst.amount:.3f} {worst.unit} off {where}: {found.reason}"
+
+
+def scene_of(config: CellConfig, seen: Seen, carried: Collection[str]) -> Scene:
+    """Return arms and things where they are; only what is carried is movable."""
+    things = [
+        replace(
+            thing,
+            position=seen.things[thing.name].position,
+            rotation=seen.things[thing.name].rotation,
+            mass=thing.mass if thing.name in carried else 0.0,
+            present=True,
+        )
+        for thing in describe_objects(config)
+        if thing.name in seen.things
+    ]
+    if FLOOR.name not in seen.things:
+        things.append(FLOOR)
+    arms = {arm.name: arm for arm in describe_arms(config)}
+    for name, posture in seen.others.items():
+        things += as_things(arms[name], posture)
+    return Scene([arms[name] for name in seen.postures], things, seen.postures)

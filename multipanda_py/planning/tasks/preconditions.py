@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preconditions of a subtask: goals that are free, and forces that the joints can exert."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import product
+
+import coal
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
+from multipanda_py.exceptions import TaskFailed
+from multipanda_py.planning.optimiser.clearances import clearances
+from multipanda_py.planning.optimiser.distance import Distance, place_of, shape_of
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.planning.optimiser.solids import solids_of
+from multipanda_py.planning.tasks.goals import GoalPlace
+from multipanda_py.planning.tasks.path_problem import SubtaskPlan, scene_of
+from multipanda_py.planning.tasks.sections import Subtask
+from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, Seen
+from multipanda_py.pose import Pose
+from multipanda_py.state import Matrix, Vector
+
+LINKS, OBJECTS = 5e-3, 5e-3
+"""Maximum overlap of capsules, and of objects [m]. Capsules are larger than links. Objects may
+rest on each other, or be pressed together."""
+DEEPER = 5e-3
+"""Maximum increase of an overlap that exists when the subtask begins [m]."""
+PARTS = 4
+"""Number of checked configurations from one slice to the next."""
+
+
+def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, str]]) -> None:
+    """Refuse a path on which bodies are within each other.
+
+    Args:
+        scene: Arms and objects at the start, with carried objects as movable.
+        path: Slices after the start, (s, d).
+        touched: Arms and the objects that their grippers are to touch.
+
+    Raises:
+        TaskFailed: With the bodies and the depth.
+    """
+    whole = np.concatenate([scene.start[None], path])
+    share = np.arange(1, PARTS + 1)[:, None] / PARTS
+    dense = (whole[:-1, None] + share * np.diff(whole, axis=0)[:, None]).reshape(-1, scene.size)
+    every = np.concatenate([scene.start[None], dense])
+    found = [one for one in _pairs(scene, touched) if one.pairs]
+    frames = dict.fromkeys(name for one in found for name in one.frames)
+    placed = Kinematics(scene, frames).place(every)
+    for one in found:
+        depths = one.evaluate(placed)[0].max(axis=1)
+        allowed = OBJECTS if one.of[0] in scene.things else LINKS
+        allowed = max(allowed, float(depths[0]) + DEEPER)
+        deepest = int(depths.argmax())
+        if depths[deepest] > allowed:
+            first, second = one.of
+            names = f"parts of {first}" if first == second else f"{first} and {second}"
+            raise TaskFailed(
+                f"{names} would be {depths[deepest]:.3f} m within each other "
+                f"{_when(deepest, len(every))}, allowed {allowed:.3f} m"
+            )
+
+
+def _pairs(scene: Scene, touched: Collection[tuple[str, str]]) -> Iterator[Distance]:
+    for one in clearances(scene, (), 0.0):
+        is_touched = one.of in touched
+        yield Distance(scene, *one.of, 0.0, "arm") if is_touched else one
+    others = [thing for thing in scene.things if thing not in scene.movable]
+    for thing, other in product(scene.movable, others):
+        yield Distance(scene, thing, other, 0.0)
+
+
+def _when(number: int, count: int) -> str:
+    if number == 0:
+        return "at its start"
+    return "at its end" if number == count - 1 else "on its way"
+
+
+GRAVITY = 9.81
+
+
+def refuse_bodies_within(
+    config: CellConfig,
+    points: Sequence[ContactPoint],
+    goals: Sequence[GoalPlace],
+    seen: Seen,
+    subtask: Subtask,
+) -> None:
+    """Refuse contact points, and goals of tools and objects, that are within another body.
+
+    Raises:
+        TaskFailed: With the body and the depth.
+    """
+    scene = scene_of(config, seen, ())
+    places = dict(seen.things)
+    for point in points:
+        world = seen.pose(point.thing) @ Pose(point.point, np.eye(3))
+        _refuse_point(scene, places, world.position, f"contact of {point.arm} on {point.thing}",
+                      {point.thing})  # fmt: skip
+    for goal in goals:
+        place = goal.in_world(seen)
+        if goal.frame.endswith(TOOL):
+            arm = goal.frame.removesuffix(TOOL)
+            touched = {point.thing for point in points if point.arm == arm} | {*subtask.touching}
+            if goal.position is not None:
+                _refuse_point(scene, places, place.position, f"goal of {goal.frame}", touched)
+            continue
+        for other, depth in _depths(scene, places, goal.frame, place):
+            if depth > OBJECTS and other not in subtask.touching:
+                raise TaskFailed(
+                    f"{goal.frame} would be {depth:.3f} m within {other} at its goal, allowed "
+                    f"{OBJECTS:g} m"
+                )
+
+
+def refuse_weak_joints(
+    config: CellConfig, points: Sequence[ContactPoint], plan: SubtaskPlan, force: float
+) -> None:
+    r"""Refuse a force that needs more torque than joints have, in any posture of a plan.
+
+    .. math:: |J^T (f u + m g / n)| \le \tau_{max}
+
+    with the force f along the inward normal u, and the mass m of an object that n grippers carry.
+
+    Raises:
+        TaskFailed: With the joint, its torque, and what is allowed.
+    """
+    described = {arm.name: arm for arm in describe_arms(config)}
+    scene = Scene([described[arm] for arm in plan.start.postures], (), plan.start.postures)
+    tools = [point.arm + TOOL for point in points]
+    postures = plan.postures or {arm: q[None] for arm, q in plan.start.postures.items()}
+    slices = np.array(
+        [
+            scene.configuration({arm: rows[k] for arm, rows in postures.items()})
+            for k in range(len(next(iter(postures.values()))))
+        ]
+    )
+    frames = Kinematics(scene, tools).place(slices).frames
+    carried = plan.things
+    for point in points:
+        limits = described[point.arm].limits
+        columns = scene.columns[point.arm]
+        grippers = sum(other.thing == point.thing for other in points)
+        weight = config.objects[point.thing].mass * GRAVITY / grippers
+        for number in range(len(slices)):
+            thing = plan.start.pose(point.thing)
+            if point.thing in carried:
+                thing = carried[point.thing][number]
+            wrench = force * (thing.rotation @ point.inward)
+            if point.thing in carried:
+                wrench = wrench + [0.0, 0.0, weight]
+            jacobian = frames[point.arm + TOOL].jacobian[number, :3, columns]
+            torque: Vector = np.abs(jacobian.T @ wrench)
+            joint = int((torque / limits.torque).argmax())
+            if torque[joint] > limits.torque[joint]:
+                raise TaskFailed(
+                    f"{point.arm}: joint {joint + 1} would need {torque[joint]:.1f} "
+                    f"{limits.unit(joint, 'Nm')} to press with {force:g} N on {point.thing}, "
+                    f"allowed {limits.torque[joint]:g}"
+                )
+
+
+def refuse_friction(
+    config: CellConfig,
+    points: Sequence[ContactPoint],
+    plan: SubtaskPlan,
+    subtask: Subtask,
+    stiffness: Vector,
+) -> None:
+    r"""Refuse goals that a tool cannot reach because of friction on a fixed object.
+
+    .. math:: \lVert K_t^{-1} \rVert \mu f \le 0.95\, e_{max}
+
+    with the pose stiffness :math:`K_t` across the force f, the friction coefficient :math:`\mu`,
+    and the tolerance :math:`e_{max}`. Only tools without a planned path are checked.
+
+    Args:
+        config: Configuration of the cell.
+        points: Contact points of the subtask.
+        plan: Plan of the subtask.
+        subtask: Subtask in mode force.
+        stiffness: Stiffness of the pose along the axes of the base, (3,) [N/m].
+
+    Raises:
+        TaskFailed: With the distance to the goal, the tolerance, and a force or stiffness that
+            reaches the goal.
+    """
+    bases = {arm.name: arm.rotation_base_in_world for arm in describe_arms(config)}
+    for point in points:
+        thing, tool = config.objects[point.thing], config.arms[point.arm].tool
+        friction = tool.friction if tool is not None and tool.friction > 0.0 else thing.friction
+        if point.arm not in plan.leads or thing.mass > 0.0 or friction == 0.0:
+            continue
+        normal = bases[point.arm].T @ plan.start.pose(point.thing).rotation @ point.inward
+        across = np.linalg.svd(normal[None])[2][1:]
+        force = friction * subtask.force
+        softest = float(np.linalg.eigvalsh((across * stiffness) @ across.T)[0])
+        off = force / softest if softest > 0.0 else np.inf
+        if off > 0.95 * subtask.tolerance:  # joints and sensors cause the rest of the error
+            raise TaskFailed(
+                f"{point.arm}: friction of {force:.1f} N on {point.thing} keeps the tool "
+                f"{off:.3f} m from its goal, allowed {subtask.tolerance:g} m (tolerance); reduce "
+                f"the force to {0.95 * subtask.tolerance * softest / friction:.1f} N or raise "
+                f"position_stiffness to {force / subtask.tolerance / 0.95:.0f} N/m"
+            )
+
+
+def _refuse_point(
+    scene: Scene, places: dict[str, Pose], position: Vector, what: str, touched: set[str]
+) -> None:
+    """Refuse a point that is within an object."""
+    ball = coal.Sphere(1e-4)
+    at = coal.Transform3s(np.eye(3), position)
+    for name in scene.things:
+        if name in touched:
+            continue
+        depth = -_distance(scene, name, places.get(name), ball, at)
+        if depth > 0.0:
+            raise TaskFailed(f"{what} would be {depth:.3f} m within {name}")
+
+
+def _depths(
+    scene: Scene, places: dict[str, Pose], name: str, pose: Pose
+) -> Iterator[tuple[str, float]]:
+    """Yield the depth of an object at a pose within every other object [m]."""
+    (solid,) = solids_of(scene, name)
+    shape, at = _placed(solid, pose)
+    for other in scene.things:
+        if other != name:
+            yield other, -_distance(scene, other, places.get(other), shape, at)
+
+
+def _placed(solid: object, pose: Pose) -> tuple[object, object]:
+    turn, centre = place_of(solid)  # type: ignore[arg-type]
+    return shape_of(solid), coal.Transform3s(  # type: ignore[arg-type]
+        pose.rotation @ turn, pose.position + pose.rotation @ centre
+    )
+
+
+def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
+    """Return the distance of a shape from an object [m]; negative within it."""
+    thing = scene.things[name]
+    (solid,) = solids_of(scene, name)
+    other, there = _placed(solid, pose or Pose(thing.position, thing.rotation))
+    found: float = coal.distance(
+        shape, at, other, there, coal.DistanceRequest(), coal.DistanceResult()
+    )
+    return found

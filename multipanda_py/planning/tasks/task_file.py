@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The task file: one YAML that says what arms are to do, step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_objects
+from multipanda_py.config.parameter_file import read
+from multipanda_py.config.section import Name, Section, sentences
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.planning.tasks.sections import WORLD, Contact, Goal, Subtask, proposed_mode
+from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, contact_points
+
+LAW = "optimization_augmented"
+"""Type of the law that does tasks."""
+
+
+def task_faults(contacts: dict[str, Contact], subtasks: list[Subtask]) -> Iterator[str]:
+    """Yield what is wrong with a task, whatever its cell."""
+    count = Counter(subtask.name for subtask in subtasks)
+    for name, number in count.items():
+        if number > 1:
+            yield f"subtasks: got the name {name} {number} times, allowed once"
+    for number, subtask in enumerate(subtasks):
+        where = f"subtasks.{number} ({subtask.name})"
+        for fault in _subtask_faults(contacts, subtask):
+            yield f"{where}: {fault}"
+
+
+def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[str]:
+    mode = proposed_mode(subtask)
+    unknown = [name for name in subtask.contacts if name not in contacts]
+    known = ", ".join(contacts) or "none: there are no contacts"
+    for name in unknown:
+        yield f"contacts: got {name!r}, allowed {known}"
+    if mode is None:
+        yield "got neither goals nor contacts, allowed one of them at least"
+    if subtask.force > 0.0 and not subtask.contacts:
+        yield f"force: got {subtask.force:g} N and no contacts, allowed with contacts"
+    if mode in ("force", "hybrid") and not (subtask.contacts and subtask.force > 0.0):
+        yield f"mode: got {mode} without contacts and a force, allowed optimization"
+    if mode == "hybrid" and not subtask.goals:
+        yield "mode: got hybrid without goals, allowed force"
+    if mode == "optimization" and subtask.force > 0.0:
+        yield f"force: got {subtask.force:g} N in mode optimization, allowed 0"
+    pressing = [contacts[name] for name in subtask.contacts if name in contacts]
+    hands = Counter(arm for contact in pressing for arm in contact.arms)
+    for arm, number in hands.items():
+        if number > 1:
+            yield f"contacts: got {arm} {number} times, allowed once"
+    held = {contact.thing for contact in pressing} if subtask.force > 0.0 else set()
+    # In mode force a hand may be led along what it presses on, as in polishing.
+    busy = hands if mode == "hybrid" else Counter()
+    without_plan = mode == "force" or subtask.on_failure.then == "force"
+    for number, goal in enumerate(subtask.goals):
+        for fault in _goal_faults(goal, held, busy):
+            yield f"goals.{number}: {fault}"
+        if without_plan and goal.points is not None:
+            yield f"goals.{number}: points: got one, allowed position, by and rpy in mode force"
+    if subtask.on_failure.then == "force" and not subtask.force:
+        yield "on_failure.then: got force where nothing is pressed, allowed stop"
+    frames = Counter(goal.frame for goal in subtask.goals)
+    for frame, number in frames.items():
+        if number > 1:
+            yield f"goals: got {frame} {number} times, allowed once"
+
+
+def _goal_faults(goal: Goal, held: set[str], hands: Counter[str]) -> Iterator[str]:
+    if goal.position is not None and goal.by is not None:
+        yield "got position and by, allowed one of them"
+    if goal.rpy is not None and goal.points is not None:
+        yield "got rpy and points, allowed one of them"
+    if goal.position is None and goal.by is None and goal.rpy is None and goal.points is None:
+        yield "got nothing, allowed position, by, rpy and points"
+    if goal.points is not None and np.linalg.norm(goal.points) < 1e-6:
+        yield f"points: got {goal.points}, allowed a direction"
+    if goal.base == goal.frame:
+        yield f"base: got {goal.base} for itself, allowed world or a thing"
+    if goal.base in held and goal.base != goal.frame:
+        yield f"base: got {goal.base}, which is carried, allowed world or what stays"
+    if goal.frame.endswith(TOOL):
+        if goal.frame.removesuffix(TOOL) in hands:
+            yield f"frame: got {goal.frame}, whose hand presses on a thing; allowed the thing"
+    elif goal.frame not in held:
+        yield (
+            f"frame: got {goal.frame!r}, allowed an arm's tool (ARM/tool) or a thing that is "
+            f"pressed on: {', '.join(sorted(held)) or 'none is'}"
+        )
+
+
+def cell_faults(
+    law: str, contacts: dict[str, Contact], subtasks: list[Subtask], config: CellConfig
+) -> Iterator[str]:
+    """Yield what of a task its cell does not have."""
+    laws = {one.name: one for one in config.instances() if one.type == LAW}
+    if law not in laws:
+        known = ", ".join(laws) or f"none: the cell has no controllet of type {LAW}"
+        yield f"law: got {law!r}, allowed {known}"
+        return
+    arms, things = laws[law].arms, {thing.name: thing for thing in describe_objects(config)}
+    for name, contact in contacts.items():
+        for arm in contact.arms:
+            if arm not in arms:
+                yield f"contacts.{name}.arms: got {arm!r}, allowed {', '.join(arms)} (of {law})"
+        if contact.thing not in things:
+            yield (
+                f"contacts.{name}.thing: got {contact.thing!r}, allowed "
+                f"{', '.join(things) or 'none: the cell has no objects'}"
+            )
+            continue
+        try:
+            contact_points(contact, things[contact.thing])
+        except ConfigurationError as error:
+            yield f"contacts.{name}.{error}"
+    most = config.gate.force
+    for number, subtask in enumerate(subtasks):
+        if subtask.force > most:
+            yield (
+                f"subtasks.{number} ({subtask.name}): force: got {subtask.force:g} N, allowed up "
+                f"to {most:g} N (gate.force of the cell)"
+            )
+        for thing in subtask.touching:
+            if thing not in things:
+                yield (
+                    f"subtasks.{number} ({subtask.name}): touching: got {thing!r}, allowed "
+                    f"{', '.join(things) or 'none: the cell has no objects'}"
+                )
+        for place, goal in enumerate(subtask.goals):
+            where = f"subtasks.{number} ({subtask.name}): goals.{place}"
+            if goal.base not in (WORLD, *things):
+                yield f"{where}.base: got {goal.base!r}, allowed {', '.join((WORLD, *things))}"
+            tools = [arm + TOOL for arm in arms]
+            if goal.frame not in (*tools, *things):
+                yield f"{where}.frame: got {goal.frame!r}, allowed {', '.join((*tools, *things))}"
+            elif goal.frame in things and things[goal.frame].mass == 0.0:
+                yield f"{where}.frame: got {goal.frame}, which is fixed; allowed one with a mass"
+
+
+class TaskFile(Section):
+    """A whole task. Raises what pydantic raises; use :meth:`from_dict` for sentences."""
+
+    name: Name
+    cell: str = ""
+    """Its cell file; a relative path is one beside the task file."""
+    law: str
+    """The controllet that does it, of type ``optimization_augmented``; its arms do the task."""
+    clearance: Annotated[float, Field(ge=0, le=0.5)] | None = None
+    """What planned paths keep between bodies that are not to touch [m]; by default they know of
+    nothing around."""
+    contacts: dict[Name, Contact] = {}
+    subtasks: Annotated[list[Subtask], Field(min_length=1, max_length=200)]
+
+    @classmethod
+    def from_dict(cls, data: Any, source: str = "task") -> TaskFile:
+        """Check a nested dictionary.
+
+        Raises:
+            ConfigurationError: With one sentence for every fault.
+        """
+        if not isinstance(data, Mapping):
+            raise ConfigurationError(f"{source}: got {data!r:.60}, allowed {_keys()}")
+        try:
+            task = cls.model_validate(data)
+        except ValidationError as error:
+            raise ConfigurationError(*(f"{source}: {f}" for f in sentences(error, cls))) from None
+        if faults := list(task_faults(task.contacts, task.subtasks)):
+            raise ConfigurationError(*(f"{source}: {fault}" for fault in faults))
+        return task
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> TaskFile:
+        """Read and check a task file.
+
+        Raises:
+            ConfigurationError: If it cannot be read or is faulty, with every fault.
+        """
+        return cls.from_content(read(path), path)
+
+    @classmethod
+    def from_content(cls, data: Any, path: str | Path) -> TaskFile:
+        """Check the content of a task file; see :meth:`from_yaml`."""
+        if isinstance(data, Mapping) and isinstance(data.get("cell"), str) and data["cell"]:
+            data = {**data, "cell": str(Path(path).parent / data["cell"])}
+        return cls.from_dict(data, str(path))
+
+    def check(self, config: CellConfig) -> None:
+        """Refuse a cell that does not have what the task is about.
+
+        Raises:
+            ConfigurationError: With one sentence for every fault.
+        """
+        if faults := list(cell_faults(self.law, self.contacts, self.subtasks, config)):
+            raise ConfigurationError(*(f"{self.name}: {fault}" for fault in faults))
+
+    def points(self, subtask: Subtask, config: CellConfig) -> list[ContactPoint]:
+        """Return the points that a subtask's hands touch, on a cell that was checked."""
+        things = {thing.name: thing for thing in describe_objects(config)}
+        return [
+            point
+            for name in subtask.contacts
+            for point in contact_points(self.contacts[name], things[self.contacts[name].thing])
+        ]
+
+
+def _keys() -> str:
+    return ", ".join(TaskFile.model_fields)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories as users give them: complete them, thin them out, check them between points."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.planning.trajectory.quintic import evaluate
+from multipanda_py.state import ArmLimits, Matrix, Vector
+
+
+def can_stop(
+    q: Vector, dq: Vector, ddq: Vector, lower: Vector, upper: Vector, most: Vector, jerk: Vector
+) -> NDArray[np.bool_]:
+    r"""Return which joints have room to brake, (n,).
+
+    An upper bound of the room: the acceleration is brought to zero, then braking builds up and
+    ends. With :math:`v = |\dot q| + \ddot q^2 / 2j`,
+
+    .. math:: d = v \left( \frac{|\ddot q|}{j} + \frac{v}{2 a} + \frac{a}{2 j} \right)
+
+    Args:
+        q: Positions, (n,) [rad].
+        dq: Velocities, (n,) [rad/s].
+        ddq: Accelerations, (n,) [rad/s^2].
+        lower: Smallest positions, (n,) [rad].
+        upper: Largest positions, (n,) [rad].
+        most: Accelerations to brake with, a, (n,) [rad/s^2].
+        jerk: To brake with, j, (n,) [rad/s^3].
+    """
+    change = np.abs(ddq)
+    rate = np.abs(dq) + change * change / (2.0 * jerk)
+    room = rate * (change / jerk + rate / (2.0 * most) + most / (2.0 * jerk))
+    up, down = upper - q, q - lower
+    ahead = np.where(dq > 0.0, up, down)
+    turns = (dq * ddq < 0.0) | (dq == 0.0)
+    ahead = np.where(turns, np.minimum(up, down), ahead)
+    return np.asarray((room <= ahead) | (rate < 1e-6))
+
+
+def stoppable_rate(room: Vector, most: Vector, period: float) -> Vector:
+    r"""Return the largest velocities from which joints can stop in time, (n,) [rad/s].
+
+    .. math:: v(d) = a \left( \sqrt{T^2 + 2 d / a} - T \right)
+
+    With it one more cycle, and then braking with a, need no more than d.
+
+    Args:
+        room: To where they are to stop, d, (n,) [rad]; below zero counts as none.
+        most: Accelerations to brake with, a, (n,) [rad/s^2].
+        period: Cycle time, T [s].
+    """
+    reach = np.sqrt(period * period + 2.0 * np.maximum(room, 0.0) / most)
+    return np.asarray(most * (reach - period))
+
+
+BLEND_TIME = 0.1
+"""A first point that comes sooner than this should be near the measured posture [s]."""
+VELOCITY_MARGIN = 1.05
+"""Between points a velocity may exceed its limit by this factor; points themselves may not."""
+ACCELERATION_MARGIN = 2.0
+"""Likewise for accelerations, at points too: samplers put them where the path does not."""
+_SAMPLES = 16
+
+
+def complete(
+    times: ArrayLike, q: ArrayLike, dq: ArrayLike | None = None, ddq: ArrayLike | None = None
+) -> Matrix:
+    r"""Return the points of a trajectory, with what was left out filled in.
+
+    Velocities at inner points are central differences, at most twice either adjacent slope,
+    or zero where these differ in sign; accelerations are the smaller of those that a cubic
+    would have on both sides, or zero likewise. The path then stays within the interval between
+    two successive points, and is smooth where the points are dense and lie on a smooth curve.
+    Missing velocities and accelerations of the first and last point are zero.
+
+    Source: van Leer, J. Computational Physics 1977 (limited central differences).
+
+    Args:
+        times: Growing, (n,) [s].
+        q: Positions of m joints, (n, m) [rad].
+        dq: Velocities, (n, m) [rad/s], or None.
+        ddq: Accelerations, (n, m) [rad/s^2], or None.
+
+    Returns:
+        Points, (n, 1 + 3 m).
+    """
+    t, p = np.asarray(times, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    step = np.diff(t)[:, None]
+    rise = np.diff(p, axis=0)
+    v = _slopes(step, rise) if dq is None else np.asarray(dq, dtype=np.float64)
+    a = _curvatures(step, rise, v) if ddq is None else np.asarray(ddq, dtype=np.float64)
+    return np.column_stack([t, p, v, a])
+
+
+def _slopes(step: Matrix, rise: Matrix) -> Matrix:
+    slope = rise / step
+    before, after = slope[:-1], slope[1:]
+    v = np.zeros((len(step) + 1, rise.shape[1]))
+    central = (before * step[1:] + after * step[:-1]) / (step[1:] + step[:-1])
+    most = 2.0 * np.minimum(np.abs(before), np.abs(after))
+    v[1:-1] = np.where(before * after > 0.0, np.clip(central, -most, most), 0.0)
+    return v
+
+
+def _curvatures(step: Matrix, rise: Matrix, v: Matrix) -> Matrix:
+    a = np.zeros_like(v)
+    at_begin = (6.0 * rise - (4.0 * v[:-1] + 2.0 * v[1:]) * step) / step**2
+    at_end = (-6.0 * rise + (2.0 * v[:-1] + 4.0 * v[1:]) * step) / step**2
+    before, after = at_end[:-1], at_begin[1:]
+    smaller = np.where(np.abs(before) < np.abs(after), before, after)
+    a[1:-1] = np.where(before * after > 0.0, smaller, 0.0)
+    return a
+
+
+def thin(rows: Matrix, most: int, pieces: int = 1) -> tuple[Matrix, Vector]:
+    """Leave out points evenly until few enough are left.
+
+    Args:
+        rows: Points, (n, 1 + 3 m).
+        most: Maximum number of points that stay, more than ``pieces``.
+        pieces: Number of equally many intervals whose ends stay.
+
+    Returns:
+        The points that stay, and how far each joint then passes from those left out, (m,), in
+        its unit.
+    """
+    if len(rows) <= most:
+        return rows, np.zeros((rows.shape[1] - 1) // 3)
+    each, of_each = (len(rows) - 1) // pieces, (most - 1) // pieces
+    inside = np.linspace(0, each, of_each + 1).round()[:-1]
+    stay = np.append(np.add.outer(each * np.arange(pieces), inside), len(rows) - 1).astype(int)
+    kept = rows[stay]
+    path = evaluate(kept, rows[:, 0])[:, 0]
+    missed = path - rows[:, 1 : 1 + path.shape[1]]
+    found: Vector = np.abs(missed).max(axis=0)
+    return kept, found
+
+
+def check_between(rows: Matrix, name: str, limits: ArmLimits) -> None:
+    """Refuse a path that leaves the limits on its way between the points.
+
+    Args:
+        rows: Points, (n, 1 + 3 m).
+        name: Of the arm.
+        limits: Of its joints.
+
+    Raises:
+        TargetRejected: With the joint, the time, and what is allowed.
+    """
+    if len(rows) < 2:
+        return
+    share = np.arange(_SAMPLES) / _SAMPLES
+    times = np.append((rows[:-1, :1] + np.diff(rows[:, 0])[:, None] * share).ravel(), rows[-1, 0])
+    path = evaluate(rows, times)
+    lower = np.minimum(limits.lower, path[0, 0]) - 1e-9  # an arm that is outside may come back
+    upper = np.maximum(limits.upper, path[0, 0]) + 1e-9
+    for order, what, unit, low, high in (
+        (0, "position", "rad", lower, upper),
+        (1, "velocity", "rad/s", *_both(limits.velocity * VELOCITY_MARGIN)),
+        (2, "acceleration", "rad/s^2", *_both(limits.acceleration * ACCELERATION_MARGIN)),
+    ):
+        values = path[:, order]
+        outside = np.argwhere((values < low) | (values > high))
+        if len(outside):
+            at, joint = outside[0]
+            got = f"{values[at, joint]:.3f} {limits.unit(joint, unit)}"
+            raise TargetRejected(
+                f"joint {joint + 1} of {name}: trajectory has {what} {got} at {times[at]:.3f} s, "
+                f"allowed [{low[joint]:.4g}, {high[joint]:.4g}]"
+            )
+
+
+def _both(bound: Vector) -> tuple[Vector, Vector]:
+    return -bound, bound

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recoveries: arms with a fault that are asked for, and made ready by their backends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from multipanda_py.backend import Backend
+from multipanda_py.parameters import Settings, live
+from multipanda_py.realtime.arm import Arm
+from multipanda_py.realtime.events import Event
+from multipanda_py.realtime.ownership import Ownership
+from multipanda_py.realtime.plugin_errors import error_text, pass_interrupt
+from multipanda_py.realtime.shared_memory import Mailbox
+from multipanda_py.realtime.tare import Tares
+from multipanda_py.robots.inertial import Load, load_of
+from multipanda_py.state import Vector
+
+_BUSY = "is being told other settings of its robot; try again when that is answered"
+
+
+class ArmSettings:
+    """Forward settings to arms that hold; what has not come to its end keeps laws away.
+
+    A backend may have to stop executing torques for a while. The hold is then seeded anew when
+    it goes on.
+
+    Args:
+        arms: The arms, in the order of the cell.
+        backend_of: What moves each arm, by its index.
+        mailbox: Where settings come from, and answers go to.
+        tares: Of the same arms; another load makes another estimate.
+
+    Attributes:
+        pending: Number and settings of what is not answered yet, by the arm's index.
+        interrupted: Arms whose hold starts anew when they execute torques again.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        backend_of: Mapping[int, Backend],
+        mailbox: Mailbox,
+        tares: Tares,
+    ) -> None:
+        self._arms, self._backend_of, self._mailbox = arms, backend_of, mailbox
+        self._tares = tares
+        self._current = [backend_of[arm.index].settings[arm.index] for arm in arms]
+        self.interrupted: set[int] = set()
+        self.pending: dict[int, tuple[int, Settings]] = {}
+
+    def take(self, now_ns: int) -> None:
+        """Begin what the owner asks for."""
+        for arm, slot in zip(self._arms, self._mailbox.settings):
+            record = slot.take()
+            if record is None:
+                continue
+            settings = self._current[arm.index].decode(record)
+            reason = self._begin(arm, slot.seen, settings)
+            if reason:
+                self._answer(arm, slot.seen, reason, settings, now_ns)
+
+    def _begin(self, arm: Arm, number: int, settings: Settings) -> str:
+        """Hand settings to the backend; return why that cannot be, or an empty string."""
+        name, owner = arm.state.name, arm.owner.spec
+        if arm.busy:
+            return f"{name} {arm.busy}"
+        if not owner.is_hold:
+            return (
+                f"{name} follows {owner.name}, and a robot takes settings only at rest: "
+                f"deactivate {owner.name} first"
+            )
+        try:
+            backend = self._backend_of[arm.index]
+            backend.configure(arm.index, settings)
+            if not backend.answers_configure(arm.index):
+                return (
+                    f"{name}: configure of backend {type(backend).__name__} has returned and "
+                    "nothing would answer; allowed super().configure(arm, settings) in it, or "
+                    "settings_answers of its own"
+                )
+        except BaseException as error:
+            pass_interrupt(error)
+            return f"{name}: {error_text(error)}"
+        self.pending[arm.index] = number, settings
+        arm.busy = _BUSY
+        return ""
+
+    def look(self, now_ns: int) -> None:
+        """Pass on what the backends have answered."""
+        for backend in {self._backend_of[index] for index in self.pending}:
+            for index, reason in self._answers_of(backend):
+                if index not in self.pending:
+                    continue
+                number, settings = self.pending.pop(index)
+                arm = self._arms[index]
+                arm.busy = ""
+                self._answer(arm, number, reason, settings, now_ns)
+        for index in self.pending:
+            if not self._backend_of[index].is_ready(index):
+                self.interrupted.add(index)
+        for index in tuple(self.interrupted - self.pending.keys()):
+            if self._backend_of[index].is_ready(index):
+                self.interrupted.discard(index)
+                self._arms[index].start_anew()
+
+    def _answers_of(self, backend: Backend) -> Sequence[tuple[int, str]]:
+        try:
+            return backend.settings_answers()
+        except BaseException as error:
+            pass_interrupt(error)
+            reason = error_text(error)
+            return [(index, reason) for index in backend.arms if index in self.pending]
+
+    def _answer(self, arm: Arm, number: int, reason: str, settings: Settings, now_ns: int) -> None:
+        current = self._current[arm.index]
+        if reason:
+            text, event = reason, Event.SETTINGS_REFUSED
+        else:
+            names = [spec.name for spec in live(type(settings))]
+            changed = [n for n in names if getattr(settings, n) != getattr(current, n)]
+            text, event = f"changed: {', '.join(changed) or 'nothing'}", Event.SETTINGS_APPLIED
+            load = load_of(settings)
+            if not _is_same(load, load_of(current)):
+                self._tares.forget(arm.index, "the robot carries another load", now_ns)
+            current = self._current[arm.index] = settings
+            arm.set_load(load)
+        self._mailbox.report(event, now_ns, arm.index, -1, text)
+        head = np.array([number, not reason], dtype=np.float64)
+        self._mailbox.settings_answers[arm.index].write(np.concatenate([head, current.encode()]))
+
+
+def _is_same(load: Load, other: Load) -> bool:
+    return (
+        load.mass == other.mass
+        and np.array_equal(load.com, other.com)
+        and np.array_equal(load.inertia, other.inertia)
+    )
+
+
+class Recoveries:
+    """Ask backends to make arms ready, which may take many cycles, and clear their faults then.
+
+    Args:
+        arms: All of the cell.
+        backend_of: What moves an arm, by its index.
+        ownership: Who owns which arm.
+        mailbox: Where events go.
+
+    Attributes:
+        pending: Indices of arms that are not ready yet.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        backend_of: Mapping[int, Backend],
+        ownership: Ownership,
+        mailbox: Mailbox,
+    ) -> None:
+        self._arms, self._backend_of = arms, backend_of
+        self._owners, self._mailbox = ownership, mailbox
+        self.pending: set[int] = set()
+
+    def begin(self, wanted: Vector, now_ns: int) -> None:
+        """Ask for the arms with a fault among those that are flagged."""
+        for arm, flag in zip(self._arms, wanted.tolist()):
+            if not flag or not arm.fault:
+                continue
+            try:
+                self._backend_of[arm.index].recover(arm.index)
+            except BaseException as error:
+                pass_interrupt(error)
+                self.stopped(arm.index, error_text(error), now_ns)
+            else:
+                self.pending.add(arm.index)
+
+    def stopped(self, index: int, text: str, now_ns: int) -> None:
+        """Note that an arm executes no torques any more, and why: what was asked is void."""
+        arm = self._arms[index]
+        self.pending.discard(index)
+        self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
+
+    def look(self, now_ns: int) -> None:
+        """Clear the fault of arms that are ready again; they hold where they are."""
+        for index in tuple(self.pending):
+            backend = self._backend_of[index]
+            if backend.is_ready(index):
+                self.pending.discard(index)
+                was = self._owners.recover(self._arms[index])
+                ended = self._owners.forces.ended([index])
+                text = "; ".join(filter(None, (f"{was.name.lower()} cleared; holding", ended)))
+                if backend.warnings:  # of a robot that has been connected only now
+                    text = f"{text}; but {'; '.join(backend.warnings)}"
+                    backend.warnings.clear()
+                self._mailbox.report(Event.RECOVERED, now_ns, index, -1, text)

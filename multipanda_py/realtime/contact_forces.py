@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requested contact forces, kept across switches, and their monitor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.context import SMALL_FORCE
+from multipanda_py.realtime.arm import Arm
+from multipanda_py.realtime.controllet_instance import NO_FORCE, Instance
+from multipanda_py.realtime.events import Event
+from multipanda_py.realtime.plugin_errors import pass_interrupt
+from multipanda_py.state import Vector
+
+CYCLES = 10
+"""Cycles between two comparisons."""
+SMOOTHING = 0.2
+"""Weight of the newest measurement: about 50 ms with a comparison every 10 ms."""
+LEAST, ENOUGH = 0.9, 0.93
+"""Fractions of a requested force: below the first it is missing, above the second reached."""
+GONE = 0.1
+"""Fraction of a requested force below which there is no contact."""
+PATIENCE, RISE, LOSS = 0.2, 1.0, 0.1
+"""Times [s]. A force that was held for ``RISE`` is missing after ``PATIENCE`` without progress.
+Other forces are missing after ``RISE``. A contact is lost after ``LOSS``."""
+PROGRESS = 0.01
+"""Increase that counts as progress, as a fraction of the force."""
+
+
+@dataclass
+class _Watch:
+    """Monitor of one arm's requested force, by the estimated external wrench.
+
+    Attributes:
+        size: Requested force [N].
+        measured: Smoothed measurement along the requested force [N].
+        best: Maximum of the measurement since the request, or since it was too small [N].
+        waited: Time without progress [s].
+        gone: Time without contact [s].
+        held: Time during which enough force has been measured [s].
+        touched: Whether there was a contact; a controllet reports itself that it finds none.
+        reached: Whether the force was held for :data:`RISE`.
+        is_new: Whether there was no measurement yet.
+    """
+
+    size: float = 0.0
+    measured: float = 0.0
+    best: float = 0.0
+    waited: float = 0.0
+    gone: float = 0.0
+    held: float = 0.0
+    touched: bool = False
+    reached: bool = False
+    is_new: bool = True
+
+    def look(self, size: float, measured: float, time: float) -> None:
+        """Update with requested and measured force [N]; ``time`` since the last call [s]."""
+        self.measured += (1.0 if self.is_new else SMOOTHING) * (measured - self.measured)
+        if self.is_new or abs(size - self.size) > PROGRESS * self.size:
+            self.best, self.waited = self.measured, 0.0
+            self.reached = self.reached and (size <= self.size or not self.size)
+        self.size, self.is_new = size, False
+        is_gone = self.measured < max(GONE * size, SMALL_FORCE)
+        self.gone = self.gone + time if is_gone else 0.0
+        self.touched = self.touched or not is_gone
+        self.held = self.held + time if self.measured > LEAST * size else 0.0
+        self.reached = self.reached or self.held > RISE  # the first contact may oscillate
+        if self.held:
+            self.best, self.waited = 0.0, 0.0
+        elif self.measured > self.best + PROGRESS * size:
+            self.best, self.waited = self.measured, 0.0
+        else:
+            self.waited += time
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the measured force has been too small for too long, without progress."""
+        is_small = self.size - self.measured < SMALL_FORCE
+        patience = PATIENCE if self.reached else RISE
+        return self.touched and not is_small and self.waited >= patience - 1e-9
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the contact is lost."""
+        return self.touched and self.gone >= LOSS - 1e-9
+
+
+class RequestedForces:
+    """Store and monitor the forces that users have requested.
+
+    A controllet with a force target defines the request itself. Under any other controllet, hold
+    included, an arm keeps its previous request. The request ends when a user moves the arm's
+    target, the contact is lost, or a fault interrupts the torque. The last is reported until
+    another controllet starts. Other faults keep the request. A stored request is never exerted
+    without a contact.
+
+    Args:
+        arms: The arms, in the order of the cell.
+        report: Function that reports an event of an instance.
+        period: Cycle time [s].
+
+    Thread: control.
+    """
+
+    def __init__(
+        self, arms: Sequence[Arm], report: Callable[[Event, Instance, str, int], None],
+        period: float,
+    ) -> None:  # fmt: skip
+        self._arms, self._report = arms, report
+        self._kept = [np.zeros(6) for _ in arms]
+        self._any = [False] * len(arms)
+        self._watches = [_Watch() for _ in arms]
+        self._ended: dict[int, Vector] = {}
+        self._missing: list[Instance] = []
+        self._time = CYCLES * period
+
+    def keep(self, instance: Instance, forces: Sequence[Vector]) -> None:
+        """Store the requests of the arms of a started instance, (6,) [N, Nm] each."""
+        for index, force in zip(instance.spec.arms, forces):
+            self._kept[index][:] = force
+            self._any[index] = bool(force.any())
+            was = self._watches[index]
+            self._watches[index] = _Watch(touched=was.touched, reached=was.reached)
+            if not instance.spec.is_hold:
+                self._ended.pop(index, None)
+
+    def end(self, arm: Arm) -> None:
+        """Clear the request of an arm whose torque a fault interrupts; store it for reports."""
+        request = self.of(arm).copy()
+        if self._watches[arm.index].touched and request.dot(request) > SMALL_FORCE**2:
+            self._ended.setdefault(arm.index, request)
+        self._clear(arm.index)
+
+    def ended(self, indices: Sequence[int]) -> str:
+        """Return a text about requests that faults have ended; empty for none."""
+        texts = []
+        for arm in (self._arms[index] for index in indices if index in self._ended):
+            size, measured = _along(self._ended[arm.index], arm)
+            texts.append(
+                f"{arm.state.name}: {measured:.1f} of {size:.1f} N; a fault ended the request"
+            )
+        return "; ".join(texts)
+
+    def forget(self, index: int) -> None:
+        """Clear the request of an arm that was reset."""
+        self._ended.pop(index, None)
+        self._clear(index)
+
+    def _clear(self, index: int) -> None:
+        self._kept[index][:] = 0.0
+        self._any[index], self._watches[index] = False, _Watch()
+
+    def of(self, arm: Arm) -> Vector:
+        """Return the request of an arm, (6,) [N, Nm]; zero for none."""
+        try:
+            own = arm.owner.requested_force(arm.slot)
+        except BaseException as error:  # its update reports the error, unless it ends
+            pass_interrupt(error)
+            own = NO_FORCE
+        return self._kept[arm.index] if own is None else own
+
+    def look(self, active: Sequence[Instance], now_ns: int) -> None:
+        """Compare measured with requested forces; call once in :data:`CYCLES` cycles."""
+        for instance in [one for one in self._missing if not one.active]:
+            self._end(instance, "another controllet owns the arms", now_ns)
+        for instance in active:
+            arms = [self._arms[index] for index in instance.spec.arms]
+            is_asked = instance.asks or any(self._any[arm.index] for arm in arms)
+            if self._ended and self._report_ended(instance, now_ns):
+                continue
+            if is_asked or instance in self._missing:
+                self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
+
+    def _report_ended(self, instance: Instance, now_ns: int) -> bool:
+        """Report once that faults ended requests; return whether there are such requests."""
+        text = self.ended(instance.spec.arms)
+        if text and instance not in self._missing:
+            self._missing.append(instance)
+            self._report(Event.FORCE_MISSING, instance, text, now_ns)
+        return bool(text)
+
+    def _measure(self, arm: Arm) -> bool:
+        """Update the monitor of one arm; return whether a force is requested of it."""
+        request, watch = self.of(arm), self._watches[arm.index]
+        size, measured = _along(request, arm)
+        if size <= SMALL_FORCE:
+            if watch.size:
+                self._watches[arm.index] = _Watch()
+            return False
+        watch.look(size, measured, self._time)
+        return True
+
+    def _judge(self, instance: Instance, arms: Sequence[Arm], now_ns: int) -> None:
+        """Report once that forces are missing, and once that they are reached again."""
+        watches = [self._watches[arm.index] for arm in arms]
+        missing = [watch.is_missing for watch in watches]
+        is_shared = instance.spec.law.min_arms > 1  # one force, shared by all arms
+        if instance in self._missing:
+            if all(watch.measured > ENOUGH * watch.size for watch in watches):
+                text = "the requested force is reached" if arms else "no force is requested"
+                self._end(instance, text, now_ns)
+        elif missing and (all(missing) if is_shared else any(missing)):
+            self._missing.append(instance)
+            parts = [
+                f"{arm.state.name} {watch.measured:.1f} of {watch.size:.1f} N"
+                for arm, watch, is_missing in zip(arms, watches, missing)
+                if is_missing
+            ]
+            text = f"less force than requested is measured: {', '.join(parts)}"
+            self._report(Event.FORCE_MISSING, instance, text, now_ns)
+        for arm, watch in zip(arms, watches):
+            if self._any[arm.index] and watch.is_lost and self.of(arm) is self._kept[arm.index]:
+                self._clear(arm.index)
+                text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
+                self._report(Event.FORCE_MISSING, instance, text, now_ns)
+                if instance not in self._missing:  # the next look ends it: none is requested
+                    self._missing.append(instance)
+
+    def _end(self, instance: Instance, text: str, now_ns: int) -> None:
+        """Report that no force of an instance is missing any more."""
+        self._missing.remove(instance)
+        self._report(Event.FORCE_NO_LONGER_MISSING, instance, text, now_ns)
+
+
+def _along(request: Vector, arm: Arm) -> tuple[float, float]:
+    """Return the size of a requested force and the measured force along it [N]."""
+    size = math.sqrt(float(request.dot(request)))
+    along = -float(request.dot(arm.state.wrench_ext_in_base))
+    return size, max(0.0, along / max(size, SMALL_FORCE))

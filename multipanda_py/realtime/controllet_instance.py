@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controllet at work: its law, features, target and mail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.context import Context, Handover
+from multipanda_py.controllet import Controllet, JointVectors
+from multipanda_py.realtime.cycle_record import TRACED_CHANNELS
+from multipanda_py.realtime.events import Event
+from multipanda_py.realtime.feature_set import FeatureSet
+from multipanda_py.realtime.safety import VELOCITY_MARGIN, is_finite
+from multipanda_py.realtime.scheduled_targets import LaterTargets
+from multipanda_py.realtime.shared_memory import Mailbox
+from multipanda_py.realtime.torque_terms import Derating, TorqueTerms
+from multipanda_py.state import INTERFACES, ArmState, Vector
+
+JUMP_TIME = 0.05
+"""A position that the arm could not reach in this time at full speed is a jump [s]."""
+
+
+class RefusedCommand(ArithmeticError):
+    """A law commanded what never gets to an arm.
+
+    Attributes:
+        event: The fault that it is.
+    """
+
+    def __init__(self, event: Event, text: str) -> None:
+        super().__init__(text)
+        self.event = event
+
+
+class CommandCheck:
+    """Refuse commands that are not finite, and jumps; what is merely too fast is bounded later.
+
+    Args:
+        name: Of the instance.
+        interface: Of its law.
+        state: Of the arm.
+    """
+
+    def __init__(self, name: str, interface: str, state: ArmState) -> None:
+        self._name, self._state = name, state
+        self._what = interface
+        self._is_position = interface == INTERFACES[1]
+        speed = state.limits.velocity
+        self._most = speed * (JUMP_TIME if self._is_position else VELOCITY_MARGIN)
+
+    def look(self, command: Vector) -> None:
+        """Look at a command, (n,) [rad] or [rad/s].
+
+        Raises:
+            RefusedCommand: If it must not get to the arm.
+        """
+        if not is_finite(command):
+            raise RefusedCommand(
+                Event.NON_FINITE_COMMAND,
+                f"{self._name} commanded {self._what} {command.tolist()}, allowed finite numbers",
+            )
+        step = command - self._state.joint_command[0] if self._is_position else command
+        beyond = abs(step) > self._most
+        if beyond.any():
+            joint = int(beyond.argmax())
+            got, most = float(step[joint]), float(self._most[joint])
+            unit = self._state.limits.unit(joint)
+            text = (
+                f"a step of {got:.4f} {unit}, allowed +-{most:.4f} {unit}"
+                if self._is_position
+                else f"{got:.3f} {unit}/s, allowed +-{most:.3f} {unit}/s"
+            )
+            raise RefusedCommand(
+                Event.COMMAND_JUMP,
+                f"{self._name} commanded joint {joint + 1} of {self._state.name} {text}",
+            )
+
+
+class Trace:
+    """Write references in every cycle.
+
+    Args:
+        data: The target's records by channel, one per arm or one for all.
+        records: The arms' records in the row, each of shape ().
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Sequence[Vector]],
+        records: Sequence[NDArray[np.void]],
+    ) -> None:
+        self._words = [record["target_channels"].reshape(1).data for record in records]
+        places = [record[f"target_{name}"] for record in records for name in TRACED_CHANNELS]
+        flat = [place.reshape(-1) for place in places]
+        self._blank = [(place.data, np.zeros(place.size).data) for place in flat]
+        self._pairs: list[tuple[memoryview, memoryview]] = []  # half the time of arrays
+        self._channels = sum(1 << k for k, name in enumerate(TRACED_CHANNELS) if name in data)
+        for name in TRACED_CHANNELS:
+            for slot, record in enumerate(records if name in data else ()):
+                source = data[name][min(slot, len(data[name]) - 1)]
+                place = record[f"target_{name}"]
+                size = source.size // place.shape[0] if name == "joint" else source.size
+                sources = source.reshape(-1, size)
+                for part, own in zip(place.reshape(-1, place.shape[-1]), sources):
+                    self._pairs.append((part[:size].data, own.data))
+
+    def begin(self) -> None:
+        """Take the records over from whoever had the arms."""
+        for place, zeros in self._blank:
+            place[:] = zeros
+        for word in self._words:
+            word[0] = self._channels
+        self.write()
+
+    def write(self) -> None:
+        """Write this cycle's references."""
+        for place, source in self._pairs:
+            place[:] = source
+
+
+NO_FORCE = np.zeros(6)
+
+
+class NonFiniteTorque(ArithmeticError):
+    """A law or feature wrote a torque that is not a finite number."""
+
+
+class Instance:
+    """One controllet on its arms.
+
+    Attributes:
+        spec: What it is made of.
+        law: The control law.
+        target: Newest target of the law.
+        states: Live states of its arms, in its own order.
+        active: Whether it owns its arms now.
+        waits: Whether nothing is to be computed: an arm is about to execute its commands and does
+            not yet, or brakes without them.
+        command: Where it writes what its arms take instead of torques, per arm; None for torques,
+            and for hold, whose arms brake.
+        is_new: Whether it has not been updated since its activation.
+        asks: Whether its law may be asked for forces.
+        is_sound: Whether law and features have taken the last parameters without an error.
+        tau: Torques of the last update, per arm (n,) [Nm].
+        notices: What the law or a feature wants reported, until it has been.
+        features: Features of the controllet, and which of them take part in a cycle.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        spec: InstanceSpec,
+        context: Context,
+        states: Sequence[ArmState],
+        mailbox: Mailbox,
+        report: Vector,
+        records: Sequence[NDArray[np.void]],
+        clock: Vector,
+    ) -> None:
+        self.spec = spec
+        self.states = [states[arm].for_readers() for arm in spec.arms]
+        self.active = False
+        self.is_sound = True
+        self.is_new = self.waits = False
+        self._period = context.period
+        self.notices: list[str] = context.notices
+        values = spec.decode(spec.encode(spec.initial_values()))
+        self.law = spec.law(context, values[0])
+        self.law.report = self._report = report
+        features = [make(context, own) for make, own in zip(spec.features.values(), values[2::2])]
+        for feature in features:
+            feature.law = self.law
+        self.features = FeatureSet(
+            features,
+            [switch.enabled for switch in values[1::2]],
+            context.period,
+        )
+        self.law.pacers = self.features.pacing
+        self.target: Any = spec.law.Target(
+            len(spec.arms), tuple(spec.channel_table.values()), spec.joints
+        )
+        reshaped = self.target.reshaped
+        goals = [record for name in reshaped for record in self.target.data[name]]
+        self._goals = [(record, record.copy()) for record in goals]
+        self.tau = self._kept("tau", context)
+        self.command: JointVectors | None = None
+        self._checks: list[CommandCheck] = []
+        interface = spec.law.command_interface
+        if interface != INTERFACES[0]:  # a law may have taken its arrays from another one
+            self.command = self._kept("command", context)
+            self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
+        self._derating = Derating(spec.config.type, self.law)
+        self._may_derate = self._derating.applies
+        self._trace = Trace({**self.target.data, **self.law.followed}, records)
+        self._terms = TorqueTerms(self.tau, records, 1 + len(spec.features))
+        self._parameter_mail = mailbox.parameters[spec.index]
+        channels = spec.channel_table
+        self._later = LaterTargets(clock)
+        self._waiting = self._later.waiting
+        self._target_mail = [
+            (slot, self.target.data[channel][place], channel, place, channels[channel].later)
+            for channel, slots in mailbox.targets[spec.index].items()
+            for place, slot in enumerate(slots)
+        ]
+        self._beginnings = mailbox.beginnings
+        self._idle = False
+        self._moved = [False] * len(spec.arms)
+        self.asks = spec.law.requested_force is not Controllet.requested_force
+        self._timeout_ns = int(spec.config.target_timeout * 1e9)
+        self._newest_ns = 0
+
+    def _kept(self, name: str, context: Context) -> JointVectors:
+        """Have the law write into arrays that stay, whatever it has made.
+
+        Raises:
+            TypeError: If they are not one vector per arm.
+        """
+        kept = JointVectors.of(name, getattr(self.law, name, None), context.joints)
+        setattr(self.law, name, kept)
+        return kept
+
+    def activate(self, handovers: Sequence[Handover] | None = None) -> str:
+        """Seed the target from the measured state and forget older targets.
+
+        Args:
+            handovers: What its arms were pressing with; None is nothing.
+
+        Returns:
+            What of that goes on, in words.
+        """
+        for slot, *_ in self._target_mail:
+            slot.skip()
+        self._later.clear()
+        self.target.clear()
+        self.law.report[:] = 0.0
+        self.notices.clear()
+        self._derating.start()
+        self._newest_ns = 0
+        self.is_new, self._idle = True, False
+        self._moved[:] = [False] * len(self._moved)
+        self._beginnings[self.spec.index] += 1
+        self.law.on_activate(self.states, self.target)
+        words = ""
+        if handovers is not None:
+            words = self.law.on_handover(self.states, self.target, handovers)
+        self.features.activate(self.states, self.target, handovers)
+        for record, goal in self._goals:
+            goal[:] = record
+        return words
+
+    def requested_force(self, slot: int) -> Vector | None:
+        """Return the force that its law is asked for, (6,) [N, Nm]; None for no such target.
+
+        Once a user has moved an arm's target, that is what the arm is asked for, and nothing of
+        before.
+
+        Raises:
+            Exception: Whatever the law raises.
+        """
+        if self.asks:
+            force = self.law.requested_force(slot, self.states, self.target)
+            if force is not None and force.shape == (6,) and is_finite(force):
+                return force
+        return NO_FORCE if self._moved[slot] else None
+
+    def deactivate(self) -> None:
+        """Let the law forget what must not survive."""
+        self.law.on_deactivate()
+        self.features.deactivate()
+
+    def trace_terms(self, is_on: bool) -> None:
+        """Record what law and features add, or do not any more."""
+        self._terms.is_on = is_on
+        if self.active:
+            self.begin_records()
+
+    def begin_records(self) -> None:
+        """Take the records of its arms over from whoever had them."""
+        self._terms.begin()
+        self._trace.begin()
+
+    def take_parameters(self) -> None:
+        """Apply new parameters, law and features together."""
+        flat = self._parameter_mail.take()
+        if flat is None:
+            return
+        self._idle = self.is_sound = False
+        values = self.spec.decode(flat)
+        self.law.params = values[0]
+        self.law.on_parameters()
+        self.features.set_parameters(values[2::2])
+        switches = [switch.enabled for switch in values[1::2]]
+        if switches != self.features.wanted:
+            self._restore_goals()
+            self.features.switch(switches, self.states, self.target)
+        self.is_sound = True
+
+    def take_targets(self, now_ns: int) -> bool:
+        """Copy new targets in; return False if one was not finite and was left out.
+
+        Raises:
+            Exception: Whatever the law or a feature raises on a new target.
+        """
+        sound = True
+        if self.waits:
+            return sound
+        for slot, data, channel, place, may_wait in self._target_mail:
+            values = slot.take()
+            if values is None:
+                continue
+            if is_finite(values):
+                self._newest_ns = now_ns
+                if self._waiting:
+                    self._later.replace(place)
+                if not may_wait or not self._later.keep(channel, place, data, values):
+                    self._give(channel, place, data, values)
+            else:
+                sound = False
+        return sound
+
+    def _give(self, channel: str, place: int, data: Vector, values: Vector) -> None:
+        """Let a target count."""
+        data[:] = values
+        self._idle = False
+        if channel not in self.target.leaning:
+            self._moved[place] = True
+        for feature in self.features.listening:
+            feature.on_target(channel, place, self.target)
+        self.law.on_target(channel, place, self.target)
+        self._keep_goal(data, values)
+
+    def _keep_goal(self, data: Vector, values: Vector) -> None:
+        """Remember what was asked for, if features may reshape it."""
+        for record, goal in self._goals:
+            if record is data:
+                goal[:] = values
+
+    def _restore_goals(self) -> None:
+        """Put what was asked for into the target."""
+        for record, goal in self._goals:
+            record[:] = goal
+
+    def is_stale(self, now_ns: int) -> bool:
+        """Return whether a stream of targets has paused for longer than allowed."""
+        return (
+            self._timeout_ns > 0
+            and self._newest_ns > 0
+            and now_ns - self._newest_ns > self._timeout_ns
+        )
+
+    def _look_at(self, command: JointVectors) -> None:
+        """Check commands; what features add to torques is for laws that make torques.
+
+        Raises:
+            TypeError: If the law has replaced the list.
+            RefusedCommand: If an arm must not have one of them.
+        """
+        if self.law.command is not command:
+            self.law.command = command
+            raise TypeError(
+                "command: got another list, allowed what is written in place, command[arm][:]"
+            )
+        for tau, check, wanted in zip(self.tau, self._checks, command):
+            tau[:] = 0.0
+            check.look(wanted)
+
+    def update(self) -> None:
+        """Compute the torques of this cycle.
+
+        Raises:
+            NonFiniteTorque: If a torque is not finite.
+            RefusedCommand: If another command is not finite, or jumps.
+            TypeError: If the law has put other arrays in the place of those that are read.
+            Exception: Whatever the law or a feature raises.
+        """
+        self.is_new = False
+        if self._waiting:
+            for later in self._later.due():
+                self._give(*later)
+        states, target, tau, period = self.states, self.target, self.tau, self._period
+        features = self.features
+        if features.preparing and not self._idle:
+            self._restore_goals()
+            for feature in features.preparing:
+                feature.prepare(states, target, period)
+            self._idle = all(feature.idle for feature in features.preparing)
+        law = self.law
+        law.update(states, target, period)
+        if self.command is not None:
+            self._look_at(self.command)
+        if law.tau is not tau:
+            law.tau = tau
+            raise TypeError("tau: got another list, allowed what is written in place, tau[arm][:]")
+        if law.report is not self._report:
+            law.report = self._report
+            raise TypeError(
+                "report: got another array, allowed what is written in place, report[:]"
+            )
+        if self._may_derate:
+            self._derating.look()
+        if self._terms.is_on:
+            self._terms.add(features, states, target, period, tau)
+        else:
+            for part in features.working:
+                part.add(states, target, tau, period)
+        self._trace.write()
+        if features.changing:
+            features.look()
+        for torque in tau:
+            if not is_finite(torque):
+                raise NonFiniteTorque(
+                    f"{self.spec.name} wrote torque {torque.tolist()}, allowed finite numbers"
+                )

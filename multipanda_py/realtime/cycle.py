@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One control cycle: read, model, mail, laws, safety, write, record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.backend import Backend
+from multipanda_py.context import Handover
+from multipanda_py.exceptions import LoopError
+from multipanda_py.realtime.arm import Arm
+from multipanda_py.realtime.arm_requests import ArmSettings, Recoveries
+from multipanda_py.realtime.contact_forces import CYCLES
+from multipanda_py.realtime.controllet_instance import Instance
+from multipanda_py.realtime.cycle_checks import AllArms, Silence, Turns
+from multipanda_py.realtime.cycle_record import HEADER
+from multipanda_py.realtime.events import Event
+from multipanda_py.realtime.loop_state import LoopState
+from multipanda_py.realtime.objects import HeldThings, Things
+from multipanda_py.realtime.ownership import Ownership
+from multipanda_py.realtime.plugin_errors import error_text, pass_interrupt, starting
+from multipanda_py.realtime.shared_memory import Entry, Mailbox, Word
+from multipanda_py.realtime.system.child_process import say
+from multipanda_py.realtime.tare import Tares
+from multipanda_py.state import ArmState, Vector
+
+_monotonic_ns = time.monotonic_ns
+# Numbers, for Python 3.11 finds members of enums by a function.
+_MAIL, _TARGETS, _TRACE = int(Word.MAIL), int(Word.TARGETS), int(Word.TRACE)
+_LOOP_HEARTBEAT, _LAST_ROW = int(Word.LOOP_HEARTBEAT), int(Word.LAST_ROW)
+_WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
+
+
+def _pressing(state: ArmState) -> Handover:
+    """Return what an arm hands over that presses down with 10 N, for a law's warm-up."""
+    return Handover(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT)
+
+
+class ControlLoop:
+    """The cycle of a cell.
+
+    Whatever goes wrong in a law ends in :meth:`Ownership.fail`: the arms of that
+    controllet go to hold in the same cycle, the fault is latched on them and reported
+    once. No exception leaves :meth:`cycle`.
+
+    A cycle runs for the arms whose state is *fresh*: all of them on a clock, or those whose
+    packet has just come. A controllet of several arms is computed when the first of them is
+    fresh, once per period; the torques of the others wait for their own packet, at most one
+    period. Such a packet is answered at once, and the arm's model comes after that: in time for
+    the law, which needs it when the first arm is fresh again.
+
+    Args:
+        arms: The arms, in the order of the cell.
+        instances: Every controllet instance; holds first, one per arm, in the same order.
+        backends: What moves the arms.
+        mailbox: The records shared with the owner.
+        row: The record of one cycle, (1,), that the states view.
+        ownership: Who owns which arm.
+        heartbeat_timeout_ns: Silence of the owner after which all arms hold; 0 is never.
+        held: What the hands hold.
+        things: What is in the scene, and where.
+
+    Attributes:
+        arms: Arms in the order of the cell.
+        instances: Every controllet instance, active or not.
+        owners: Owners of the arms.
+        mailbox: Records shared with the owner of the loop.
+        recoveries: Requests to recover arms.
+        watchdog: Watchdog of the owner and of the streams of targets.
+
+    Thread: control, except construction and :meth:`start`.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        instances: Sequence[Instance],
+        backends: Sequence[Backend],
+        mailbox: Mailbox,
+        row: NDArray[np.void],
+        ownership: Ownership,
+        heartbeat_timeout_ns: int,
+        held: HeldThings,
+        things: Things,
+    ) -> None:
+        self.arms, self.instances, self.backends = arms, instances, backends
+        self._writing = list(backends)  # real arms first: physics can wait
+        self.mailbox, self._words = mailbox, mailbox.words
+        self.owners = ownership
+        self._row = row.view(np.float64).reshape(-1)
+        self._header = row.view(np.int64).reshape(-1).data[:HEADER]
+        self._cycle_end = row["cycle_end"].data
+        self._time = row["time"]
+        self._sensed = [row["arms"]["sensed_ns"][0, i : i + 1].data for i in range(len(arms))]
+        self._all = range(len(arms))
+        self._together = AllArms(arms, row["arms"][0], backends[0].period)
+        self._backend_of = {arm: backend for backend in backends for arm in backend.arms}
+        self.watchdog = Silence(ownership, mailbox, heartbeat_timeout_ns)
+        self.recoveries = Recoveries(arms, self._backend_of, ownership, mailbox)
+        self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
+        self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
+        self._on_springs = [(arm.index, arm.springs) for arm in arms if arm.springs]
+        self._estimates = [(arm.index, arm.felt) for arm in arms if arm.felt is not None]
+        self._held, self._things = held, things
+        self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
+        self._begun: set[int] = set()
+        self._is_traced = self._mail = self._targets = 0
+        self._cycle = self._answered = self._control_ns = 0
+        self.missed = 0
+        """Periods skipped since the start; the pacing counts them."""
+
+    def start(self, active: Sequence[str], warm_up: int = 300) -> None:
+        """Connect the arms, warm every law up on the measured state, and take over.
+
+        Arms that are not ready have a fault from the start.
+
+        Raises:
+            BackendError: If an arm cannot be used at all.
+            LoopError: If a backend, a law or a feature fails.
+        """
+        for backend in self.backends:
+            with starting(self._who(backend)):
+                backend.connect()
+        self._writing = sorted(self.backends, key=lambda backend: not backend.wake_fds)
+        not_ready: list[tuple[int, str]] = []
+        for backend in self.backends:
+            with starting(self._who(backend)):
+                not_ready += [(index, text) for index, text in backend.faults()]
+        self._read(self._all, _monotonic_ns())
+        self._model(self._all)
+        for backend in self.backends:
+            with starting(self._who(backend)):
+                for index in backend.arms:
+                    self.arms[index].state.check_in_place(self._row)
+        for arm in self.arms:
+            arm.state.joint_command[0] = arm.state.q
+            arm.know_weight()  # something has carried it until now
+        for instance in self.instances:
+            with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
+                instance.activate([_pressing(state) for state in instance.states])
+                for _ in range(warm_up):
+                    for arm in self.arms:
+                        arm.model.update(arm.state)
+                    instance.update()
+                instance.deactivate()
+                for state in instance.states:
+                    state.check_in_place(self._row)
+        for arm in self.arms:
+            if arm.first_interface != arm.interface:
+                self.owners.engage(arm.index, arm.first_interface)
+        wanted = [instance.spec.name in active for instance in self.instances]
+        self.owners.apply(wanted, cause=None)
+        for arm in self.arms:
+            arm.blend_left = 0
+        for index, text in not_ready:
+            self.recoveries.stopped(index, text, _monotonic_ns())
+
+    def begin(self) -> None:
+        """Let arms execute their commands, after the warm-up of the loop. Thread: control."""
+        for backend in self.backends:
+            self._attempt(backend, _monotonic_ns(), backend.begin)
+
+    def has_begun(self) -> bool:
+        """Return whether all arms execute their commands, or have a fault.
+
+        Call between cycles until it is true. It restarts a controllet when one of its arms begins
+        to execute commands.
+        """
+        now_ns = _monotonic_ns()
+        for arm in self.arms:
+            is_ready = self._backend_of[arm.index].is_ready(arm.index)
+            if is_ready and arm.index not in self._begun and arm.motion is None:
+                self.owners.attempt(
+                    arm.owner, partial(self.owners.restart, arm.owner, now_ns), now_ns
+                )
+            (self._begun.add if is_ready else self._begun.discard)(arm.index)
+        return all(backend.has_begun for backend in self.backends)
+
+    def finish_start(self) -> None:
+        """End the start: from now on every fault of an arm is final. Thread: control."""
+        for backend in self.backends:
+            self._attempt(backend, _monotonic_ns(), backend.finish_start)
+
+    def take_warnings(self) -> list[str]:
+        """Return what the user should know after the start, once."""
+        found = [text for backend in self.backends for text in backend.warnings]
+        for backend in self.backends:
+            backend.warnings.clear()
+        return found
+
+    def close(self) -> None:
+        """Release the arms, each backend whatever another raises; safe to call twice."""
+        for backend in self.backends:
+            try:
+                backend.close()
+            except BaseException as error:
+                pass_interrupt(error)
+                say(f"{self._who(backend)} did not close: {error_text(error)}")
+
+    def _who(self, backend: Backend) -> str:
+        """Name a backend by its arms and its class."""
+        names = ", ".join(self.arms[index].state.name for index in backend.arms)
+        return f"{names} (backend {type(backend).__name__})"
+
+    def save(self) -> LoopState:
+        """Return everything that :meth:`load` goes back to, between two cycles."""
+        return LoopState(
+            self._row.copy(),
+            tuple(instance.active for instance in self.instances),
+            tuple(arm.fault for arm in self.arms),
+            tuple(arm.released for arm in self.arms),
+            tuple(arm.interface for arm in self.arms),
+            tuple(arm.gravity.share if arm.gravity is not None else 0.0 for arm in self.arms),
+            tuple(backend.save() for backend in self.backends),
+        )
+
+    def load(self, state: LoopState, seed: int | None, now_ns: int) -> None:
+        """Go back to a saved state, and record it; see :class:`.LoopState`.
+
+        Raises:
+            BackendError: If a backend cannot go back.
+            Exception: Whatever a law or feature raises on its activation.
+        """
+        for arm, interface in zip(self.arms, state.interfaces):
+            if arm.interface != interface:
+                self.owners.engage(arm.index, interface)
+        for backend, saved in zip(self.backends, state.backends):
+            backend.load(saved, seed)
+        self._row[:] = state.row
+        for turns in self._turns:
+            turns.begin()
+        for _, felt in self._estimates:
+            felt.restart()
+        self.recoveries.pending.clear()
+        for slot in (*self.mailbox.grippers, *self.mailbox.holds):
+            slot.skip()
+        self._things.skip()
+        for arm in self.arms:
+            if arm.motion is not None:
+                arm.motion.resume()
+        for arm, fault, released in zip(self.arms, state.faults, state.released):
+            arm.load(fault, released)
+            arm.model.update(arm.state)
+            if arm.springs is not None:
+                arm.springs.gravity.update()
+        self._held.load()
+        for arm, share in zip(self.arms, state.shares):
+            if arm.gravity is not None:
+                arm.gravity.share = share
+        self.owners.begin_anew(state.active, now_ns)
+        for arm in self.arms:
+            arm.blend_left = 0
+        self._record(now_ns, now_ns)
+
+    def cycle(self, wake_ns: int, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
+        """Run one cycle that began at ``wake_ns`` and was due at ``deadline_ns``.
+
+        Args:
+            wake_ns: When it began, CLOCK_MONOTONIC.
+            deadline_ns: When it should have begun.
+            fresh: Arms with a new state; None is all.
+        """
+        chosen: Sequence[int] = self._all if fresh is None else fresh
+        everyone = len(chosen) == len(self._all)
+        self._read(chosen, wake_ns)
+        only_follow = fresh is not None and self.only_follow(fresh)
+        if not only_follow:
+            self._model(chosen)
+            self._decide(fresh, wake_ns)
+        if everyone:
+            self._together.command()
+        else:
+            for index in chosen:
+                self.arms[index].command()
+        self._control_ns = _monotonic_ns() - wake_ns
+        for backend in self._writing:
+            self._attempt(backend, wake_ns, backend.write, chosen)
+        if only_follow:
+            self._model(chosen)
+            for arm in [self.arms[index] for index in chosen]:
+                self.owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
+        self.watchdog.look(wake_ns)  # what can wait has waited: the arms have their torques
+        self._held.look(wake_ns)
+        if not self._cycle % CYCLES:
+            self.owners.forces.look(self.owners.active, wake_ns)
+        for index, springs in self._on_springs:
+            if text := springs.news():
+                self.mailbox.report(Event.NOTICE, wake_ns, index, -1, text)
+        if fresh is not None:
+            for index in fresh:
+                if self._backend_of[index].is_new(index):
+                    self._sensed[index][0] = wake_ns
+        self._record(wake_ns, deadline_ns)
+
+    def only_follow(self, fresh: Sequence[int]) -> bool:
+        """Return whether what arms do is known already, and nothing else is to be looked at."""
+        if not fresh or self._words[_MAIL] != self._mail or self._is_busy():
+            return False
+        for index in fresh:
+            arm = self.arms[index]
+            owner = arm.owner
+            if owner.is_new or owner.spec.arms[0] in fresh or arm.check():
+                return False
+        return True
+
+    def _is_busy(self) -> bool:
+        """Return whether something is under way that takes many cycles."""
+        return bool(
+            self.recoveries.pending or self.owners.changing or self._tares.pending
+            or self._settings.pending or self._settings.interrupted
+        )  # fmt: skip
+
+    def _decide(self, fresh: Sequence[int] | None, wake_ns: int) -> None:
+        """Check states, look at what is asked for, and compute the laws that are due."""
+        chosen: Sequence[int] = self._all if fresh is None else fresh
+        everyone = len(chosen) == len(self._all)
+        for index in () if everyone and self._together.are_sound() else chosen:
+            arm = self.arms[index]
+            if fault := arm.check():
+                self.owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
+        targets = self._words[_TARGETS]  # before the other bell: what was told first counts first
+        mail = self._words[_MAIL]
+        if mail != self._mail:
+            self._mail, self._targets = mail, targets
+            self._open_mail(wake_ns)
+        elif targets != self._targets:
+            self._targets = targets
+            self._take_targets(wake_ns)
+        if self.recoveries.pending:
+            self.recoveries.look(wake_ns)
+        if self.owners.changing and self.owners.look_at_changes():
+            self._mail = -1  # what came meanwhile is taken in the next cycle
+        if self._settings.pending or self._settings.interrupted:
+            self._settings.look(wake_ns)
+        if self._tares.pending:
+            self._tares.look(chosen, wake_ns)
+        for instance in self.owners.active:
+            if fresh is None or instance.is_new or instance.spec.arms[0] in fresh:
+                self.owners.update(instance, wake_ns)
+
+    def rest(self, now_ns: int) -> None:
+        """Do what a paused world still does: things come, go and are put elsewhere."""
+        before = self._things.taken
+        self._attempt(self._things.backend, now_ns, self._things.take)
+        if self._things.taken != before:
+            self._show()
+
+    def change_thing(self, record: Vector) -> tuple[Entry, int, float]:
+        """Bring a thing into the scene or out of it between two cycles: see :class:`.Things`."""
+        answer = self._things.change(record)
+        if answer[0] == Entry.DONE:
+            self._show()
+        return answer
+
+    def _show(self) -> None:
+        """Record the row once more, with things as they are now; no time has passed."""
+        self._cycle += 1
+        self._header[0] = self._cycle_end[0] = self._cycle
+        self.mailbox.ring.append(self._row)
+        self._words[Word.SHOWN] += 1
+
+    def hold_all(self, event: Event, text: str, now_ns: int) -> None:
+        """Give every arm to its hold, and report why."""
+        self.owners.hold_all(event, text, now_ns)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the owner wants no further cycle for now; only of a simulated world."""
+        return bool(self._words[_LAST_ROW]) and self.mailbox.is_paused
+
+    def at_rest(self, speed: float = 1e-3) -> bool:
+        """Return whether no joint moves faster than ``speed`` [rad/s]."""
+        return all(bool(np.abs(arm.state.dq).max() < speed) for arm in self.arms)
+
+    def _read(self, fresh: Sequence[int], now_ns: int) -> None:
+        for tare in self._tares.active:
+            tare.undo()
+        for backend in self.backends:
+            self._attempt(backend, now_ns, backend.read, fresh)
+            try:
+                faults = [(index, text) for index, text in backend.faults()]
+            except BaseException as error:
+                pass_interrupt(error)
+                self._blame(backend, error, now_ns)
+                continue
+            for index, text in faults:
+                self.recoveries.stopped(index, text, now_ns)
+            if backend.notices:
+                for text in backend.notices:
+                    self.mailbox.report(Event.NOTICE, now_ns, -1, -1, text)
+                backend.notices.clear()
+        for index, felt in self._estimates:
+            if index in fresh and self._backend_of[index].is_new(index):
+                self._attempt(self._backend_of[index], now_ns, felt.update)
+        self._time[0] = self.backends[0].time
+        for turns in self._turns:
+            turns.count()
+        for tare in self._tares.active:
+            tare.apply()
+
+    def _model(self, fresh: Sequence[int]) -> None:
+        for index in fresh:
+            arm = self.arms[index]
+            arm.model.update(arm.state)
+
+    def _open_mail(self, now_ns: int) -> None:
+        if self._words[_TRACE] != self._is_traced:
+            self._is_traced = self._words[_TRACE]
+            for instance in self.instances:
+                instance.trace_terms(bool(self._is_traced))
+        for instance in self.instances:  # before a switch, so that it starts with them
+            self.owners.attempt(instance, instance.take_parameters, now_ns)
+        request = self.mailbox.switch.take()
+        if request is not None:
+            self._words[Word.SWITCH_NS] = _monotonic_ns()  # the new laws begin here
+            self._words[Word.SWITCH_STATUS] = self.owners.switch(request, now_ns)
+            self._answered = self.mailbox.switch.seen
+        recover = self.mailbox.recover.take()
+        if recover is not None:
+            self.recoveries.begin(recover, now_ns)
+        for index, slot in enumerate(self.mailbox.grippers):
+            command = slot.take()
+            if command is not None:
+                self._grip(index, slot.seen, command, now_ns)
+        self._settings.take(now_ns)
+        self._tares.take(now_ns)
+        self._held.take(now_ns)
+        self._attempt(self._things.backend, now_ns, self._things.take)
+        self._take_targets(now_ns)
+
+    def _take_targets(self, now_ns: int) -> None:
+        for instance in self.owners.active:
+            try:
+                if not instance.take_targets(now_ns):
+                    text = "target is not finite"
+                    self.owners.report(Event.TARGET_INVALID, instance, text, now_ns)
+            except BaseException as error:
+                pass_interrupt(error)
+                self.owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
+
+    def _grip(self, arm: int, number: int, command: Vector, now_ns: int) -> None:
+        backend = self._backend_of[arm]
+        self._attempt(backend, now_ns, backend.grip, arm, number, command)
+
+    def _attempt(
+        self, backend: Backend, now_ns: int, step: Callable[..., None], *given: object
+    ) -> None:
+        """Run a step of a backend that may raise; if it does, its arms hold."""
+        try:
+            step(*given)
+        except BaseException as error:
+            pass_interrupt(error)
+            self._blame(backend, error, now_ns)
+
+    def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
+        if not self.owners.active:  # at the start nobody has the arms who could hold them
+            raise LoopError(f"{self._who(backend)}: {error_text(error)}") from error
+        for index in backend.arms:
+            arm = self.arms[index]
+            if arm.fault:
+                arm.interrupted = True
+            else:
+                self.owners.fail(arm.owner, Event.BACKEND_ERROR, error_text(error), now_ns)
+
+    def _record(self, wake_ns: int, deadline_ns: int) -> None:
+        header = self._header
+        self._cycle += 1
+        header[0] = self._cycle_end[0] = self._cycle
+        header[1], header[2] = wake_ns, deadline_ns
+        header[3] = _monotonic_ns() - wake_ns
+        header[4] = self._control_ns
+        header[5], header[6] = self.missed, self.owners.epoch
+        self.mailbox.ring.append(self._row)
+        self._words[_LOOP_HEARTBEAT] = wake_ns
+        if self._answered:  # only now does the newest row show the new owners
+            self._words[Word.SWITCH_ACK] = self._answered
+            self._answered = 0

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of one cycle, declared once: fields, shapes, units.
+
+The loop fills one *row* a cycle and copies it to a ring. Laws see parts of it as views
+(:class:`.ArmState`), everybody else reads copies. ``doc/rows.md`` is written
+from what stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.state import JOINTS, REPORT
+
+TRACED_CHANNELS = ("pose", "joint", "twist", "wrench", "object", "squeeze")
+"""Channels whose references are recorded; bit k of ``target_channels`` stands for the k-th."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a record; all are 8 bytes a number, so that a row is one flat array too.
+
+    Attributes:
+        name: Of the field.
+        shape: Numbers, or what they depend on: ``joints``, ``terms``, ``arms`` ...
+        unit: SI; empty for counts and flags.
+        doc: What it is.
+        kind: numpy's name of the type.
+    """
+
+    name: str
+    shape: tuple[int | str, ...]
+    unit: str
+    doc: str
+    kind: str = "f8"
+
+
+ARM_FIELDS = (
+    Field("q", ("joints",), "rad", "measured joint positions"),
+    Field("dq", ("joints",), "rad/s", "measured joint velocities"),
+    Field("tau_J", ("joints",), "Nm", "measured joint torques, gravity included"),
+    Field("tau_ext", ("joints",), "Nm", "estimated external joint torques"),
+    Field("tau", ("joints",), "Nm", "commanded joint torques, gravity excluded"),
+    Field("tau_gravity", ("joints",), "Nm", "what the loop adds to carry an arm that does not "
+          "compensate gravity itself, with tool, load and what its hand holds"),
+    Field("position_ee_in_base", (3,), "m", "tool in the base of the arm"),
+    Field("rotation_ee_in_base", (3, 3), "", "rotation matrix of the same"),
+    Field("twist_ee_in_base", (6,), "m/s, rad/s", "linear, then angular velocity, at the tool"),
+    Field("wrench_ext_in_base", (6,), "N, Nm", "force and torque on the tool, at its point"),
+    Field("fingers", (2,), "m", "finger positions"),
+    Field("gripper", (3,), "", "number of its last command, its outcome, object held", "i8"),
+    Field("holds", (), "", "number of the movable object in its hand, from 1; 0: none", "i8"),
+    Field("owner", (), "", "index of the controllet that has the arm", "i8"),
+    Field("fault", (), "", "0: none, else a number of `loop.events.Event`", "i8"),
+    Field("sensed_ns", (), "ns", "cycle of its newest state; 0: this one, or none yet", "i8"),
+    Field("tau_wanted", ("joints",), "Nm", "torques asked for, before value and rate are bounded"),
+    Field("joint_command", (3, "joints"), "rad, rad/s, rad/s^2", "commanded positions, velocities "
+          "and accelerations; of an arm under torque control they mean nothing"),
+    Field("interface", (), "", "what it is commanded: 0 torques, 1 positions, 2 velocities", "i8"),
+    Field(
+        "target_channels", (), "", "bit k: the law follows the k-th of the references below", "i8"
+    ),
+    Field("target_pose", (12,), "m", "reference of the tool in the base: position, then rotation "
+          "matrix row by row"),
+    Field("target_joint", (2, "joints"), "rad, rad/s", "reference positions, then velocities"),
+    Field("target_twist", (6,), "m/s, rad/s", "reference velocity of the tool in the base"),
+    Field("target_wrench", (6,), "N, Nm", "wrench that the tool is to exert, in the base"),
+    Field("target_object", (12,), "m", "reference of the held object in the world, as for the "
+          "tool"),
+    Field("target_squeeze", (1,), "N", "force between the arms"),
+    Field("terms_traced", (), "", "how many torque terms are recorded; 0: nobody asked", "i8"),
+    Field("terms", ("terms", "joints"), "Nm", "what the law, then each of its features in the "
+          "order of the cell file has added"),
+    Field("robot_time", (), "s", "clock of the robot at its newest state; 0 of a simulated arm, "
+          "whose clock is `time`"),
+    Field("robot_mode", (), "", "operating mode of a real robot, numbered as in libfranka: 0 "
+          "other, 1 idle, 2 move, 3 guiding, 4 reflex, 5 user stop, 6 error recovery; 0 of a "
+          "simulated arm", "i8"),
+    Field("robot_errors", (2,), "", "errors of a real robot, current ones and those that ended "
+          "the previous motion; bit k: the k-th name of `franka.errors.ERRORS`", "i8"),
+    Field("actuator_command", (4, "sprung"), "rad, m, Nm", "asked of actuators: mode, or "
+          "-1 for what torque laws command; its two commands, NaN for what they are; a push"),
+    Field("actuator_mode", ("sprung",), "", "operation mode of each joint, 0 to 6", "i8"),
+    Field("motor_reference", (2, "sprung"), "rad, m", "where motors of springs are asked to be"),
+    Field("motor_position", (2, "sprung"), "rad, m", "where they are"),
+    Field("motor_velocity", (2, "sprung"), "rad/s, m/s", "how fast they are"),
+    Field("motor_torque", (2, "sprung"), "Nm", "what they exert"),
+    Field("motor_load", (2, "sprung"), "Nm", "what springs exert on them"),
+    Field("tau_carried", ("sprung",), "Nm", "what the robot adds to the torque of a law, as its "
+          "weight, before springs exert it"),
+)  # fmt: skip
+"""Of each arm; a slot has room for the arm with most joints, and others fill its beginning."""
+
+ROW_FIELDS = (
+    Field("cycle", (), "", "number of the row, from 1", "i8"),
+    Field("wake_ns", (), "ns", "when the cycle began, CLOCK_MONOTONIC", "i8"),
+    Field("deadline_ns", (), "ns", "when it should have begun", "i8"),
+    Field("compute_ns", (), "ns", "from wake to this record", "i8"),
+    Field("control_ns", (), "ns", "from wake until the commands are known, not yet written", "i8"),
+    Field("missed", (), "", "periods skipped since the start", "i8"),
+    Field("epoch", (), "", "counts changes of the active set", "i8"),
+    Field("time", (), "s", "time of the controlled world; in a row that no cycle left, but things "
+          "that came, went or were put elsewhere between two, that of the row before it"),
+    Field("arms", ("arms",), "", "a record of each arm, see below", "arm"),
+    Field("objects", ("objects", 7), "m", "movable objects in the world: position, quaternion "
+          "w x y z"),
+    Field("present", ("objects",), "", "1: the movable object is in the scene; 0: it is absent, "
+          "and `objects` has where it is parked", "i8"),
+    Field("reports", ("controllets", REPORT), "", "numbers that each controllet reports"),
+    Field("cycle_end", (), "", "the same as `cycle`: a copy in which it differs is torn", "i8"),
+)  # fmt: skip
+HEADER = 7
+"""Words at the beginning of a row that the cycle fills last."""
+
+
+def row_dtype(
+    n_arms: int,
+    n_objects: int,
+    n_instances: int,
+    joints: int = JOINTS,
+    terms: int = 1,
+    sprung: int = 0,
+) -> np.dtype[np.void]:
+    """Return the record of one cycle.
+
+    Args:
+        n_arms: Number of arms.
+        n_objects: Number of movable objects.
+        n_instances: Number of controllet instances.
+        joints: Of the arm with most of them.
+        terms: Torque terms of the controllet with most of them: its law and its features.
+        sprung: The same as ``joints`` where an arm has compliant actuators; 0 where none has.
+    """
+    sizes = {"joints": joints, "terms": terms, "sprung": sprung}
+    arm = _dtype(ARM_FIELDS, sizes, {})
+    sizes = {"arms": n_arms, "objects": n_objects, "controllets": n_instances}
+    return _dtype(ROW_FIELDS, sizes, {"arm": arm})
+
+
+def columns(record: np.dtype[np.void], name: str) -> slice:
+    """Return where a field stands in a record seen as a flat array of 8-byte numbers."""
+    field = record.fields
+    if field is None or name not in field:
+        raise KeyError(f"no field {name!r} in a record with {record.names}")
+    dtype, offset = field[name][0], int(field[name][1])
+    return slice(offset // 8, (offset + dtype.itemsize) // 8)
+
+
+def _dtype(
+    fields: Sequence[Field], sizes: Mapping[str, int], kinds: Mapping[str, np.dtype[np.void]]
+) -> np.dtype[np.void]:
+    return np.dtype(
+        [
+            (
+                field.name,
+                kinds.get(field.kind, field.kind),
+                tuple(size if isinstance(size, int) else sizes[size] for size in field.shape),
+            )
+            for field in fields
+        ]
+    )

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last reports of a loop, in shared memory: one writes, anybody reads along."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Event(IntEnum):
+    """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
+
+    FORCE_NO_LONGER_MISSING = -8
+    FORCE_MISSING = -7
+    LOST = -6
+    HOLDS = -5
+    SWITCHED = -4
+    TARE_REFUSED = -3
+    TARED = -2
+    HANDED_OVER = -1
+    NONE = 0
+    NOTICE = 1
+    SWITCH_FAILED = 2
+    TARGET_STALE = 3
+    TARGET_INVALID = 4
+    CLIENT_SILENT = 5
+    CLIENT_GONE = 6
+    RECOVERED = 7
+    SETTINGS_APPLIED = 8
+    SETTINGS_REFUSED = 9
+    NON_FINITE_TORQUE = 10
+    CONTROLLET_ERROR = 11
+    POSITION_LIMIT = 12
+    VELOCITY_LIMIT = 13
+    NON_FINITE_STATE = 14
+    BACKEND_ERROR = 15
+    ARM_STOPPED = 16
+    NON_FINITE_COMMAND = 17
+    COMMAND_JUMP = 18
+
+    @property
+    def is_routine(self) -> bool:
+        """Whether a request was carried out, and nothing is wrong."""
+        return self in (
+            Event.SWITCHED, Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED,
+            Event.TARED, Event.FORCE_NO_LONGER_MISSING,
+        )  # fmt: skip
+
+    @property
+    def ends_laws(self) -> bool:
+        """Whether arms may have been given to another controllet, by a request or without one."""
+        return self.is_fault or self in (
+            Event.SWITCHED, Event.HOLDS, Event.CLIENT_SILENT, Event.CLIENT_GONE
+        )  # fmt: skip
+
+    @property
+    def permits_hold(self) -> bool:
+        """Whether hold can still produce a torque after this fault."""
+        return self in (Event.POSITION_LIMIT, Event.VELOCITY_LIMIT, Event.ARM_STOPPED)
+
+    @property
+    def takes_torque(self) -> bool:
+        """Whether an arm with this fault may not do what it is told."""
+        return self in (Event.NON_FINITE_STATE, Event.BACKEND_ERROR, Event.ARM_STOPPED)
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the arm stays faulted until it is recovered."""
+        return self >= Event.NON_FINITE_TORQUE
+
+
+@dataclass(frozen=True)
+class LoopEvent:
+    """One report of the loop.
+
+    Attributes:
+        event: What kind.
+        time_ns: When, CLOCK_MONOTONIC (cycle time in inline mode) [ns].
+        arm: Name of the arm, or an empty string.
+        controllet: Name of the instance, or an empty string.
+        text: What happened, in a sentence.
+    """
+
+    event: Event
+    time_ns: int
+    arm: str
+    controllet: str
+    text: str
+
+    def __str__(self) -> str:
+        where = ", ".join(part for part in (self.arm, self.controllet) if part)
+        return f"{self.event.name.lower()}{f' ({where})' if where else ''}: {self.text}"
+
+
+EVENTS = 256
+"""Number of reports that are kept. A switch makes one per arm, and readers may be late."""
+_TEXT = 480
+EVENT = np.dtype(
+    [
+        ("event", "i8"),
+        ("time_ns", "i8"),
+        ("arm", "i8"),
+        ("controllet", "i8"),
+        ("text", f"S{_TEXT}"),
+    ]
+)
+
+
+class EventRing:
+    """Append reports, and read them along.
+
+    Args:
+        memory: The mailbox.
+        start: Where the ring begins in it, in bytes.
+        count: The word that counts reports, (1,).
+        arms: Names of the arms.
+        controllets: Names of the instances.
+    """
+
+    def __init__(
+        self,
+        memory: mmap.mmap,
+        start: int,
+        count: memoryview,
+        arms: Sequence[str],
+        controllets: Sequence[str],
+    ) -> None:
+        self._count, self._arms, self._controllets = count, arms, controllets
+        self._events: NDArray[np.void] = np.frombuffer(memory, EVENT, EVENTS, start)
+
+    @property
+    def count(self) -> int:
+        """Number of reports so far. Thread: any."""
+        return int(self._count[0])
+
+    def append(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
+        """Add a report, in one line. Thread: the one writer; only when something went wrong."""
+        count = self._count[0]
+        raw = " ".join(text.split()).encode("utf-8", "replace")[:_TEXT]
+        self._events[count % EVENTS] = (int(event), time_ns, arm, controllet, raw)
+        self._count[0] = count + 1
+
+    def since(self, count: int) -> tuple[int, list[LoopEvent]]:
+        """Return the number of reports so far, and those after the first ``count``.
+
+        Reports that the writer has overwritten are replaced by one of :attr:`.Event.LOST`.
+        """
+        total = self.count
+        first = max(count, total - EVENTS)
+        rows = self._events[np.arange(first, total) % EVENTS]
+        # The writer may have advanced meanwhile, and may be overwriting the oldest report now.
+        kept = max(first, self.count + 1 - EVENTS) if self.count != total else first
+        found = [self._read(row) for row in rows[kept - first :]]
+        if kept > count:
+            time_ns = found[0].time_ns if found else 0
+            text = f"{kept - count} earlier events are lost: the loop keeps the newest {EVENTS}"
+            found.insert(0, LoopEvent(Event.LOST, time_ns, "", "", text))
+        return total, found
+
+    def _read(self, row: np.void) -> LoopEvent:
+        arm, controllet = int(row["arm"]), int(row["controllet"])
+        return LoopEvent(
+            Event(int(row["event"])),
+            int(row["time_ns"]),
+            self._arms[arm] if arm >= 0 else "",
+            self._controllets[controllet] if controllet >= 0 else "",
+            bytes(row["text"]).decode("utf-8", "replace"),
+        )

@@ -1,0 +1,496 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which controllet owns which arm, and what happens when one lets its arms down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from multipanda_py.backend import Backend
+from multipanda_py.context import Handover
+from multipanda_py.realtime.arm import Arm
+from multipanda_py.realtime.bumpless_transfer import PastCycles
+from multipanda_py.realtime.contact_forces import RequestedForces
+from multipanda_py.realtime.controllet_instance import Instance, NonFiniteTorque, RefusedCommand
+from multipanda_py.realtime.events import Event
+from multipanda_py.realtime.plugin_errors import error_text, pass_interrupt, starting
+from multipanda_py.realtime.shared_memory import (
+    ANY_EPOCH,
+    RESTART,
+    Mailbox,
+    SwitchStatus,
+    Word,
+    reason_of,
+)
+from multipanda_py.state import INTERFACES, Vector
+
+REST = 0.02
+"""Speed of a joint below which an arm may be commanded something else than before [rad/s]."""
+VIBRATION = 0.3
+"""The same for an arm in position control that is not commanded to move [rad/s]. Its own
+controller may vibrate without end, and the arm could then never change to torques."""
+SETTLING_TIME = 0.3
+"""Time without commanded motion after which an arm moves by its own controller alone [s]."""
+HOLD_BLEND_CYCLES = 5
+"""Longest blend when hold takes over: what its law asked for last would push an arm on that is
+to stop, or whose law has failed."""
+
+
+def moving_joint(
+    dq: Vector, bound: float = REST, has_settled: bool = False
+) -> tuple[int, float] | None:
+    """Return the fastest joint and its speed if the arm moves too fast for another interface.
+
+    Args:
+        dq: Measured joint velocities, (n,) [rad/s].
+        bound: Allowed speed [rad/s].
+        has_settled: Whether the arm is in position control and no motion has been commanded for
+            :data:`SETTLING_TIME`; its own vibration up to :data:`VIBRATION` is then allowed.
+    """
+    speeds = np.abs(dq)
+    joint = int(speeds.argmax())
+    speed = float(speeds[joint])
+    return (joint, speed) if speed > (VIBRATION if has_settled else bound) else None
+
+
+class Cause(NamedTuple):
+    """Cause of a change of owners, reported for every arm that gets another one.
+
+    Attributes:
+        event: Kind of the report.
+        reason: Reason, in words.
+        reported: Indices of arms whose change is reported already.
+    """
+
+    event: Event
+    reason: str
+    reported: Collection[int] = ()
+
+
+class Ownership:
+    """The active set of a cell: every arm has one owner, if nobody else then its hold.
+
+    Args:
+        arms: The arms, in the order of the cell.
+        instances: Every controllet instance; holds first, one per arm, in the same order.
+        mailbox: Where the active set and events are published.
+        backend_of: What moves each arm.
+        blend_cycles: Cycles over which torque is blended when an arm changes its owner.
+        period: Cycle time [s].
+
+    Attributes:
+        active: Active instances, in the order of the cell.
+        epoch: Counts changes of the active set.
+        forces: Forces that arms are asked to press with.
+        changing: Arms that are about to be commanded something else than before.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        instances: Sequence[Instance],
+        mailbox: Mailbox,
+        blend_cycles: int,
+        backend_of: Mapping[int, Backend],
+        period: float,
+    ) -> None:
+        self._backend_of = backend_of
+        self.changing: set[int] = set()
+        self._arms, self._instances, self._mailbox = arms, instances, mailbox
+        self._holds = instances[: len(arms)]
+        self._blend_cycles = blend_cycles
+        self._hold_cycles = min(blend_cycles, HOLD_BLEND_CYCLES)
+        self.forces = RequestedForces(arms, self.report, period)
+        self._past = PastCycles(mailbox, self.forces)
+        self._handed: dict[int, list[Vector]] = {}
+        self._said: list[tuple[Instance, str]] = []
+        self.active: list[Instance] = []
+        self.epoch = 0
+
+    def switch(self, request: Vector, now_ns: int) -> SwitchStatus:
+        """Change the active set as a whole, or leave it as it is.
+
+        Args:
+            request: Epoch that it was planned on, or ``ANY_EPOCH``; time of the request; a flag
+                per instance; the reason.
+            now_ns: Time of the cycle.
+        """
+        if int(request[0]) not in (self.epoch, ANY_EPOCH):
+            return SwitchStatus.OUTDATED
+        flags = request[2 : 2 + len(self._instances)].tolist()
+        starting = [
+            instance
+            for instance, flag in zip(self._instances, flags)
+            if flag == RESTART or (flag and not instance.active)
+        ]
+        refused = False
+        for instance in starting:
+            if refused and instance.active:  # what goes on is not begun anew for nothing
+                continue
+            reason = self._activate(instance)
+            if reason:
+                refused = True
+                self.report(Event.SWITCH_FAILED, instance, reason, now_ns)
+        if refused:
+            self._said.clear()
+            self._handed.clear()
+            return SwitchStatus.FAILED
+        cause = Cause(Event.SWITCHED, reason_of(request))
+        self.apply([bool(flag) for flag in flags], starting, now_ns=now_ns, cause=cause)
+        return SwitchStatus.DONE
+
+    def _activate(self, instance: Instance) -> str:
+        """Activate an instance; return why it cannot be, or an empty string."""
+        arms = [] if instance.spec.is_hold else [self._arms[i] for i in instance.spec.arms]
+        if arms and not instance.is_sound:
+            return _unsound(instance)
+        for arm in arms:
+            if arm.fault:
+                return (
+                    f"{instance.spec.name}: arm {arm.state.name} has a latched fault "
+                    f"({arm.fault.name.lower()}); call {arm.state.name}/error_recovery first"
+                )
+            if arm.busy:
+                return f"{instance.spec.name}: arm {arm.state.name} {arm.busy}"
+        for arm in arms:
+            if reason := self._why_not_change(instance, arm):
+                return reason
+        try:
+            self._start(instance)
+        except BaseException as error:
+            pass_interrupt(error)
+            return f"{instance.spec.name}: {error_text(error)}"
+        return ""
+
+    def _why_not_change(self, instance: Instance, arm: Arm) -> str:
+        """Return why an arm must not wait until it or another one takes other commands."""
+        wanted = instance.spec.law.command_interface
+        arms = [arm, *(self._arms[index] for index in instance.spec.arms)]
+        changing = next((one for one in arms if one.interface != wanted), None)
+        if changing is None:
+            return ""
+        has_settled = (
+            arm.interface != INTERFACES[0]
+            and arm.motion is not None
+            and arm.motion.rest_time >= SETTLING_TIME
+        )
+        moving = moving_joint(arm.state.dq, has_settled=has_settled)
+        if moving is None:
+            return ""
+        joint, speed = moving
+        unit = arm.state.limits.unit(joint, "rad/s")
+        what = "to change" if changing is arm else f"while arm {changing.state.name} changes"
+        return (
+            f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} {unit} (joint "
+            f"{joint + 1}), allowed {REST:g} {unit} {what} from {changing.interface} to {wanted} "
+            "commands; let it hold first, or ask with FORCE_AUTO"
+        )
+
+    def restart(self, instance: Instance, now_ns: int) -> None:
+        """Seed an active instance anew.
+
+        Raises:
+            Exception: Whatever the law or a feature raises.
+        """
+        self._start(instance)
+        self._keep_forces()
+        self._report_handovers(now_ns)
+
+    def _start(self, instance: Instance) -> None:
+        """Activate an instance on what its arms are pressing with; note what goes on.
+
+        Raises:
+            TypeError: If the law says that in anything but words: nobody could report it later.
+            Exception: Whatever the law or a feature raises.
+        """
+        if instance.command is not None:
+            for index in instance.spec.arms:
+                self._arms[index].prepare(instance.spec.law.command_interface)
+        handovers = [self._past.of(self._arms[i]) for i in instance.spec.arms]
+        words = instance.activate(handovers)
+        ended = "" if instance.spec.is_hold else self.forces.ended(instance.spec.arms)
+        if words is not None and not isinstance(words, str):
+            raise TypeError(
+                f"on_handover of {instance.spec.config.type}: got {type(words).__name__}, "
+                "allowed str"
+            )
+        self._handed[instance.spec.index] = [h.requested_in_base for h in handovers]
+        if words := "; ".join(filter(None, (words, ended))):
+            self._said.append((instance, words))
+
+    def _keep_forces(self) -> None:
+        """Remember the forces that were handed over to laws that have begun."""
+        for index, forces in self._handed.items():
+            self.forces.keep(self._instances[index], forces)
+        self._handed.clear()
+
+    def _report_handovers(self, now_ns: int) -> None:
+        for instance, words in self._said:
+            self.report(Event.HANDED_OVER, instance, words, now_ns)
+        self._said.clear()
+
+    def recover(self, arm: Arm) -> Event:
+        """Clear an arm's fault; it holds where it is, and what it carries."""
+        if arm.interrupted:  # maybe after a fault that kept the request
+            self.forces.end(arm)
+        past = self._past.carried(arm) if arm.interrupted else self._past.of(arm)
+        return arm.recover(past)
+
+    def apply(
+        self,
+        wanted: Sequence[bool],
+        started: Sequence[Instance] | None = None,
+        restart_holds: bool = False,
+        now_ns: int = 0,
+        *,
+        cause: Cause | None,
+    ) -> None:
+        """Make ``wanted`` the active set, with hold on every arm that it leaves free.
+
+        Args:
+            wanted: One flag per instance.
+            started: Instances that are activated already; None activates what is new here.
+            restart_holds: Seed a hold anew even if it has the arm already.
+            now_ns: Time of the cycle.
+            cause: Cause of the change; None at the start, and if one report is for all arms.
+        """
+        if started is None:
+            started = [i for i, flag in zip(self._instances, wanted) if flag and not i.active]
+            for instance in started:
+                with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
+                    self._start(instance)
+        flags = list(wanted)
+        taken = {arm for i, flag in zip(self._instances, flags) if flag for arm in i.spec.arms}
+        changed = [arm for i in started for arm in i.spec.arms]
+        for index, hold in enumerate(self._holds):
+            if index not in taken:
+                flags[index] = True
+                if not hold.active or restart_holds:
+                    self._start(hold)
+                    changed.append(index)
+        for instance, flag in zip(self._instances, flags):
+            if instance.active and not flag:
+                self._leave(instance)
+            instance.active = flag
+            self._mailbox.active[instance.spec.index] = flag
+        self.active = [instance for instance in self._instances if instance.active]
+        for instance in self.active:
+            for slot, index in enumerate(instance.spec.arms):
+                arm = self._arms[index]
+                if cause is not None and arm.owner is not instance:
+                    self._report_owner(arm, instance, cause, now_ns)
+                arm.give_to(instance, slot)
+            instance.begin_records()
+        self._keep_forces()
+        for index in changed:
+            is_hold = self._arms[index].owner.spec.is_hold
+            self._arms[index].blend(self._hold_cycles if is_hold else self._blend_cycles)
+        self._report_handovers(now_ns)
+        self.epoch += 1
+        self._mailbox.words[Word.EPOCH] = self.epoch
+        for instance in self.active:
+            if not instance.spec.is_hold:
+                self._engage_arms(instance, now_ns)
+        self._set_waiting()
+
+    def _report_owner(self, arm: Arm, owner: Instance, cause: Cause, now_ns: int) -> None:
+        """Report the cause of a new owner of an arm, so that none changes without a report."""
+        if arm.index in cause.reported:
+            return
+        before = arm.owner.spec
+        law = owner.spec if before.is_hold else before
+        text = f"{before.name} -> {owner.spec.name}: {cause.reason}"
+        self._mailbox.report(cause.event, now_ns, arm.index, law.index, text)
+
+    def _engage_arms(self, instance: Instance, now_ns: int) -> None:
+        """Have the arms of a law commanded what it writes; if one cannot be, all of them hold."""
+        interface = instance.spec.law.command_interface
+        for arm in (self._arms[index] for index in instance.spec.arms):
+            if arm.interface == interface:
+                continue
+            try:
+                self.engage(arm.index, interface)
+            except BaseException as error:
+                pass_interrupt(error)
+                self.fail(instance, Event.BACKEND_ERROR, error_text(error), now_ns, (arm,))
+                return
+
+    def engage(self, index: int, interface: str) -> None:
+        """Have an arm commanded something else; it may take the arm many cycles.
+
+        Raises:
+            Exception: Whatever the backend raises; the arm is commanded what it was.
+        """
+        backend = self._backend_of[index]
+        backend.engage(index, interface)
+        self._arms[index].engage(interface)
+        if not backend.is_ready(index):
+            self.changing.add(index)
+
+    def look_at_changes(self) -> bool:
+        """Let laws begin whose arms take their commands now; return whether any does."""
+        done = {index for index in self.changing if self._backend_of[index].is_ready(index)}
+        self.changing -= done
+        self._set_waiting(done)
+        return bool(done)
+
+    def _set_waiting(self, ready: Collection[int] = ()) -> None:
+        """Let laws wait for arms that do not take their commands yet; ``ready`` do from now on."""
+        changing = self.changing
+        for instance in self.active:
+            if instance.spec.is_hold:  # it makes torques; without them its arm brakes by itself
+                instance.waits = self._arms[instance.spec.arms[0]].motion is not None
+                continue
+            waited = instance.waits
+            instance.waits = not changing.isdisjoint(instance.spec.arms)
+            if instance.waits and not waited:
+                self._begin_to_stand_in(instance)
+            elif waited and not instance.waits:
+                for index in set(instance.spec.arms).difference(ready):
+                    self._arms[index].blend(self._blend_cycles)
+
+    def _begin_to_stand_in(self, instance: Instance) -> None:
+        """Let holds begin on the arms of a law that waits and execute torques meanwhile."""
+        for arm in (self._arms[index] for index in instance.spec.arms):
+            if arm.motion is None:
+                hold = self._holds[arm.index]
+                hold.waits = False
+                hold.activate([self._past.of(arm)])
+
+    def _stand_in(self, instance: Instance, now_ns: int) -> None:
+        """Have a law's arms execute what their holds compute, as long as the law waits."""
+        for tau, index in zip(instance.tau, instance.spec.arms):
+            if self._arms[index].motion is None:
+                self.update(self._holds[index], now_ns)
+                tau[:] = self._holds[index].tau[0]
+
+    def begin_anew(self, wanted: Sequence[bool], now_ns: int) -> None:
+        """Activate ``wanted``, and holds, as at the start: on arms that have been put elsewhere.
+
+        A law that has failed to take its parameters since is reported, and its arms hold.
+
+        Raises:
+            Exception: Whatever a law or feature raises. All arms hold then.
+        """
+        self._past.forget()
+        for arm in self._arms:
+            self.forces.forget(arm.index)
+            arm.before_loss = Handover(np.zeros(arm.state.n_joints))
+        for instance in self.active:
+            self._leave(instance)
+            instance.active = False
+        flags = list(wanted)
+        for index, instance in enumerate(self._instances):
+            if flags[index] and not instance.is_sound:
+                flags[index] = instance.spec.is_hold
+                self.report(Event.SWITCH_FAILED, instance, _unsound(instance), now_ns)
+        cause = Cause(Event.SWITCHED, "the simulation was set back")
+        try:
+            self.apply(flags, now_ns=now_ns, cause=cause)
+        except BaseException as error:  # nothing is active then, and somebody has to have the arms
+            reason = f"the simulation was set back, but {error_text(error)}"
+            cause = Cause(Event.HOLDS, reason)
+            self.apply([False] * len(flags), restart_holds=True, now_ns=now_ns, cause=cause)
+            raise
+
+    def hold_all(self, event: Event, text: str, now_ns: int) -> None:
+        """Give every arm to its hold, seeded anew, and report why."""
+        self._mailbox.report(event, now_ns, -1, -1, text)
+        self.apply([False] * len(self._instances), restart_holds=True, now_ns=now_ns, cause=None)
+
+    def update(self, instance: Instance, now_ns: int) -> None:
+        """Compute an instance's torques; if it cannot, its arms hold in this very cycle."""
+        if instance.waits:
+            if not instance.spec.is_hold:
+                self._stand_in(instance, now_ns)
+            return
+        try:
+            if instance.spec.is_hold and self._arms[instance.spec.arms[0]].released:
+                self._arms[instance.spec.arms[0]].look_again()
+            instance.update()
+        except NonFiniteTorque as error:
+            self.fail(instance, Event.NON_FINITE_TORQUE, str(error), now_ns)
+        except RefusedCommand as error:
+            self.fail(instance, error.event, str(error), now_ns)
+        except BaseException as error:
+            pass_interrupt(error)
+            self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
+        if instance.notices:
+            for text in instance.notices:
+                self.report(Event.NOTICE, instance, text, now_ns)
+            instance.notices.clear()
+
+    def attempt(self, instance: Instance, step: Callable[[], None], now_ns: int) -> None:
+        """Run a step of an instance that may raise; if it does, the arms that it has hold."""
+        try:
+            step()
+        except BaseException as error:
+            pass_interrupt(error)
+            if instance.active:
+                self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
+            else:  # its arms are another law's
+                self.report(Event.CONTROLLET_ERROR, instance, error_text(error), now_ns)
+
+    def fail(
+        self,
+        instance: Instance,
+        event: Event,
+        text: str,
+        now_ns: int,
+        arms: Sequence[Arm] | None = None,
+    ) -> None:
+        """Latch a fault on ``arms`` (all of the instance's) and give its arms to hold.
+
+        A hold that goes on failing, cycle after cycle, is reported once.
+        """
+        is_hold = instance.spec.is_hold
+        if arms is None and is_hold:
+            arm = self._arms[instance.spec.arms[0]]
+            if arm.blind and not arm.released:
+                arm.release()  # again
+            if arm.released:
+                return
+        failed = list(arms) if arms is not None else [self._arms[i] for i in instance.spec.arms]
+        for arm in failed:
+            if event.takes_torque and not arm.interrupted:
+                arm.before_loss = self._past.before_loss(arm)
+                self.forces.end(arm)
+            arm.fault = event
+            self._mailbox.report(event, now_ns, arm.index, instance.spec.index, text)
+        if is_hold:
+            if not event.permits_hold:
+                self.forces.end(self._arms[instance.spec.arms[0]])
+                self._arms[instance.spec.arms[0]].release()
+            return
+        names = ", ".join(arm.state.name for arm in failed)
+        cause = Cause(
+            Event.HOLDS, f"{names}: {event.name.lower()}: {text}", {arm.index for arm in failed}
+        )
+        wanted = [i.active and i is not instance for i in self._instances]
+        self.apply(wanted, now_ns=now_ns, cause=cause)
+        for index in instance.spec.arms:
+            self.update(self._holds[index], now_ns)
+
+    def report(self, event: Event, instance: Instance, text: str, now_ns: int) -> None:
+        """Report an event of an instance that latches no fault."""
+        self._mailbox.report(event, now_ns, -1, instance.spec.index, text)
+
+    def _leave(self, instance: Instance) -> None:
+        """Deactivate; a law that fails to let go is reported, and let go of all the same."""
+        instance.waits = False
+        try:
+            instance.deactivate()
+        except BaseException as error:
+            pass_interrupt(error)
+            now_ns = time.monotonic_ns()
+            self.report(Event.CONTROLLET_ERROR, instance, error_text(error), now_ns)
+
+
+def _unsound(instance: Instance) -> str:
+    """Return why an instance must not be activated as it is."""
+    return f"{instance.spec.name}: it failed to take its parameters; set others first"

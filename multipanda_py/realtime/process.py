@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop in a process of its own: start-up, watching its owner, and a quiet end.
+
+Run as ``python -m multipanda_py.realtime.process FD``: the cell comes as JSON on the first
+line of standard input, and one line of JSON on standard output says whether the loop
+is running. Standard input stays open as long as the owner lives; its end is the
+surest sign that the owner is gone, however it went.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import instance_specs
+from multipanda_py.realtime.cycle import ControlLoop
+from multipanda_py.realtime.events import Event
+from multipanda_py.realtime.shared_memory import Mailbox, Word
+from multipanda_py.realtime.startup import build_loop, come_up
+from multipanda_py.realtime.system.child_process import (
+    LOOP,
+    name_process,
+    never_wait_for_output,
+    read_data,
+    say,
+)
+from multipanda_py.realtime.system.priority import (
+    end_fast_start,
+    enter_realtime,
+    has_priority,
+    keep_cores_awake,
+)
+from multipanda_py.realtime.timing import run
+
+REST_TIMEOUT = 3.0
+"""How long arms may take to come to rest after their owner is gone [s]."""
+
+
+class Watch:
+    """Know whether the loop should go on.
+
+    Attributes:
+        owner_gone: Set by the thread that waits for the end of standard input.
+    """
+
+    def __init__(self, loop: ControlLoop, mailbox: Mailbox) -> None:
+        self._loop, self._words = loop, mailbox.words
+        self.owner_gone = False
+        self._owner = os.getppid()
+        self._since = 0.0
+        threading.Thread(target=self._wait_for_end_of_input, daemon=True).start()
+
+    def _wait_for_end_of_input(self) -> None:
+        while os.read(0, 4096):
+            pass
+        self.owner_gone = True
+
+    def keep_going(self) -> bool:
+        """Return False once the owner asked for the end, or is gone and the arms are at rest."""
+        if self._words[Word.SHUTDOWN]:
+            return False
+        if not self.owner_gone and os.getppid() == self._owner:
+            return True
+        self.owner_gone = True
+        if not self._since:
+            self._since = time.monotonic()
+            text = "the owning process is gone; all arms hold, then the loop ends"
+            self._loop.hold_all(Event.CLIENT_GONE, text, time.monotonic_ns())
+            return True
+        waited = time.monotonic() - self._since
+        return waited < 0.1 or (waited < REST_TIMEOUT and not self._loop.at_rest())
+
+
+def main() -> int:
+    """Run the loop until its owner wants no more of it. Thread: main, and then control."""
+    for terminal in (signal.SIGINT, signal.SIGHUP):  # these go to the owner, who ends the loop
+        signal.signal(terminal, signal.SIG_IGN)
+    name_process(LOOP)
+    never_wait_for_output([2])
+    fd = int(sys.argv[1])
+    name = "cell"
+    try:
+        config = CellConfig.from_dict(read_data())
+        name = config.cell.name
+        specs = instance_specs(config)
+        mailbox = Mailbox(config, specs, fd)
+        loop = build_loop(config, specs, mailbox)
+        loop.start(config.active)
+        warnings = enter_realtime(config.realtime)
+        real = any(backend.wake_fds for backend in loop.backends)
+        if config.realtime.keep_awake and (real or has_priority()):
+            warnings += keep_cores_awake()
+    except Exception as error:
+        _answer({"error": f"{type(error).__name__}: {error}"})
+        return 1
+    watch = Watch(loop, mailbox)
+    come_up(loop, 1.0 / config.cell.rate, watch.keep_going)
+    end_fast_start()
+    _answer({"warnings": [*loop.take_warnings(), *warnings]})
+    run(loop, 1.0 / config.cell.rate, watch.keep_going)
+    speed = "at rest" if loop.at_rest() else "still moving"
+    loop.close()  # before a farewell, whoever reads it
+    if watch.owner_gone:
+        say(f"multipanda loop of cell {name!r}: its owner is gone; arms {speed}, loop ends")
+    return 0
+
+
+def _answer(message: dict[str, object]) -> None:
+    with contextlib.suppress(OSError):  # the owner was killed meanwhile: Watch sees to the end
+        os.write(1, (json.dumps(message) + "\n").encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

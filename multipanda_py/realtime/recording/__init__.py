@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs of arms: recorded by the cell or by others, read as arrays, drawn.
+
+:func:`read` takes a log of any kind, or several of one experiment; :class:`ArmLog` is what
+identification, validation and plots work on. The names are imported on first use: a recorder's
+process, which is in this package too, is to stay small.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multipanda_py.realtime.recording.arm_log import ArmLog as ArmLog
+    from multipanda_py.realtime.recording.log import Log as Log
+    from multipanda_py.realtime.recording.log import Mark as Mark
+    from multipanda_py.realtime.recording.read import read as read
+
+_PUBLIC = {
+    "ArmLog": "multipanda_py.realtime.recording.arm_log",
+    "Log": "multipanda_py.realtime.recording.log",
+    "Mark": "multipanda_py.realtime.recording.log",
+    "read": "multipanda_py.realtime.recording.read",
+}
+__all__ = ["ArmLog", "Log", "Mark", "read"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name on first use (PEP 562)."""
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The seconds around every fault, kept by themselves."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.realtime.recording.log import EventMessage, fault_name
+from multipanda_py.realtime.recording.mcap_file import FileSink, utc
+from multipanda_py.realtime.recording.topics import CellPlan, Rows
+from multipanda_py.realtime.system.child_process import say
+from multipanda_py.registry import needed
+
+if TYPE_CHECKING:
+    from multipanda_py.config.sections import RecorderConfig
+
+
+SWITCH = "MULTIPANDA_FAULT_LOGS"
+"""Environment variable: ``off`` keeps nothing, whatever cell files say."""
+
+
+def fault_folder(settings: RecorderConfig, cell: str) -> Path:
+    """Return the folder of a cell, which need not be there yet.
+
+    By default it is where the XDG Base Directory Specification has what programs leave behind.
+    """
+    if settings.folder:
+        return Path(settings.folder).expanduser() / cell
+    state = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    return home / "multipanda" / cell
+
+
+def faults_are_kept(settings: RecorderConfig) -> bool:
+    """Return whether the seconds around faults are kept, by cell file and environment."""
+    return settings.faults and os.environ.get(SWITCH, "").lower() not in ("off", "0", "false")
+
+
+_SECOND = 1_000_000_000
+
+
+class FaultSink:
+    """Keep the last seconds, and write those around every fault to a file.
+
+    What is kept is the rows as they are, compressed block by block: messages are made of them
+    only when they go to a file.
+
+    Args:
+        plan: The cell.
+        dtype: Of its rows.
+        folder: Where files go; made when there is one.
+        keep: How many; the oldest are removed.
+        before: What a file has from before a fault [s].
+        after: And from after it [s].
+
+    Attributes:
+        after: The same.
+        files: Those written so far, in their order.
+    """
+
+    def __init__(
+        self,
+        plan: CellPlan,
+        dtype: np.dtype[np.void],
+        folder: Path,
+        keep: int,
+        before: float,
+        after: float,
+    ) -> None:
+        self._plan, self._dtype, self._folder, self._keep = plan, dtype, folder, keep
+        self.after = after
+        self._before, self._after = int(before * _SECOND), int(after * _SECOND)
+        library = needed("zstandard")
+        self._pack, self._unpack = library.ZstdCompressor(level=1), library.ZstdDecompressor()
+        self._ring: deque[tuple[bytes, NDArray[np.int64], Sequence[EventMessage]]] = deque()
+        self._faults = np.zeros(len(plan.arms), np.int64)
+        self._sink: FileSink | None = None
+        self._until = 0
+        self._complained = False
+        self.files: list[Path] = []
+
+    def add(
+        self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
+    ) -> None:
+        """Take some rows; see :meth:`.ChunkMaker.make`."""
+        if not len(rows):
+            return
+        fault = rows["arms"]["fault"]
+        is_new = (fault != 0) & (np.concatenate([self._faults[None], fault[:-1]]) == 0)
+        self._faults = fault[-1].copy()
+        if self._sink is not None and times[0] >= self._until:
+            self._end()
+        at = np.argwhere(is_new)
+        if len(at):
+            first, arm = at[0].tolist()
+            self._begin(int(times[first]), self._plan.arms[arm].name, int(fault[first, arm]))
+            self._until = int(times[at[-1][0]]) + self._after
+        self._write(rows, times, events)
+        self._ring.append((self._pack.compress(rows.tobytes()), times, events))
+        while self._ring and self._ring[0][1][-1] < times[-1] - self._before:
+            self._ring.popleft()
+
+    def keep_now(self, reason: str) -> None:
+        """Write what there is, because of something that no row tells."""
+        if self._ring and self._sink is None:
+            self._begin(int(self._ring[-1][1][-1]), "cell", reason)
+
+    def finish(self, how_it_went: dict[str, str] | None = None) -> None:
+        """End the file that is being written, if any."""
+        self._end(how_it_went)
+
+    def give_up(self) -> None:
+        """Leave the file as it is."""
+        if self._sink is not None:
+            self._sink.give_up()
+            self._sink = None
+
+    def _begin(self, time: int, arm: str, fault: int | str) -> None:
+        if self._sink is not None:
+            return  # it goes on for longer
+        kind = fault if isinstance(fault, str) else fault_name(fault).replace(" ", "_")
+        stem = f"{self._plan.name}_{utc(time):%Y%m%dT%H%M%S}_{arm}_{kind}"
+        path = self._folder / f"{stem}.mcap"
+        number = 2
+        while path.exists():
+            path = self._folder / f"{stem}_{number}.mcap"
+            number += 1
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._sink = FileSink(self._plan, self._dtype, path)
+            self._until = time + self._after
+            for packed, times, events in self._ring:
+                raw = self._unpack.decompress(packed)
+                rows = np.frombuffer(raw, self._dtype)
+                inside = times >= time - self._before
+                self._sink.add(rows[inside], times[inside], events)
+        except OSError as error:
+            self._complain(error)
+
+    def _write(self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage]) -> None:
+        if self._sink is None:
+            return
+        inside = times <= self._until
+        try:
+            self._sink.add(rows[inside], times[inside], events)
+        except OSError as error:
+            self._complain(error)
+
+    def _end(self, how_it_went: dict[str, str] | None = None) -> None:
+        sink, self._sink = self._sink, None
+        if sink is None:
+            return
+        try:
+            sink.finish(how_it_went or {})
+            for path in sink.files:
+                self.files.append(path)
+                say(f"multipanda recorder: the seconds around a fault: {path}")
+            self._drop_old()
+        except OSError as error:
+            self._complain(error)
+
+    def _drop_old(self) -> None:
+        found = sorted(
+            self._folder.glob(f"{self._plan.name}_*.mcap"), key=lambda path: path.stat().st_mtime
+        )
+        for path in found[: max(0, len(found) - self._keep)]:
+            path.unlink(missing_ok=True)
+
+    def _complain(self, error: OSError) -> None:
+        """Say once that nothing can be kept; the next fault is tried again."""
+        self.give_up()
+        if not self._complained:
+            self._complained = True
+            say(
+                f"multipanda recorder: the seconds around a fault of cell {self._plan.name!r} "
+                f"cannot be kept in {self._folder}: {error.strerror or error}; allowed is a "
+                "folder that can be written to (recorder.folder of the cell file)"
+            )

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is odd about a log, in sentences, before anybody computes with it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multipanda_py.exceptions import LogError, UnknownName
+from multipanda_py.realtime.events import Event, LoopEvent
+from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS, ArmLog, joined
+from multipanda_py.realtime.recording.measured_motion import (
+    cut_off,
+    other_joints,
+    saturated,
+    still,
+    wrong_positions,
+    wrong_times,
+    wrong_torques,
+    wrong_velocities,
+)
+from multipanda_py.realtime.recording.messages import Layout, Numbers, Part, definition
+from multipanda_py.registry import needed
+from multipanda_py.robots import MODELS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+EVENTS = "/events"
+SCHEMA = "rcl_interfaces/msg/Log"
+EVENTS_TOPIC = (EVENTS, SCHEMA, definition(SCHEMA))
+_INFO, _WARN, _ERROR = 20, 30, 40
+
+
+@dataclass(frozen=True)
+class EventMessage:
+    """A message of the topic of events.
+
+    Attributes:
+        time: Since the epoch [ns].
+        data: The message.
+    """
+
+    time: int
+    data: bytes
+
+
+def event_message(event: LoopEvent, time: int) -> EventMessage:
+    """Return an event as a ``rcl_interfaces/Log``: ``name`` is the arm, ``function`` the kind.
+
+    Args:
+        event: Of a loop.
+        time: Since the epoch [ns].
+    """
+    level = _ERROR if event.event.is_fault else _WARN
+    if event.event is Event.NOTICE or event.event.is_routine:
+        level = _INFO
+    kind = event.event.name.lower()
+    parts: list[Part] = [
+        Numbers("sec", "i4"), Numbers("nanosec", "u4"), Numbers("level", "u1"),
+        event.arm, event.text, event.controllet, kind, Numbers("line", "u4"),
+    ]  # fmt: skip
+    layout = Layout(SCHEMA, parts)
+    data = np.frombuffer(bytearray(layout.template), layout.dtype)
+    data["sec"], data["nanosec"] = divmod(time, 1_000_000_000)
+    data["level"] = level
+    return EventMessage(time, data.tobytes())
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened at one instant.
+
+    Attributes:
+        time: Robot time [s].
+        arm: Whom it concerns; empty for the cell.
+        kind: ``fault``, ``recovered``, ``law`` (which has the arm from then on) or ``event``, a
+            report of the loop.
+        text: What, in words.
+    """
+
+    time: float
+    arm: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Arms that were recorded together, or one after the other in one experiment.
+
+    Attributes:
+        arms: By name.
+        source: Files that it was read from.
+        about: What the log says of itself: versions, when, how many rows were dropped.
+        cell: The cell file as JSON, where it was recorded by a cell; empty elsewhere.
+        marks: What happened, by robot time; of several logs those of the first only.
+    """
+
+    arms: Mapping[str, ArmLog]
+    source: tuple[Path, ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
+    cell: str = ""
+    marks: tuple[Mark, ...] = ()
+
+    def the_arm(self, name: str | None = None) -> ArmLog:
+        """Return an arm by name, or the only one there is.
+
+        Raises:
+            LogError: If there is none of this name, or there are several and none is named.
+        """
+        if name is None and len(self.arms) == 1:
+            return next(iter(self.arms.values()))
+        if name is None or name not in self.arms:
+            what = "no arm was named" if name is None else f"no arm {name!r}"
+            raise LogError(f"{self.where}: {what}; there are {', '.join(self.arms)}")
+        return self.arms[name]
+
+    @property
+    def where(self) -> str:
+        """Where it was read from, for messages."""
+        return ", ".join(map(str, self.source)) or "log"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return one table of all arms one behind the other; the column ``arm`` tells them apart.
+
+        See :meth:`.ArmLog.to_pandas` for the others.
+        """
+        tables = []
+        for name, log in self.arms.items():
+            table = log.to_pandas()
+            table.insert(0, "arm", name)
+            tables.append(table)
+        return needed("pandas").concat(tables, ignore_index=True)
+
+
+def joined_logs(logs: Sequence[Log]) -> Log:
+    """Return several logs of one experiment as one data set, in the order given.
+
+    Raises:
+        LogError: If an arm is another robot in one of them.
+    """
+    if len(logs) == 1:
+        return logs[0]
+    names = dict.fromkeys(name for log in logs for name in log.arms)
+    arms = {name: joined([log.arms[name] for log in logs if name in log.arms]) for name in names}
+    torn = next(({"torn": log.about["torn"]} for log in logs if "torn" in log.about), {})
+    return Log(
+        arms,
+        tuple(path for log in logs for path in log.source),
+        {**logs[0].about, **torn},
+        logs[0].cell,
+        logs[0].marks,
+    )
+
+
+def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
+    """Return when arms got and lost a fault, and when another law had them."""
+    found: list[Mark] = []
+    for name, log in arms.items():
+        fault = log.columns.get("fault")
+        if fault is not None:
+            before = np.concatenate([[0], fault[:-1]])
+            for k in np.flatnonzero(fault != before):
+                kind = "fault" if fault[k] else "recovered"
+                found.append(Mark(float(log.time[k]), name, kind, fault_name(int(fault[k]))))
+        owner = log.columns.get("owner")
+        if owner is not None and log.laws:
+            found += [
+                Mark(float(log.time[k]), name, "law", log.laws[int(owner[k])])
+                for k in np.flatnonzero(np.diff(owner, prepend=-1))
+            ]
+    return tuple(sorted(found, key=lambda mark: mark.time))
+
+
+def fault_name(number: int) -> str:
+    """Return what a fault is called; an empty string for none."""
+    try:
+        return Event(number).name.lower() if number else ""
+    except ValueError:
+        return f"fault {number}"
+
+
+def read_event(message: bytes, time: float) -> Mark:
+    """Return a report of the loop, a ``rcl_interfaces/Log``, as a mark.
+
+    Args:
+        message: In CDR.
+        time: Robot time [s].
+    """
+    at = 4 + 9
+    texts = []
+    for _ in range(4):
+        at += -(at - 4) % 4
+        (length,) = struct.unpack_from("<I", message, at)
+        texts.append(message[at + 4 : at + 4 + length - 1].decode("utf-8", "replace"))
+        at += 4 + length
+    arm, text, law, kind = texts
+    return Mark(time, arm, "event", f"{kind}: {text}" + (f" ({law})" if law else ""))
+
+
+_LACKING = 0.05
+"""Share of the time that may lie in gaps."""
+
+
+def doubts(
+    log: ArmLog, robot: str | None = None, shortest: float = 0.0, *, moves: bool = True
+) -> list[str]:
+    """Return what speaks against computing with a log, one sentence each; empty if nothing does.
+
+    Time that goes back cannot be in an :class:`.ArmLog`: reading refuses it.
+
+    Args:
+        log: Of one arm.
+        robot: Name of the model that it is to be of; that of the log by default. What depends on
+            a model's limits is not looked at without one.
+        shortest: How long it is to be at least [s].
+        moves: Whether all joints are to move.
+
+    Raises:
+        UnknownName: If there is no such robot.
+    """
+    name = robot or known_robot(log)
+    found = _of_another_robot(log, name) + holes(log, shortest)
+    if found:
+        return found  # what follows would only repeat it
+    found = mistaken(log, name)
+    more = still(log.q, log.joints) if moves else []
+    if log.tau is not None:
+        known = [] if name is None else saturated(log.tau, log.joints, MODELS[name].limits)
+        more += known or cut_off(log.tau, log.joints)
+    return found + [f"{log.arm}: {sentence}" for sentence in more]
+
+
+def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
+    """Return what says that numbers are not what their columns are called, one sentence each.
+
+    Another robot, degrees, mNm, columns that are swapped. Samples that have something in them
+    that is no number are not looked at.
+
+    Args:
+        log: Of one arm.
+        robot: Name of the model that it is to be of; that of the log by default.
+
+    Raises:
+        UnknownName: If there is no such robot.
+    """
+    name = robot or known_robot(log)
+    if found := _of_another_robot(log, name):
+        return found
+    if found := wrong_times(log.time):  # velocities would only repeat it
+        return [f"{log.arm}: {sentence}" for sentence in found]
+    numbers = np.hstack([log[column] for column in JOINT_COLUMNS if column in log.names])
+    fine = np.isfinite(numbers).all(axis=1)
+    if not fine.any():
+        return []
+    if not fine.all():
+        log = log.with_columns({column: log[column][fine] for column in log.names})
+    found = []
+    if log.dq is not None:
+        found += wrong_velocities(log.time, log.q, log.dq, log.joints, log.segments())
+    if name is not None:
+        limits = MODELS[name].limits
+        found += wrong_positions(log.q, log.joints, limits)
+        if log.tau is not None:
+            found += wrong_torques(log.tau, log.joints, limits)
+    return [f"{log.arm}: {sentence}" for sentence in found]
+
+
+def unrecorded(log: Log) -> list[str]:
+    """Return what a recording says that it has not: its end, rows that were lost."""
+    found = []
+    if torn := log.about.get("torn"):
+        found.append(f"{log.where}: has no end: {torn}")
+    if (dropped := log.about.get("dropped", "0")) != "0":
+        found.append(f"{log.where}: {dropped} rows came too fast to be recorded")
+    return found
+
+
+def known_robot(log: ArmLog) -> str | None:
+    """Return the model that a log is of, or None where nobody says or it is one of files."""
+    return log.robot if log.robot in MODELS else None
+
+
+def holes(log: ArmLog, shortest: float = 0.0) -> list[str]:
+    """Return what is not in a log, one sentence each: numbers, time, samples.
+
+    Args:
+        log: Of one arm.
+        shortest: How long it is to be at least [s].
+    """
+    found = _not_numbers(log)
+    if log.duration < shortest:
+        found.append(f"{log.arm}: {log.duration:.1f} s are too short, allowed from {shortest:g} s")
+    lacking = float(np.diff(log.gaps(), axis=1).sum())
+    if lacking > _LACKING * log.duration:
+        found.append(
+            f"{log.arm}: {lacking:.2f} of {log.duration:.2f} s lie in {len(log.gaps())} gaps"
+        )
+    return found
+
+
+def _of_another_robot(log: ArmLog, name: str | None) -> list[str]:
+    if name is None:
+        return []
+    if name not in MODELS:
+        raise UnknownName("robot", name, list(MODELS))
+    found = other_joints(log.joints, MODELS[name])
+    if len(log.joints) == MODELS[name].n_joints and known_robot(log) not in (None, name):
+        found = [f"recorded on {log.robot}, not on {name}"]
+    return [f"{log.arm}: {sentence}" for sentence in found]
+
+
+def _not_numbers(log: ArmLog) -> list[str]:
+    found = []
+    for name in ("q", "dq", "tau", "tau_commanded"):
+        if name in log.names and not np.isfinite(log[name]).all():
+            at = np.argwhere(~np.isfinite(log[name]))
+            k, joint = at[0].tolist()
+            found.append(
+                f"{log.arm}: {name} of {log.joints[joint]} is {log[name][k, joint]} at "
+                f"{log.time[k]:.3f} s, and {len(at) - 1} more such numbers"
+            )
+    return found

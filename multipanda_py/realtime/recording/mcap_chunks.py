@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of an MCAP file as blocks of bytes, read from its beginning without an index."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import LogError, MultipandaError
+from multipanda_py.files import open_regular
+from multipanda_py.realtime.recording.log import EventMessage
+from multipanda_py.realtime.recording.messages import copies
+from multipanda_py.realtime.recording.topics import Rows, Topic
+from multipanda_py.registry import needed
+
+_MESSAGE, _MESSAGE_INDEX, _CHUNK = 0x05, 0x07, 0x06
+_MESSAGE_HEAD = np.dtype([("op", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4"),
+                  ("log_time", "<u8"), ("publish_time", "<u8")])  # fmt: skip
+_BEFORE_CONTENT = 9  # opcode and length, which count neither
+_INDEX = np.dtype([("log_time", "<u8"), ("offset", "<u8")])
+_CONTENT = "content"
+_LEVEL = 1  # of zstd: higher ones take much more time, and noise does not get smaller
+
+
+@dataclass
+class Chunk:
+    """A chunk as it stands in a file, with the indexes of its messages behind it.
+
+    Attributes:
+        data: The bytes of all of it.
+        chunk_length: How many of them are the chunk itself.
+        index_offsets: Where the index of each channel begins in them, by its number.
+        counts: Messages, by channel.
+        begin: Time of the first row, since the epoch [ns].
+        end: Of the last.
+        size: Of the messages.
+        compressed: Of the same, compressed.
+        rows: How many.
+    """
+
+    data: bytes
+    chunk_length: int
+    begin: int
+    end: int
+    size: int
+    compressed: int
+    rows: int
+    index_offsets: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+
+
+class ChunkMaker:
+    """Make chunks of rows.
+
+    Args:
+        topics: Their numbers in a file are their places here, from 1.
+
+    Raises:
+        LogError: If the compression is not installed.
+    """
+
+    def __init__(self, topics: Sequence[Topic]) -> None:
+        self._compress = needed("zstandard").ZstdCompressor(level=_LEVEL).compress
+        self._topics = topics
+        self._records: list[tuple[np.dtype[Any], bytes]] = []
+        for number, topic in enumerate(topics, start=1):
+            heads = _fields(_MESSAGE_HEAD).values()
+            size = _MESSAGE_HEAD.itemsize + len(topic.layout.template)
+            record = np.dtype(
+                {
+                    "names": [_CONTENT, *_fields(_MESSAGE_HEAD)],
+                    "formats": [topic.layout.dtype, *(kind for kind, _ in heads)],
+                    "offsets": [_MESSAGE_HEAD.itemsize, *(at for _, at in heads)],
+                    "itemsize": size,
+                }
+            )
+            self._records.append((record, _head(size, number) + topic.layout.template))
+
+    def make(
+        self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
+    ) -> Chunk:
+        """Return the chunk of some rows.
+
+        Args:
+            rows: (n,), at least one.
+            times: Of each, since the epoch, (n,) [ns].
+            events: What happened meanwhile.
+        """
+        blocks: list[bytes] = []
+        indexes: list[tuple[int, NDArray[np.void]]] = []
+        size = 0
+        for number, (topic, (record, template)) in enumerate(
+            zip(self._topics, self._records), start=1
+        ):
+            chosen = None if topic.chosen is None else topic.chosen(rows)
+            if chosen is None or chosen.all():
+                some, when = rows, times
+            else:
+                some, when = rows[chosen], times[chosen]
+            if not len(some):
+                continue
+            block = _messages(topic, record, template, some, when)
+            index = np.empty(len(some), _INDEX)
+            index["log_time"] = when
+            index["offset"] = size + record.itemsize * np.arange(len(some))
+            indexes.append((number, index))
+            blocks.append(block)
+            size += len(block)
+        if events:
+            number = len(self._topics) + 1
+            index = np.empty(len(events), _INDEX)
+            for k, event in enumerate(events):
+                length = _MESSAGE_HEAD.itemsize + len(event.data)
+                head = _head(length, number, event.time)
+                index[k] = event.time, size
+                blocks += [head, event.data]
+                size += length
+            indexes.append((number, index))
+        return self._put_together(b"".join(blocks), indexes, times)
+
+    def _put_together(
+        self,
+        messages: bytes,
+        indexes: list[tuple[int, NDArray[np.void]]],
+        times: NDArray[np.int64],
+    ) -> Chunk:
+        compressed = self._compress(messages)
+        begin, end = int(times[0]), int(times[-1])
+        content = struct.pack("<QQQII", begin, end, len(messages), zlib.crc32(messages), 4)
+        content += b"zstd" + struct.pack("<Q", len(compressed)) + compressed
+        data = [struct.pack("<BQ", _CHUNK, len(content)), content]
+        length = at = _BEFORE_CONTENT + len(content)
+        chunk = Chunk(b"", length, begin, end, len(messages), len(compressed), len(times))
+        for number, index in indexes:
+            raw = index.tobytes()
+            data += [struct.pack("<BQHI", _MESSAGE_INDEX, 6 + len(raw), number, len(raw)), raw]
+            chunk.index_offsets[number], chunk.counts[number] = at, len(index)
+            at += _BEFORE_CONTENT + 6 + len(raw)
+        chunk.data = b"".join(data)
+        return chunk
+
+
+def _messages(
+    topic: Topic,
+    record: np.dtype[Any],
+    template: bytes,
+    rows: Rows,
+    times: NDArray[np.int64],
+) -> bytes:
+    made = copies(template, record, len(rows))
+    made["log_time"] = made["publish_time"] = times
+    content = made[_CONTENT]
+    if topic.is_stamped:
+        content["sec"], content["nanosec"] = np.divmod(times, 1_000_000_000)
+    for name, values in topic.columns(rows).items():
+        content[name] = values
+    return made.tobytes()
+
+
+def _head(size: int, channel: int, time: int = 0) -> bytes:
+    """Return what stands before a message whose record has so many bytes in all."""
+    return struct.pack("<BQHIQQ", _MESSAGE, size - _BEFORE_CONTENT, channel, 0, time, time)
+
+
+def _fields(dtype: np.dtype[Any]) -> dict[str, tuple[np.dtype[Any], int]]:
+    """Return type and offset of every field."""
+    return {name: (kind[0], int(kind[1])) for name, kind in (dtype.fields or {}).items()}
+
+
+_MAGIC = b"\x89MCAP0\r\n"
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _ATTACHMENT = 2, 3, 4, 5, 6, 12, 9
+_HEAD_SIZE = 31  # before a message: opcode, length, channel, sequence, two times
+
+
+@dataclass
+class McapContent:
+    """What is in a file.
+
+    Attributes:
+        schemas: Name and text of a channel's type, by topic.
+        messages: By topic: blocks of messages of one size each, (n, bytes).
+        times: By topic: when they were logged, since the epoch, (n,) each [ns].
+        about: Metadata, of all records together.
+        attachments: By name.
+        is_whole: Whether its end is there; a recorder that was killed leaves none.
+    """
+
+    schemas: dict[str, tuple[str, str]] = field(default_factory=dict)
+    messages: dict[str, list[NDArray[np.uint8]]] = field(default_factory=dict)
+    times: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
+    attachments: dict[str, bytes] = field(default_factory=dict)
+    is_whole: bool = False
+
+    def array(self, topic: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return the messages of a topic, whose size is that of the type, (n,)."""
+        blocks = [np.ascontiguousarray(block).view(dtype)[:, 0] for block in self.messages[topic]]
+        return np.concatenate(blocks)
+
+
+def topics_in(path: Path) -> dict[str, str]:
+    """Return the topics at the beginning of a file, and their types.
+
+    Raises:
+        LogError: If it is no MCAP file.
+    """
+    content = McapContent()
+    with open_regular(path) as file:
+        for code, _ in _records(file, path, content, stop_at=_CHUNK):
+            if code == _CHUNK:
+                break
+    return {topic: name for topic, (name, _) in content.schemas.items()}
+
+
+def read_blocks(path: Path) -> McapContent:
+    """Return everything that is in a file; what was torn off at its end is left out.
+
+    Raises:
+        LogError: If it is no MCAP file, or is damaged.
+        OSError: If it cannot be read.
+    """
+    content = McapContent()
+    topics: dict[int, str] = {}
+    with open_regular(path) as file:
+        for code, data in _records(file, path, content, topics):
+            if code != _CHUNK:
+                continue
+            raw = _chunk(data, path)
+            for number, times, block in _blocks(raw):
+                if number not in topics:
+                    raise LogError(f"{path}: is damaged: messages of a channel {number} of none")
+                content.messages.setdefault(topics[number], []).append(block)
+                content.times.setdefault(topics[number], []).append(times)
+    return content
+
+
+def _records(
+    file: BinaryIO,
+    path: Path,
+    content: McapContent,
+    topics: dict[int, str] | None = None,
+    stop_at: int = 0,
+) -> Iterator[tuple[int, bytes]]:
+    """Yield chunks; everything before and between them goes to the content."""
+    if file.read(len(_MAGIC)) != _MAGIC:
+        raise LogError(f"{path}: is no MCAP file")
+    end = os.fstat(file.fileno()).st_size
+    schemas: dict[int, Any] = {}
+    while len(head := file.read(9)) == 9:
+        code, length = struct.unpack("<BQ", head)
+        if length > end - file.tell():  # torn, or no length at all
+            return
+        if code == _FOOTER:
+            content.is_whole = True
+            return
+        if code not in (_SCHEMA, _CHANNEL, _CHUNK, _METADATA, _ATTACHMENT):
+            file.seek(length, 1)
+            continue
+        if code == stop_at:
+            yield code, b""
+            return
+        data = file.read(length)
+        if len(data) < length:  # it became shorter meanwhile
+            return
+        if code == _CHUNK:
+            yield code, data
+            continue
+        try:
+            _keep(code, data, content, schemas, topics)
+        except MultipandaError:
+            raise
+        except Exception as error:  # the library's, of any bytes that are not as they were
+            raise LogError(f"{path}: is damaged: record {code}: {error}") from error
+
+
+def _keep(
+    code: int,
+    data: bytes,
+    content: McapContent,
+    schemas: dict[int, Any],
+    topics: dict[int, str] | None,
+) -> None:
+    """Put what is no chunk into the content."""
+    records = needed("mcap.records")
+    if code == _SCHEMA:
+        schema = records.Schema.read(_stream(data))
+        schemas[schema.id] = schema
+    elif code == _CHANNEL:
+        channel = records.Channel.read(_stream(data))
+        found = schemas.get(channel.schema_id)
+        text = (found.name, found.data.decode()) if found else ("", "")
+        content.schemas[channel.topic] = text
+        if topics is not None:
+            topics[channel.id] = channel.topic
+    elif code == _METADATA:
+        content.about.update(records.Metadata.read(_stream(data)).metadata)
+    else:
+        attachment = records.Attachment.read(_stream(data))
+        content.attachments[attachment.name] = attachment.data
+
+
+def _stream(data: bytes) -> Any:
+    return needed("mcap.data_stream").ReadDataStream(BytesIO(data))
+
+
+def _chunk(data: bytes, path: Path) -> bytes:
+    """Return the messages of a chunk.
+
+    Raises:
+        LogError: If they are not what was written.
+    """
+    try:
+        chunk = needed("mcap.records").Chunk.read(_stream(data))
+        raw = _decompressed(chunk)
+    except MultipandaError:
+        raise
+    except Exception as error:  # of the library that it is compressed with
+        raise LogError(f"{path}: a chunk is damaged: {error}") from error
+    if chunk.uncompressed_crc and zlib.crc32(raw) != chunk.uncompressed_crc:
+        raise LogError(f"{path}: a chunk is damaged: its checksum is another one")
+    return raw
+
+
+def _decompressed(chunk: Any) -> bytes:
+    if chunk.compression == "zstd":
+        library = needed("zstandard")
+        raw = library.ZstdDecompressor().decompress(
+            chunk.data, max_output_size=chunk.uncompressed_size
+        )
+        return bytes(raw)
+    if chunk.compression == "lz4":
+        return bytes(needed("lz4.frame").decompress(chunk.data))
+    return bytes(chunk.data)
+
+
+def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
+    """Yield runs of messages of one channel and one size: number, times, (n, bytes)."""
+    at = 0
+    while at + _HEAD_SIZE <= len(raw):
+        code, length, number = struct.unpack_from("<BQH", raw, at)
+        size = length + 9
+        if code != _MESSAGE:  # a schema or channel, which stands before the chunks too
+            at += size
+            continue
+        most = (len(raw) - at) // size
+        bytes_ = np.frombuffer(raw, np.uint8, most * size, at).reshape(most, size)
+        same = (bytes_[:, :11] == bytes_[0, :11]).all(axis=1)
+        count = most if same.all() else int(np.argmin(same))
+        block = bytes_[:count]
+        times = np.ascontiguousarray(block[:, 15:23]).view("<i8")[:, 0]
+        yield number, times, block[:, _HEAD_SIZE:]
+        at += count * size

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that a recorder writes one behind the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.realtime.recording.log import EVENTS_TOPIC, EventMessage
+from multipanda_py.realtime.recording.mcap_chunks import Chunk, ChunkMaker
+from multipanda_py.realtime.recording.topics import CellPlan, Rows, Topic, topics_of
+from multipanda_py.registry import VERSION, needed
+
+_MAGIC = b"\x89MCAP0\r\n"
+
+
+class McapFile:
+    """Write an MCAP file of whole chunks: what was written once is readable, whatever comes.
+
+    The index comes last. A file whose writer was killed has none, and is read from its beginning
+    chunk by chunk, as ``mcap recover`` does for tools that want an index.
+
+    Args:
+        path: Of the file; its folder exists.
+        topics: As the chunks have them; the topic of events comes after them.
+        attachments: Texts by file name.
+        about: What it says of itself.
+        begin: Time of its first row, since the epoch [ns].
+
+    Attributes:
+        path: Of the file.
+        size: Bytes written so far.
+
+    Raises:
+        OSError: If it cannot be written, here and in all methods.
+        LogError: If ``mcap`` is not installed.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        topics: Sequence[Topic],
+        attachments: Mapping[str, str],
+        about: Mapping[str, str],
+        begin: int,
+    ) -> None:
+        self._records = records = needed("mcap.records")
+        self._builder = needed("mcap.data_stream").RecordBuilder()
+        self._opcodes = needed("mcap.opcode").Opcode
+        self.path, self.size = path, 0
+        self._indexes: list[Any] = []
+        self._counts: Counter[int] = Counter()
+        self._times: list[int] = []
+        self._attached: list[Any] = []
+        self._about: list[Any] = []
+        self._schemas, self._channels = [], []
+        numbers: dict[str, int] = {}
+        told = [(topic.name, topic.layout.schema, topic.definition) for topic in topics]
+        for number, (name, schema, text) in enumerate([*told, EVENTS_TOPIC], start=1):
+            if schema not in numbers:
+                numbers[schema] = len(numbers) + 1
+                self._schemas.append(
+                    records.Schema(
+                        id=numbers[schema], data=text.encode(), encoding="ros2msg", name=schema
+                    )
+                )
+            self._channels.append(
+                records.Channel(
+                    id=number,
+                    topic=name,
+                    message_encoding="cdr",
+                    metadata={},
+                    schema_id=numbers[schema],
+                )
+            )
+        # For this user alone, as the log shows the work of people next to the robot.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._stream = os.fdopen(os.open(path, flags, 0o600), "wb")
+        with contextlib.suppress(PermissionError):  # another user owns the file
+            os.fchmod(self._stream.fileno(), 0o600)  # a file that is replaced keeps its mode
+        self._put(_MAGIC)
+        self._write(records.Header("ros2", f"multipanda_py {VERSION}"))
+        self._write(*self._schemas, *self._channels)
+        for file, content in attachments.items():
+            self._attach(file, content, begin)
+        self.say("multipanda_py", about)
+        self._stream.flush()
+
+    def add(self, chunk: Chunk) -> None:
+        """Write a chunk, so that nothing but a failing disk can take it away."""
+        start = self.size
+        self._put(chunk.data)
+        self._stream.flush()
+        self._indexes.append(
+            self._records.ChunkIndex(
+                chunk_start_offset=start,
+                chunk_length=chunk.chunk_length,
+                compression="zstd",
+                compressed_size=chunk.compressed,
+                message_index_length=len(chunk.data) - chunk.chunk_length,
+                message_index_offsets={k: start + at for k, at in chunk.index_offsets.items()},
+                message_start_time=chunk.begin,
+                message_end_time=chunk.end,
+                uncompressed_size=chunk.size,
+            )
+        )
+        self._counts.update(chunk.counts)
+        self._times += [chunk.begin, chunk.end]
+
+    def say(self, name: str, what: Mapping[str, str]) -> None:
+        """Write something that the file says of itself."""
+        record = self._records.Metadata(name=name, metadata=dict(what))
+        start = self.size
+        self._write(record)
+        self._about.append(self._records.MetadataIndex(start, self.size - start, name))
+
+    def finish(self, how_it_went: Mapping[str, str] | None = None) -> Path:
+        """Write the index and close the file; return its path.
+
+        Args:
+            how_it_went: What is known only now, as the number of dropped rows.
+        """
+        records = self._records
+        if how_it_went:
+            self.say("end", how_it_went)
+        self._write(records.DataEnd(0))
+        start = self.size
+        times = self._times or [0]
+        statistics = records.Statistics(
+            attachment_count=len(self._attached),
+            channel_count=len(self._channels),
+            channel_message_counts=dict(self._counts),
+            chunk_count=len(self._indexes),
+            message_count=sum(self._counts.values()),
+            message_end_time=max(times),
+            message_start_time=min(times),
+            metadata_count=len(self._about),
+            schema_count=len(self._schemas),
+        )
+        codes = self._opcodes
+        groups = (
+            (codes.SCHEMA, self._schemas), (codes.CHANNEL, self._channels),
+            (codes.STATISTICS, [statistics]), (codes.CHUNK_INDEX, self._indexes),
+            (codes.ATTACHMENT_INDEX, self._attached), (codes.METADATA_INDEX, self._about),
+        )  # fmt: skip
+        offsets = []
+        for code, group in groups:
+            at = self.size
+            self._write(*group)
+            if group:
+                offsets.append(records.SummaryOffset(code, at, self.size - at))
+        offsets_at = self.size
+        self._write(*offsets)
+        self._write(records.Footer(start, offsets_at, 0))
+        self._put(_MAGIC)
+        self._stream.close()
+        return self.path
+
+    def give_up(self) -> None:
+        """Leave it as it is, without an index."""
+        with contextlib.suppress(OSError):  # a full disk says so again
+            self._stream.close()
+
+    def _attach(self, name: str, text: str, when: int) -> None:
+        data, media = text.encode(), "text/plain"
+        start = self.size
+        self._write(self._records.Attachment(when, when, name, media, data))
+        self._attached.append(
+            self._records.AttachmentIndex(
+                offset=start, length=self.size - start, create_time=when, log_time=when,
+                data_size=len(data), name=name, media_type=media,
+            )
+        )  # fmt: skip
+
+    def _write(self, *records: Any) -> None:
+        for record in records:
+            record.write(self._builder)
+        self._put(self._builder.end())
+
+    def _put(self, data: bytes) -> None:
+        self._stream.write(data)
+        self.size += len(data)
+
+
+_SECOND = 1_000_000_000
+
+
+class FileSink:
+    """Write everything to a file, and go on in another one when it is large.
+
+    Args:
+        plan: The cell.
+        dtype: Of its rows.
+        path: Of the first file; the next ones are ``NAME_001.mcap`` and so on.
+        split: Bytes after which a new one begins; 0: never.
+
+    Attributes:
+        files: Those begun so far.
+        rows: Written so far.
+        size: Bytes written so far, of files that are finished.
+
+    Raises:
+        OSError: If a file cannot be written, here and in all methods.
+    """
+
+    def __init__(
+        self, plan: CellPlan, dtype: np.dtype[np.void], path: Path, split: int = 0
+    ) -> None:
+        self._plan, self._path, self._split = plan, path, split
+        self._topics = topics_of(plan, dtype)
+        self._maker = ChunkMaker(self._topics)
+        self._file: McapFile | None = None
+        self.files: list[Path] = []
+        self.rows = self.size = 0
+
+    def add(
+        self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
+    ) -> None:
+        """Write some rows as a chunk; see :meth:`.ChunkMaker.make`."""
+        if not len(rows):
+            return
+        file = self.begin(int(times[0]))
+        file.add(self._maker.make(rows, times, events))
+        self.rows += len(rows)
+        if self._split and file.size >= self._split:
+            self.finish({})
+
+    def finish(self, how_it_went: dict[str, str]) -> None:
+        """End the file that is being written, if any."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.finish({**how_it_went, "rows": f"{self.rows}"})
+            self.size += file.size
+
+    def give_up(self) -> None:
+        """Leave the file as it is: its disk takes no more."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.give_up()
+
+    def begin(self, time: int) -> McapFile:
+        """Return the file that is being written, begun if there is none.
+
+        Args:
+            time: Since the epoch [ns].
+        """
+        if self._file is not None:
+            return self._file
+        number = len(self.files)
+        path = self._path
+        if number:
+            path = path.with_name(f"{path.stem}_{number:03d}{path.suffix}")
+        about = {**self._plan.about, "begin": utc(time).isoformat(), "part": f"{number}"}
+        self._file = McapFile(path, self._topics, self._plan.attachments, about, time)
+        self.files.append(path)
+        return self._file
+
+
+def utc(time: int) -> datetime:
+    """Return a time since the epoch [ns]."""
+    return datetime.fromtimestamp(time / _SECOND, timezone.utc)

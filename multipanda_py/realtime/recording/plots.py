@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log drawn: what was measured against limits, what was asked for, forces, faults, timing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import LogError
+from multipanda_py.files import save_figure
+from multipanda_py.realtime.cycle_record import TRACED_CHANNELS
+from multipanda_py.realtime.recording.arm_log import ArmLog
+from multipanda_py.realtime.recording.log import Log
+from multipanda_py.registry import pyplot
+from multipanda_py.robots import MODELS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SUFFIXES = (".png", ".svg", ".pdf")
+COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f", "#3d9a9a", "#b04a6f")
+_POINTS = 4000
+"""Most points of a curve: more cannot be seen."""
+_SPAN = 0.01
+"""Smallest range of a panel, in its unit."""
+_BANDS = ("#dfe8f2", "#f5e6dc", "#e4efdf", "#ece4f2", "#f4efd6", "#e8e8e8")
+
+
+def draw(log: Log, output: Path) -> list[Path]:
+    """Draw every arm, a picture each: ``OUT.png``, or ``OUT_ARM.png`` where there are several.
+
+    Args:
+        log: What to draw.
+        output: Its suffix is one of :data:`SUFFIXES`.
+
+    Raises:
+        LogError: If the suffix is another one, or there can be no such folder.
+        ConfigurationError: If a picture cannot be written.
+        MissingExtra: If matplotlib is missing.
+    """
+    if output.suffix.lower() not in SUFFIXES:
+        raise LogError(f"{output}: got {output.suffix!r}, allowed {', '.join(SUFFIXES)}")
+    pyplot()  # before there is a folder
+    drawn = []
+    for name, arm in log.arms.items():
+        several = len(log.arms) > 1
+        path = output.with_name(f"{output.stem}_{name}{output.suffix}") if several else output
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LogError(f"{path}: cannot be written: {error.strerror}") from None
+        _arm(log, arm, path)
+        drawn.append(path)
+    return drawn
+
+
+def _arm(log: Log, arm: ArmLog, path: Path) -> None:
+    plots = pyplot()
+    shown = arm.part(slice(None, None, max(1, len(arm) // _POINTS)))
+    panels = _panels(shown)
+    if len(arm) > 2:
+        panels.append(_timing(arm, shown))
+    figure, axes = plots.subplots(
+        len(panels), 1, figsize=(13.0, 1.0 + 1.9 * len(panels)), sharex=True, squeeze=False
+    )
+    for axis, (label, curves, bounds) in zip(axes[:, 0], panels):
+        _panel(axis, shown, label, curves, bounds)
+        _laws(axis, log, arm, is_named=axis is axes[0, 0])
+        _faults(axis, log, arm, is_named=axis is axes[0, 0])
+        for begin, end in arm.gaps():
+            axis.axvspan(begin, end, color="0.6", alpha=0.4, lw=0)
+    axes[-1, 0].set_xlabel("robot time [s]")
+    axes[-1, 0].set_xlim(arm.time[0], arm.time[-1] if len(arm) > 1 else arm.time[0] + 1.0)
+    title = f"{arm.arm} ({arm.robot or 'unknown robot'}), {arm.duration:.1f} s"
+    figure.suptitle(f"{title} at {arm.rate:.0f} Hz, {len(arm.gaps())} gaps", size=10)
+    figure.tight_layout()
+    save_figure(figure, path)
+    plots.close(figure)
+
+
+Curves = list[tuple[str, NDArray[np.float64], str]]
+Panel = tuple[str, Curves, tuple[NDArray[np.float64], NDArray[np.float64]] | None]
+
+
+def _panels(log: ArmLog) -> list[Panel]:
+    """Return what is drawn: label, curves (name, (n,), line style), limits of each curve."""
+    robot = log.robot
+    limits = MODELS[robot].limits if robot is not None and robot in MODELS else None
+    found: list[Panel] = []
+
+    def joints(label: str, values: Any, bounds: Any = None) -> None:
+        curves = [(name, values[:, k], "-") for k, name in enumerate(log.joints)]
+        found.append((label, curves, bounds))
+
+    joints("q [rad]", log.q, (limits.lower, limits.upper) if limits else None)
+    if log.dq is not None:
+        joints("dq [rad/s]", log.dq, (-limits.velocity, limits.velocity) if limits else None)
+    if log.tau is not None:
+        most = (-limits.torque, limits.torque) if limits else None
+        joints("measured\ntorque [Nm]", log.tau, most)
+    if log.tau_commanded is not None:
+        joints("commanded\ntorque [Nm]", log.tau_commanded)
+    if "tau_ext" in log.names:
+        joints("external\ntorque [Nm]", log["tau_ext"])
+    bits = log["target_channels"] if "target_channels" in log.names else np.zeros(len(log), int)
+    pose, joint = ((bits & 1 << TRACED_CHANNELS.index(one)) != 0 for one in ("pose", "joint"))
+    if pose.any():
+        off = 1e3 * (log["target_pose"][:, :3] - log["position_ee_in_base"])
+        error = np.where(pose[:, None], off, np.nan)
+        found.append(("tool: target\nminus pose [mm]", _axes(error, "xyz"), None))
+    elif "position_ee_in_base" in log.names:
+        found.append(("tool in base [m]", _axes(log["position_ee_in_base"], "xyz"), None))
+    if joint.any():
+        error = np.where(joint[:, None], log["target_joint"][:, 0] - log.q, np.nan)
+        joints("joints: target\nminus q [rad]", error)
+    if "wrench_ext_in_base" in log.names:
+        found.append(("external\nforce [N]", _axes(log["wrench_ext_in_base"][:, :3], "xyz"), None))
+    return found
+
+
+def _timing(log: ArmLog, shown: ArmLog) -> Panel:
+    """Return the longest time between samples within every sample that is shown."""
+    step = 1e3 * np.diff(log.time, append=log.time[-1] + log.period)
+    longest = np.maximum.reduceat(step, np.searchsorted(log.time, shown.time))
+    return "time between\nsamples [ms]", [("", longest, "-")], None
+
+
+def _axes(values: NDArray[np.float64], names: str) -> Curves:
+    return [(name, values[:, k], "-") for k, name in enumerate(names)]
+
+
+def _panel(
+    axis: Axes,
+    log: ArmLog,
+    label: str,
+    curves: Curves,
+    bounds: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
+) -> None:
+    for k, (name, values, style) in enumerate(curves):
+        color = COLORS[k % len(COLORS)]
+        axis.plot(log.time, values, style, color=color, lw=0.9, label=name or None)
+    low, high = axis.get_ylim()
+    if high - low < _SPAN:  # nothing but rounding errors
+        low, high = 0.5 * (low + high - _SPAN), 0.5 * (low + high + _SPAN)
+        axis.set_ylim(low, high)
+    if bounds is not None:
+        for k in range(len(curves)):
+            for bound in (bounds[0][k], bounds[1][k]):
+                if low - 0.3 * (high - low) < bound < high + 0.3 * (high - low):
+                    axis.axhline(bound, color=COLORS[k % len(COLORS)], lw=0.7, ls=":")
+    axis.set_ylabel(label, size=8)
+    axis.tick_params(labelsize=8)
+    axis.grid(color="0.9", lw=0.5)
+    if len(curves) > 1:
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
+
+
+def _laws(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
+    """Draw who has the arm as bands, named at the top."""
+    changes = [mark for mark in log.marks if mark.kind == "law" and mark.arm == arm.arm]
+    colors = {law: _BANDS[k % len(_BANDS)] for k, law in enumerate(arm.laws)}
+    ends = [mark.time for mark in changes[1:]] + [float(arm.time[-1])]
+    for mark, end in zip(changes, ends):
+        axis.axvspan(mark.time, end, color=colors.get(mark.text, "1.0"), zorder=0, lw=0)
+        if is_named and end - mark.time > 0.08 * max(arm.duration, 1e-9):
+            axis.annotate(
+                mark.text.rpartition("/")[2], (mark.time, 1.02), fontsize=7, color="0.3",
+                xycoords=("data", "axes fraction"),
+            )  # fmt: skip
+
+
+def _faults(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
+    for mark in log.marks:
+        if mark.kind in ("fault", "recovered") and mark.arm == arm.arm:
+            color = "#c02020" if mark.kind == "fault" else "#208020"
+            axis.axvline(mark.time, color=color, lw=1.2)
+            if is_named:
+                axis.annotate(
+                    mark.text or mark.kind, (mark.time, 0.9), fontsize=7, color=color,
+                    xycoords=("data", "axes fraction"),
+                )  # fmt: skip

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that follows a loop's rows to files; it never disturbs the loop.
+
+Run as ``python -m multipanda_py.realtime.recording.process FD``: lines of JSON on standard input
+say what to do (:class:`.CellPlan`, then options), and the rows come from the shared memory behind
+``FD``, which is only read. It ends when standard input does. What it has done is a line of JSON on
+standard output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.realtime.record_ring import RowReader
+from multipanda_py.realtime.recording.fault_recorder import FaultSink
+from multipanda_py.realtime.recording.log import event_message
+from multipanda_py.realtime.recording.mcap_file import FileSink
+from multipanda_py.realtime.recording.topics import CellPlan
+from multipanda_py.realtime.system.child_process import lines, say
+
+NICENESS = 15
+PERIOD = 0.5
+"""Between two looks at the ring, which holds four seconds [s]."""
+_NOBODY = "owner_gone"
+
+
+class _End:
+    """How the owner wants this process to end.
+
+    Attributes:
+        came: Set when it is to end.
+        reason: Why the last seconds are worth keeping; empty if they are not.
+    """
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self.came, self.reason = threading.Event(), _NOBODY
+
+    def wait(self) -> None:
+        line = next(self._lines, b"")
+        with contextlib.suppress(ValueError, KeyError):
+            self.reason = str(json.loads(line)["end"])
+        self.came.set()
+
+
+def main() -> int:
+    """Follow until the owner ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
+    os.nice(NICENESS)
+    try:
+        told = lines()
+        first, second = next(told, b""), next(told, b"")
+        if not second:
+            return 1  # its owner was killed before it sent the plan
+        plan = CellPlan.from_json(first.decode())
+        options: dict[str, Any] = json.loads(second)
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, options.get("cpus", os.sched_getaffinity(0)))
+        answer = _follow(plan, options, _End(told))
+    except (MultipandaError, OSError) as error:
+        answer = {"error": f"{error}"}
+    _say(answer)
+    return 1 if "error" in answer else 0
+
+
+def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any]:
+    names = [arm.name for arm in plan.arms]
+    fd = int(sys.argv[1])
+    ring, reports = plan.place.open(fd, names, plan.laws)
+    os.close(fd)
+    reader = RowReader(ring)
+    reader.seen = options.get("since", reader.seen)
+    told = options.get("told", reports.count)
+    sink = _sink(plan, options, reader)
+    if isinstance(sink, FileSink):
+        sink.begin(time.time_ns())
+    _say({})  # it follows from here on
+    offset = time.time_ns() - time.monotonic_ns()
+    threading.Thread(target=end.wait, daemon=True).start()
+    until, is_late = math.inf, False
+    while time.monotonic() < until:
+        if end.came.wait(PERIOD) and until == math.inf:
+            until = -math.inf
+            if isinstance(sink, FaultSink) and end.reason:
+                sink.keep_now(end.reason)
+                until = time.monotonic() + sink.after
+        elif until < math.inf:
+            time.sleep(PERIOD)
+        rows = reader.take()
+        told, events = reports.since(told)
+        messages = [event_message(event, event.time_ns + offset) for event in events]
+        try:
+            sink.add(rows, rows["wake_ns"] + offset, messages)
+        except OSError as error:
+            sink.give_up()
+            return _answer(sink, reader, f"{sink.files[-1]}: {error.strerror}")
+        if reader.dropped and not is_late:
+            is_late = True
+            say("multipanda recorder: rows were lost: this machine has no time to record them")
+        if until < math.inf and not len(rows):
+            break
+    sink.finish({"dropped": f"{reader.dropped}"})
+    return _answer(sink, reader)
+
+
+def _sink(plan: CellPlan, options: dict[str, Any], reader: RowReader) -> FileSink | FaultSink:
+    path = Path(options["path"])
+    if options["kind"] == "file":
+        return FileSink(plan, reader.dtype, path, options["split"])
+    return FaultSink(
+        plan, reader.dtype, path, options["keep"], options["before"], options["after"]
+    )
+
+
+def _answer(sink: FileSink | FaultSink, reader: RowReader, error: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "files": [str(path) for path in sink.files],
+        "rows": reader.seen,
+        "dropped": reader.dropped,
+    }
+    if isinstance(sink, FileSink):
+        found |= {"rows": sink.rows, "size": sink.size}
+    return {**found, "error": error} if error else found
+
+
+def _say(what: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):  # nobody listens any more
+        sys.stdout.write(json.dumps(what) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a log of any kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import LogError, MissingExtra, MultipandaError, UnknownName
+from multipanda_py.files import MAX_RECORDING, check_regular
+from multipanda_py.realtime.cycle_record import ARM_FIELDS
+from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS, ArmLog
+from multipanda_py.realtime.recording.log import (
+    EVENTS,
+    Log,
+    Mark,
+    joined_logs,
+    marks_of,
+    read_event,
+)
+from multipanda_py.realtime.recording.mcap_chunks import McapContent, read_blocks, topics_in
+from multipanda_py.realtime.recording.record_columns import ArmFacts, arm_log_of_records
+from multipanda_py.realtime.recording.topics import CELL_FILE, CYCLES, rows_topic
+from multipanda_py.registry import needed
+from multipanda_py.robots import MODELS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+TABLES = (".csv", ".parquet")
+_TIMES = ("time", "t", "timestamp", "robot_time")
+_NAMES = {
+    "q": "q", "position": "q", "pos": "q",
+    "dq": "dq", "qd": "dq", "velocity": "dq", "vel": "dq",
+    "tau": "tau", "tau_j": "tau", "effort": "tau", "torque": "tau",
+    "tau_commanded": "tau_commanded", "tau_j_d": "tau_commanded", "tau_d": "tau_commanded",
+}  # fmt: skip
+"""Names of columns that others use, by the name here."""
+_JOINTED = re.compile(r"(?P<name>.*?[A-Za-z])[_\[]?(?P<number>\d+)\]?$")
+
+
+def read_table(path: Path, robot: str | None = None) -> Log:
+    """Read a CSV or Parquet file: ``time`` [s], ``q1`` ... ``qj``, ``dq1`` ..., ``tau1`` ...
+
+    Columns may be in any order and are told by their names; ``position``, ``velocity`` and
+    ``effort`` are understood too, and joints may be counted from 0. A column ``arm`` tells several
+    arms apart. Other columns with numbers come in by their own names.
+
+    Args:
+        path: The file.
+        robot: Name of the model, or None.
+
+    Raises:
+        LogError: If it has no such columns or no samples, is torn, or its time goes back.
+        UnknownName: If there is no such robot.
+    """
+    table = table_of(path)
+    if "arm" not in table.columns:
+        return Log({path.stem: _arm_of_table(table, path.stem, path, robot)}, (path,))
+    parts = {str(name): part for name, part in table.groupby("arm", sort=False)}
+    return Log(
+        {name: _arm_of_table(part, name, path, robot) for name, part in parts.items()}, (path,)
+    )
+
+
+def table_of(path: Path) -> pd.DataFrame:
+    """Return a CSV or Parquet file as it is.
+
+    Raises:
+        LogError: If it cannot be read as a table.
+        MissingExtra: If a library that reads it is not installed.
+    """
+    library = needed("pandas")
+    try:
+        check_regular(path, MAX_RECORDING)
+        if path.suffix.lower() == ".parquet":
+            needed("pyarrow")
+            return library.read_parquet(path)
+        return library.read_csv(path, skipinitialspace=True)
+    except (LogError, MissingExtra):
+        raise
+    except Exception as error:  # each library below has errors of its own
+        raise LogError(f"{path}: cannot be read as a table: {error}") from error
+
+
+def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None) -> ArmLog:
+    names = {str(column).strip(): column for column in table.columns}
+    if not len(table):
+        raise LogError(f"{path}: a log without a sample")
+    clock = next((names[key] for key in names if key.lower() in _TIMES), None)
+    if clock is None:
+        raise LogError(f"{path}: no column with the time, allowed 'time' [s]; got {_list(names)}")
+    groups, alone = _grouped(names, path)
+    if "q" not in groups:
+        raise LogError(f"{path}: no joint positions, allowed q1, q2 ... [rad]; got {_list(names)}")
+    found = {key: _numbers(table, columns, path) for key, columns in groups.items()}
+    found |= {
+        key: np.asarray(table[column]) for key, column in alone.items()
+        if column != clock and np.issubdtype(table[column].dtype, np.number)
+    }  # fmt: skip
+    joints = found["q"].shape[1]
+    for key in JOINT_COLUMNS:
+        if key in found and found[key].shape[1] != joints:
+            raise LogError(f"{path}: {found[key].shape[1]} columns {key}, {joints} of q")
+    found["time"] = _numbers(table, [clock], path)[:, 0]
+    names_of_joints = _joint_names(robot, joints, path)
+    return ArmLog(name, robot, names_of_joints, found["time"], found["q"]).with_columns(found)
+
+
+def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Return the columns that are numbered, by what they are and in their order, and others.
+
+    Raises:
+        LogError: If there are two of one joint, or none of one between others.
+    """
+    numbered: dict[str, dict[int, Any]] = {}
+    alone: dict[str, Any] = {}
+    for text, column in names.items():
+        match = _JOINTED.match(text)
+        if match is None:
+            alone[text] = column
+            continue
+        name = match["name"].rstrip("_")
+        of_name = numbered.setdefault(_NAMES.get(name.lower(), name), {})
+        if (other := of_name.setdefault(int(match["number"]), column)) is not column:
+            raise LogError(f"{path}: columns {other} and {text} are of one joint, allowed one")
+    for text in alone:
+        first, dot, _ = text.rpartition(".")  # what pandas makes of a name that is there again
+        if dot and first in names and _JOINTED.match(first):
+            raise LogError(f"{path}: column {first} is there twice, allowed once")
+    for name in (key for key in JOINT_COLUMNS if key in numbered):
+        there = sorted(numbered[name])
+        lacking = sorted(set(range(there[0], there[-1])) - set(there))
+        if lacking or there[0] > 1:
+            number = lacking[0] if lacking else 1
+            raise LogError(f"{path}: no column of joint {number} of {name}, only {_list(there)}")
+    groups = {name: [found[k] for k in sorted(found)] for name, found in numbered.items()}
+    return groups, alone
+
+
+def _numbers(table: pd.DataFrame, columns: list[Any], path: Path) -> NDArray[np.float64]:
+    try:
+        return np.ascontiguousarray(table[columns].to_numpy(dtype=np.float64))
+    except (ValueError, TypeError) as error:
+        raise LogError(f"{path}: columns {_list(columns)} are no numbers: {error}") from error
+
+
+def _joint_names(robot: str | None, joints: int, path: Path) -> tuple[str, ...]:
+    if robot is None:
+        return tuple(f"joint{k}" for k in range(1, joints + 1))
+    if robot not in MODELS:
+        raise UnknownName("robot", robot, list(MODELS))
+    names = tuple(joint.name for joint in MODELS[robot].joints)
+    if len(names) != joints:
+        raise LogError(f"{path}: {joints} joints, {robot} has {len(names)}")
+    return names
+
+
+def _list(names: Any) -> str:
+    text = ", ".join(map(str, names))
+    return text if len(text) < 200 else f"{text[:200]} ..."
+
+
+BAGS = (".db3", ".mcap")
+_JOINT_STATE = "sensor_msgs/msg/JointState"
+_NAME = re.compile(r"(?P<prefix>.*?)_?(?P<joint>joint_?\d+)$")
+_ROBOTS = {"panda": "fer"}
+"""What others call a robot, by the name here."""
+
+
+def read_bag(path: Path, robot: str | None = None) -> Log:
+    """Read the joint states in a bag; every topic of them is an arm, named by its namespace.
+
+    Args:
+        path: A ``.db3`` or ``.mcap`` file, or the folder of a bag.
+        robot: Name of the model; None to take it from the names of joints.
+
+    Raises:
+        LogError: If it cannot be read, or has no joint states.
+    """
+    highlevel, typesys = needed("rosbags.highlevel"), needed("rosbags.typesys")
+    store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
+    try:
+        with highlevel.AnyReader([path], default_typestore=store) as bag:
+            told = [c for c in bag.connections if c.msgtype == _JOINT_STATE]
+            measured = [c for c in told if c.topic.endswith("joint_states")] or told
+            samples: dict[str, list[Any]] = {c.topic: [] for c in measured}
+            for connection, time, raw in bag.messages(connections=measured):
+                message = bag.deserialize(raw, connection.msgtype)
+                samples[connection.topic].append((time, message))
+    except (LogError, MissingExtra):
+        raise
+    except Exception as error:  # rosbags has errors of its own for each kind of bag
+        raise LogError(f"{path}: cannot be read as a bag: {error}") from error
+    filled = {topic: found for topic, found in samples.items() if found}
+    if not filled:
+        raise LogError(f"{path}: no {_JOINT_STATE} in it, which is all that is read of bags")
+    logs = [_arm_of_topic(topic, found, robot, path) for topic, found in filled.items()]
+    return Log({log.arm: log for log in logs}, (path,))
+
+
+def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path) -> ArmLog:
+    names = list(samples[0][1].name)
+    matches = {name: _NAME.match(name) for name in names if "finger" not in name}
+    chosen = [name for name, match in matches.items() if match] or list(matches)
+    chosen.sort(key=lambda name: (len(name), name))
+    at = [names.index(name) for name in chosen]
+    first = matches[chosen[0]]
+    prefix = first["prefix"].split("_")[-1] if first else ""
+    found = robot or _ROBOTS.get(prefix, prefix if prefix in MODELS else None)
+    joints = tuple(match["joint"] if (match := matches[name]) else name for name in chosen)
+    stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for _, m in samples])
+    if not (np.diff(stamps) > 0.0).all():  # nobody filled them in: when they were written then
+        written = np.array([time for time, _ in samples])
+        logged = (written - written[0]) * 1e-9
+        stamps = logged if (np.diff(logged) > 0.0).all() else stamps
+    if any(list(m.name) != names for _, m in samples):
+        raise LogError(f"{path}: {topic} changes the names of its joints")
+
+    def column(name: str) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+        rows = [getattr(m, name) for _, m in samples]
+        if any(len(row) != len(names) for row in rows):
+            return None
+        values = np.array(rows, dtype=np.float64)[:, at]
+        return None if np.isnan(values).all() else np.ascontiguousarray(values)
+
+    q = column("position")
+    if q is None:
+        raise LogError(f"{path}: {topic} has no positions")
+    arm = topic.rpartition("/")[0].strip("/").replace("/", "_") or path.stem
+    return ArmLog(arm, found, joints, stamps - stamps[0], q, column("velocity"), column("effort"))
+
+
+_KINDS = {"float64": "<f8", "int64": "<i8"}
+_LINE = re.compile(r"(?P<kind>float64|int64)(\[(?P<count>\d+)\])? (?P<name>\w+)")
+_BEFORE = 4  # encapsulation of a message
+_OWN_NAMES = {field.name.lower(): field for field in ARM_FIELDS}
+
+
+def is_ours(path: Path) -> bool:
+    """Return whether an MCAP file was recorded by a cell."""
+    return CYCLES in topics_in(path)
+
+
+def read_mcap(path: Path) -> Log:
+    """Read a recording: whole, or of a recorder that was killed.
+
+    Raises:
+        LogError: If it cannot be read, is damaged, or has no row.
+    """
+    content = read_blocks(path)
+    if CYCLES not in content.messages:
+        raise LogError(f"{path}: nothing was recorded in it")
+    try:
+        return _log(content, path)
+    except MultipandaError:
+        raise
+    except Exception as error:  # of any bytes that are not what was written
+        what = f"{type(error).__name__}: {error}"
+        raise LogError(f"{path}: is damaged, or of another version: {what}") from error
+
+
+def _log(content: McapContent, path: Path) -> Log:
+    cycles = _records(content, CYCLES)
+    facts = [ArmFacts(**arm) for arm in json.loads(content.about["arms"])]
+    laws = tuple(json.loads(content.about["laws"]))
+    arms: dict[str, ArmLog] = {}
+    for fact in facts:
+        records = _shaped(_records(content, rows_topic(fact.name)))
+        arms[fact.name] = arm_log_of_records(records, cycles, fact, laws)
+    about = {key: text for key, text in content.about.items() if key not in ("arms", "laws")}
+    if not content.is_whole:
+        about["torn"] = "its recorder was killed, or is still at work"
+    cell = content.attachments.get(CELL_FILE, b"").decode()
+    return Log(arms, (path,), about, cell, (*marks_of(arms), *_events(content, cycles)))
+
+
+def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
+    """Return the loop's reports with their robot time."""
+    if EVENTS not in content.messages:
+        return []
+    logged = np.concatenate(content.times[CYCLES])[: len(cycles)]
+    found = []
+    for block, times in zip(content.messages[EVENTS], content.times[EVENTS]):
+        for message, time in zip(block, times):
+            when = float(np.interp(time - logged[0], logged - logged[0], cycles["time"]))
+            found.append(read_event(message.tobytes(), when))
+    return found
+
+
+def _records(content: McapContent, topic: str) -> NDArray[np.void]:
+    """Return the messages of a topic that are records, by the definition in the file."""
+    fields: list[Any] = []
+    for line in content.schemas[topic][1].splitlines():
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        count = match["count"]
+        fields.append((match["name"], _KINDS[match["kind"]], (int(count),) if count else ()))
+    record = np.dtype(fields)
+    whole = np.dtype({"names": ["x"], "formats": [record], "offsets": [_BEFORE],
+                      "itemsize": _BEFORE + record.itemsize})  # fmt: skip
+    found: NDArray[np.void] = content.array(topic, whole)["x"]
+    return found
+
+
+def _shaped(records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+    """Return the fields of an arm by the names and in the shapes of rows."""
+    joints = records.dtype["q"].shape[0]
+    found = {}
+    for name in records.dtype.names or ():
+        values = np.ascontiguousarray(records[name])
+        field = _OWN_NAMES.get(name)
+        if field is None:  # of another version
+            found[name] = values
+            continue
+        shape = [joints if size == "joints" else size for size in field.shape]
+        shape = [-1 if isinstance(size, str) else size for size in shape]
+        found[field.name] = values.reshape(len(values), *shape) if field.shape else values
+    return found
+
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def read(paths: Paths, robot: str | None = None) -> Log:
+    """Read a log, or several of one experiment as one data set.
+
+    Args:
+        paths: A recording of a cell (``.mcap``), or a folder of them; a rosbag2 with joint states
+            (``.db3``, ``.mcap``, or its folder); a table (``.csv``, ``.parquet``) with named
+            columns. Several are taken in the order given.
+        robot: Name of the arm's model where the log does not say, such as ``fer``.
+
+    Raises:
+        LogError: If one cannot be read, in a sentence.
+        UnknownName: If there is no such robot.
+    """
+    files = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not files:
+        raise LogError("no log to read: got none, allowed one or more files")
+    if robot is not None and robot not in MODELS:
+        raise UnknownName("robot", robot, list(MODELS))
+    return joined_logs([_read_one(Path(path), robot) for path in files])
+
+
+def _read_one(path: Path, robot: str | None) -> Log:
+    if path.is_dir() and not (path / "metadata.yaml").exists():
+        parts = sorted(path.glob("*.mcap"))
+        if not parts:
+            raise LogError(f"{path}: no log in this folder, allowed .mcap")
+        return joined_logs([_read_one(part, robot) for part in parts])
+    if not path.exists():
+        raise LogError(f"{path}: there is no such file")
+    suffix = path.suffix.lower()
+    try:
+        if not path.is_dir():
+            check_regular(path, MAX_RECORDING)
+        if suffix in TABLES:
+            return read_table(path, robot)
+        if suffix == ".mcap" and is_ours(path):
+            return read_mcap(path)
+        if suffix in BAGS or path.is_dir():
+            return read_bag(path, robot)
+    except OSError as error:
+        raise LogError(f"{path}: {error.strerror or error}") from error
+    got, allowed = suffix or "file without suffix", ", ".join(dict.fromkeys((*TABLES, *BAGS)))
+    raise LogError(f"{path}: got a {got}, allowed {allowed}")

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is recorded of a cell: the topics of a log, and how rows become their messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.realtime.cycle_record import ARM_FIELDS, ROW_FIELDS, TRACED_CHANNELS, Field
+from multipanda_py.realtime.record_ring import RowPlace
+from multipanda_py.realtime.recording.messages import (
+    Layout,
+    Numbers,
+    Part,
+    definition,
+    header,
+    record_definition,
+)
+
+CELL_FILE = "cell.json"
+"""Attachment of every log: the cell as it ran."""
+
+
+@dataclass(frozen=True)
+class ArmPlan:
+    """One arm.
+
+    Attributes:
+        name: In the cell.
+        joints: Names of its joints, with the prefix of the arm.
+        base: Name of its base frame.
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    base: str
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """A cell, as much of it as a recorder needs; see :class:`.RowPlace`.
+
+    Attributes:
+        name: Of the cell.
+        rate: Cycles per second.
+        place: Of its rows.
+        arms: In their order.
+        laws: Names of its controllets, by index.
+        attachments: Texts that go with every file, by file name: the cell, robot descriptions.
+        about: What every file says of itself.
+    """
+
+    name: str
+    rate: float
+    place: RowPlace
+    arms: tuple[ArmPlan, ...]
+    laws: tuple[str, ...]
+    attachments: dict[str, str] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return it in one line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> CellPlan:
+        """Return what :meth:`to_json` has written."""
+        data: dict[str, Any] = json.loads(text)
+        place = data.pop("place")
+        arms = tuple(
+            ArmPlan(arm["name"], tuple(arm["joints"]), arm["base"]) for arm in data.pop("arms")
+        )
+        laws = tuple(data.pop("laws"))
+        sizes = tuple(place.pop("sizes"))
+        return cls(place=RowPlace(**place, sizes=sizes), arms=arms, laws=laws, **data)
+
+
+def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""Return unit quaternions of rotation matrices, w first nowhere: x y z w, (n, 4).
+
+    Of the four ways to begin, each rotation takes the one with the largest number under the root,
+    so that none is close to zero: with :math:`t = \operatorname{tr} R`, the squares of x, y, z and
+    w are :math:`(1 + 2 R_{kk} - t) / 4` and :math:`(1 + t) / 4` (S. W. Shepperd, 1978).
+
+    Args:
+        rotations: (n, 3, 3).
+    """
+    R = np.asarray(rotations, dtype=np.float64)
+    x, y, z = (R[:, k, k] for k in range(3))
+    trace = x + y + z
+    products = np.empty((len(R), 4, 4))  # 4 times the products of two components
+    for k, diagonal in enumerate((x, y, z)):
+        products[:, k, k] = 1.0 + 2.0 * diagonal - trace
+    products[:, 3, 3] = 1.0 + trace
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        products[:, i, j] = products[:, j, i] = R[:, j, i] + R[:, i, j]
+        products[:, k, 3] = products[:, 3, k] = R[:, j, i] - R[:, i, j]
+    largest = np.argmax(products[:, range(4), range(4)], axis=1)
+    found = products[np.arange(len(R)), largest]
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+
+Rows = NDArray[np.void]
+Columns = Mapping[str, NDArray[Any]]
+CYCLES = "/cycles"
+"""Topic with what rows say of the cell as a whole."""
+WHOLE = "whole"
+"""Name of the numbers of a message that is a record of a row, as it is."""
+CYCLE_FIELDS = tuple(field for field in ROW_FIELDS if field.name != "arms")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic of a log.
+
+    Attributes:
+        name: As in ROS.
+        layout: Of its messages.
+        definition: Of its type, as text.
+        columns: Returns the numbers of messages by name, each (n, ...), from rows, (n,).
+        chosen: Returns in which rows there is a message, (n,) of bool; None: in every one.
+        is_stamped: Whether they begin with a header.
+    """
+
+    name: str
+    layout: Layout
+    definition: str
+    columns: Callable[[Rows], Columns]
+    chosen: Callable[[Rows], NDArray[np.bool_]] | None = None
+    is_stamped: bool = True
+
+
+def rows_topic(arm: str) -> str:
+    """Return the name of the topic that has every field of an arm."""
+    return f"/{arm}/row"
+
+
+def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
+    """Return the topics of a cell.
+
+    Args:
+        plan: The cell.
+        dtype: Of its rows.
+    """
+    cycle = cycle_dtype(dtype)
+    found = [_as_it_is(CYCLES, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))]
+    for index, arm in enumerate(plan.arms):
+        found += _of_arm(index, arm, dtype["arms"].base)
+    return found
+
+
+def cycle_dtype(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
+    """Return the record of a row without those of its arms, one field behind the other."""
+    return np.dtype([(field.name, dtype[field.name]) for field in CYCLE_FIELDS])
+
+
+def packed(rows: Rows, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """Return some fields of records as records of their own, (n,)."""
+    found = np.empty(len(rows), dtype)
+    for name in dtype.names or ():
+        found[name] = rows[name]
+    return found
+
+
+def _as_it_is(
+    name: str,
+    kind: str,
+    fields: tuple[Field, ...],
+    record: np.dtype[np.void],
+    take: Callable[[Rows], NDArray[np.void]],
+) -> Topic:
+    """Return a topic whose messages are records, byte by byte: all they have is 8 bytes wide."""
+    raw = f"V{record.itemsize}"
+    return Topic(
+        name,
+        Layout(f"multipanda_py/msg/{kind}Row", [Numbers(WHOLE, raw)]),
+        record_definition(fields, [record[field.name].shape for field in fields]),
+        lambda rows: {WHOLE: np.ascontiguousarray(take(rows)).view(raw)},
+        is_stamped=False,
+    )
+
+
+def _of_arm(index: int, arm: ArmPlan, record: np.dtype[np.void]) -> Iterator[Topic]:
+    """Yield everything an arm has, then what viewers know: topics as the ROS node has them."""
+    name = rows_topic(arm.name)
+    yield _as_it_is(name, "Arm", ARM_FIELDS, record, lambda rows: rows["arms"][:, index])
+    n = len(arm.joints)
+    for topic, (kind, columns) in _VIEWS.items():
+        schema, parts = _PARTS[kind](arm.joints)
+        channel = topic.removeprefix("target_") if topic.startswith("target_") else ""
+        yield Topic(
+            f"/{arm.name}/{topic}",
+            Layout(schema, [*header(arm.base), *parts]),
+            definition(schema),
+            partial(_columns, columns, index, n),
+            _follows(index, channel) if channel else None,
+        )
+
+
+def _columns(
+    columns: Callable[[Rows, int], Columns], index: int, joints: int, rows: Rows
+) -> Columns:
+    return columns(rows["arms"][:, index], joints)
+
+
+def _follows(index: int, channel: str) -> Callable[[Rows], NDArray[np.bool_]]:
+    bit = 1 << TRACED_CHANNELS.index(channel)
+    return lambda rows: (rows["arms"]["target_channels"][:, index] & bit) != 0
+
+
+def _joints(joints: tuple[str, ...]) -> tuple[str, list[Part]]:
+    numbers = [Numbers(name, "f8", (len(joints),), counted=True) for name in _JOINT_STATE]
+    return "sensor_msgs/msg/JointState", [joints, *numbers]
+
+
+def _geometry(name: str, count: int) -> Callable[[tuple[str, ...]], tuple[str, list[Part]]]:
+    parts: list[Part] = [Numbers("x", "f8", (count,))]
+    return lambda joints: (f"geometry_msgs/msg/{name}", parts)
+
+
+def _pose(position: NDArray[np.float64], rotation: NDArray[np.float64]) -> Columns:
+    turned = quaternions(rotation.reshape(-1, 3, 3))
+    return {"x": np.concatenate([position, turned], axis=1)}
+
+
+def _states(*columns: NDArray[np.float64] | None) -> Columns:
+    """Return positions, velocities and efforts; what there is none of is not a number."""
+    known = next(column for column in columns if column is not None)
+    nothing = np.full_like(known, np.nan)
+    return dict(zip(_JOINT_STATE, (nothing if c is None else c for c in columns)))
+
+
+def _commands(arms: Rows, n: int) -> Columns:
+    """Return what joints are commanded: positions and velocities, or torques."""
+    command = arms["joint_command"][:, :2, :n].copy()
+    effort = arms["tau"][:, :n].copy()
+    is_effort = arms["interface"] == 0
+    command[is_effort] = np.nan
+    effort[~is_effort] = np.nan
+    return _states(command[:, 0], command[:, 1], effort)
+
+
+_JOINT_STATE = ("position", "velocity", "effort")
+_PARTS: dict[str, Callable[[tuple[str, ...]], tuple[str, list[Part]]]] = {
+    "joints": _joints,
+    "pose": _geometry("PoseStamped", 7),
+    "twist": _geometry("TwistStamped", 6),
+    "wrench": _geometry("WrenchStamped", 6),
+}
+_VIEWS: dict[str, tuple[str, Callable[[Rows, int], Columns]]] = {
+    "joint_states": (
+        "joints", lambda arms, n: _states(*(arms[name][:, :n] for name in ("q", "dq", "tau_J"))),
+    ),
+    "joint_commands": ("joints", _commands),
+    "current_pose": (
+        "pose", lambda arms, n: _pose(arms["position_ee_in_base"], arms["rotation_ee_in_base"]),
+    ),
+    "current_twist": ("twist", lambda arms, n: {"x": arms["twist_ee_in_base"]}),
+    "external_wrench": ("wrench", lambda arms, n: {"x": arms["wrench_ext_in_base"]}),
+    "target_pose": (
+        "pose", lambda arms, n: _pose(arms["target_pose"][:, :3], arms["target_pose"][:, 3:]),
+    ),
+    "target_joint": (
+        "joints",
+        lambda arms, n: _states(*np.moveaxis(arms["target_joint"][:, :, :n], 1, 0), None),
+    ),
+    "target_twist": ("twist", lambda arms, n: {"x": arms["target_twist"]}),
+    "target_wrench": ("wrench", lambda arms, n: {"x": arms["target_wrench"]}),
+}  # fmt: skip
+"""Topics of standard types, by name: what they are, and their numbers from records of an arm with
+n joints. Targets are those that the law follows, and are only there while it does."""

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loop in a thread of its owner's process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.exceptions import LoopError
+from multipanda_py.realtime.cycle import ControlLoop
+from multipanda_py.realtime.loop_state import LoopState
+from multipanda_py.realtime.shared_memory import Mailbox, Word
+from multipanda_py.realtime.startup import build_loop, come_up
+from multipanda_py.realtime.timing import run
+
+STOP_TIMEOUT = 5.0
+"""How long a loop may take to end [s]."""
+HEARTBEAT_PERIOD = 0.05
+"""How often the owner shows the loop that it is alive [s]."""
+_LOOK_PERIOD = 2e-3
+_ANSWER_PERIOD = 1e-4
+
+
+class Runner(ABC):
+    """Starts, watches and stops one loop."""
+
+    def __init__(
+        self, config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox
+    ) -> None:
+        self._config, self._specs, self._mailbox = config, specs, mailbox
+
+    @abstractmethod
+    def start(self) -> list[str]:
+        """Start the loop; return what the machine refused it, as sentences."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise :class:`LoopError` if the loop is not running, and say why."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the loop; safe to call twice."""
+
+    def beat(self) -> None:
+        """Show the loop that its owner is alive."""
+        self._mailbox.words[Word.CLIENT_HEARTBEAT] = time.monotonic_ns()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the loop."""
+        return os.getpid()
+
+    @property
+    def loop(self) -> ControlLoop:
+        """The loop itself, which only an inline one hands out.
+
+        Raises:
+            LoopError: If the loop runs by itself.
+        """
+        raise LoopError("the loop runs by itself, nobody else may touch it; use inline")
+
+    def load(self, state: LoopState | None, seed: int | None) -> None:
+        """Bring an inline loop back to a saved state, or to its start.
+
+        Raises:
+            LoopError: If the loop runs by itself.
+        """
+        raise LoopError("the loop runs by itself and cannot be set back; use inline")
+
+    def step(self, cycles: int) -> None:
+        """Run cycles by hand, which only an inline loop allows."""
+        raise LoopError(f"cannot step {cycles} cycles: the loop runs by itself; use inline")
+
+    def silence(self, started_ns: int) -> float:
+        """Return the time since the loop began its newest cycle, or since its start [s]."""
+        beat = self._mailbox.words[Word.LOOP_HEARTBEAT] or started_ns
+        return (time.monotonic_ns() - beat) * 1e-9
+
+    def pause(self) -> None:
+        """Give the loop the time to answer: a fraction of its period, or a whole cycle.
+
+        Raises:
+            LoopError: If the loop is not running.
+        """
+        self.check()
+        time.sleep(_ANSWER_PERIOD)
+
+    def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Let the loop run until a condition holds; return whether it does.
+
+        Args:
+            condition: Asked again every few milliseconds.
+            timeout: How long, in wall time [s].
+
+        Raises:
+            LoopError: If the loop is not running.
+        """
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if condition():
+                return True
+            self.check()
+            time.sleep(_LOOK_PERIOD)
+        return condition()
+
+
+def start_loop(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> None:
+    """Start a loop; if that fails, let go of the arms that it has connected."""
+    try:
+        loop.start(config.active, warm_up)
+    except BaseException:
+        loop.close()
+        raise
+
+
+class InlineRunner(Runner):
+    """Cycles run when asked for, in the caller's thread, on a clock of their own."""
+
+    def start(self) -> list[str]:
+        """Build and start the loop at cycle time zero."""
+        self._loop = build_loop(self._config, self._specs, self._mailbox)
+        start_loop(self._loop, self._config, warm_up=2)
+        self._loop.begin()
+        self._loop.finish_start()
+        self._period_ns = round(1e9 / self._config.cell.rate)
+        self._now_ns = 0
+        self._at_start = self._loop.save()
+        self._open = True
+        return self._loop.take_warnings()
+
+    def check(self) -> None:
+        """An inline loop runs as long as it is open."""
+        if not getattr(self, "_open", False):
+            raise LoopError("the loop is not running: the cell is closed")
+
+    @property
+    def loop(self) -> ControlLoop:
+        """The loop itself, between two cycles."""
+        self.check()
+        return self._loop
+
+    def load(self, state: LoopState | None, seed: int | None) -> None:
+        """Bring the loop back to a saved state, or to its start; its clock goes on."""
+        self.check()
+        self._loop.load(self._at_start if state is None else state, seed, self._now_ns)
+
+    def step(self, cycles: int) -> None:
+        """Run ``cycles`` cycles as fast as the machine can."""
+        self.check()
+        cycle, step = self._loop.cycle, self._period_ns
+        for _ in range(cycles):
+            self._now_ns += step
+            cycle(self._now_ns, self._now_ns)
+
+    def silence(self, started_ns: int) -> float:
+        """Nothing is late on a clock that stands still between the calls."""
+        return 0.0
+
+    def pause(self) -> None:
+        """Run one cycle."""
+        self.step(1)
+
+    def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Run cycles until a condition holds, for at most ``timeout`` of the world's time [s]."""
+        for _ in range(round(timeout * self._config.cell.rate)):
+            if condition():
+                return True
+            self.step(1)
+        return condition()
+
+    def stop(self) -> None:
+        """Release the arms."""
+        if getattr(self, "_open", False):
+            self._open = False
+            self._loop.close()
+
+
+class ThreadRunner(Runner):
+    """The paced loop in a thread: for tests and laptops; other threads make it late."""
+
+    def start(self) -> list[str]:
+        """Start the thread and wait until real arms execute commands or have a fault."""
+        self._loop = build_loop(self._config, self._specs, self._mailbox)
+        start_loop(self._loop, self._config)
+        gc.collect()  # now rather than in a cycle
+        found = self._loop.take_warnings()
+        self._stopping = False
+        self._is_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+        self._thread.start()
+        self._is_up.wait()
+        found += self._loop.take_warnings()
+        return [*found, "the loop runs in a thread: other threads of this process make it late"]
+
+    def _run(self) -> None:
+        period = 1.0 / self._config.cell.rate
+        try:
+            come_up(self._loop, period, lambda: not self._stopping)
+        finally:
+            self._is_up.set()
+        run(self._loop, period, lambda: not self._stopping)
+
+    def check(self) -> None:
+        """Raise if the thread is not running."""
+        thread = getattr(self, "_thread", None)
+        if thread is None or not thread.is_alive():
+            raise LoopError("the loop's thread is not running")
+
+    def stop(self) -> None:
+        """End the thread and release the arms."""
+        thread = getattr(self, "_thread", None)
+        if thread is not None and thread.is_alive():
+            self._stopping = True
+            thread.join(STOP_TIMEOUT)
+            self._loop.close()

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put a control loop together from a cell's configuration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from multipanda_py.backend import Backend
+from multipanda_py.config.arm_residual import residual_of
+from multipanda_py.config.backend_section import find_backend
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms, describe_for_laws, describe_objects
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.config.part_rules import interfaces_of
+from multipanda_py.config.sections import ArmConfig
+from multipanda_py.context import Context
+from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.realtime.arm import Arm, ArmMotion
+from multipanda_py.realtime.controllet_instance import Instance
+from multipanda_py.realtime.cycle import ControlLoop
+from multipanda_py.realtime.objects import HeldThings, Things
+from multipanda_py.realtime.ownership import Ownership
+from multipanda_py.realtime.plugin_errors import starting
+from multipanda_py.realtime.shared_memory import Mailbox
+from multipanda_py.realtime.timing import run
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import ArmModel
+from multipanda_py.robots.dynamics.external_torque import ExternalEstimate, LearnedTorque
+from multipanda_py.robots.inertial import load_of
+from multipanda_py.state import INTERFACES, ArmState, Vector
+
+WARM_CYCLES = 200
+"""Consecutive cycles on time, after which the loop is warmed up."""
+ON_TIME = 5_000_000
+"""Maximum time from one cycle to the next [ns]; a robot tolerates 20 ms."""
+WARM_TIME = 3.0
+"""Time after which commands start on a busy machine too [s]."""
+BEGIN_TIME = 12.0
+"""Maximum time until all arms execute commands, including further attempts [s]."""
+
+
+def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
+    """Run cycles until all arms execute commands or have a fault.
+
+    The first cycles take milliseconds, as caches and pages are cold. Robots do not execute
+    commands yet, and no timeout is a fault before :meth:`.ControlLoop.begin`.
+
+    Thread: control.
+    """
+    if not any(backend.wake_fds for backend in loop.backends):
+        loop.begin()
+        loop.finish_start()
+        return
+    is_warm = Warmth(time.monotonic_ns())
+    run(loop, period, lambda: keep_going() and not is_warm(time.monotonic_ns()))
+    if not keep_going():
+        return
+    loop.begin()
+    deadline = time.monotonic() + BEGIN_TIME
+    run(loop, period, lambda: (
+        keep_going() and not loop.has_begun() and time.monotonic() < deadline
+    ))  # fmt: skip
+    loop.finish_start()
+
+
+class Warmth:
+    """Counter of consecutive cycles on time.
+
+    Args:
+        now_ns: Time of the first cycle, CLOCK_MONOTONIC [ns].
+    """
+
+    def __init__(self, now_ns: int) -> None:
+        self._last_ns, self._deadline_ns = now_ns, now_ns + int(WARM_TIME * 1e9)
+        self._on_time = 0
+
+    def __call__(self, now_ns: int) -> bool:
+        """Return whether the loop is warmed up; call once per cycle."""
+        gap, self._last_ns = now_ns - self._last_ns, now_ns
+        self._on_time = self._on_time + 1 if gap < ON_TIME else 0
+        return self._on_time >= WARM_CYCLES or now_ns > self._deadline_ns
+
+
+def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox) -> ControlLoop:
+    """Return a loop that is ready for :meth:`.start`.
+
+    Raises:
+        ConfigurationError: If a part refuses its configuration.
+        LoopError: If a law, a feature or a backend fails.
+    """
+    period = 1.0 / config.cell.rate
+    row = np.zeros(1, mailbox.row_dtype)
+    arms, states, descriptions = [], [], describe_arms(config)
+    known = describe_for_laws(config)
+    for index, (name, arm) in enumerate(config.arms.items()):
+        record = row["arms"][0, index : index + 1].reshape(())
+        state = ArmState(
+            name, descriptions[index].limits.with_torque_rate(arm.torque_rate), record
+        )
+        states.append(state)
+        model = ArmModel(known[index])
+        up_in_base = np.array(descriptions[index].rotation_base_in_world[2])
+        motion = ArmMotion(state, period) if _may_move(arm, specs, index) else None
+        first = interfaces_of(arm)[0]
+        known_by = ExternalEstimate(known[index], state, period) if arm.identified else None
+        felt: LearnedTorque | ExternalEstimate | None = known_by
+        if file := arm.residual.wrench:
+            live = residual_of(descriptions[index], "wrench", file, period, 5 + index)
+            felt = LearnedTorque(state, live, known_by)
+        arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, felt))
+        arms[-1].set_load(load_of(arm.settings))
+    reports, objects, present = row["reports"][0], row["objects"][0], row["present"][0]
+    for place, thing in enumerate(t for t in describe_objects(config) if t.mass > 0.0):
+        x, y, z, w = quaternion_from_rotation(thing.rotation)
+        objects[place] = *thing.start, w, x, y, z
+        present[place] = thing.present
+    instances = []
+    for spec in specs:
+        context = make_context(config, spec, known, states, objects)
+        records = [arms[i].record for i in spec.arms]
+        with starting(f"{spec.name} ({spec.config.type})"):
+            report = reports[spec.index]
+            instances.append(
+                Instance(spec, context, states, mailbox, report, records, row["time"])
+            )
+    blend_cycles = round(config.cell.blend_time * config.cell.rate)
+    timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
+    backends = build_backends(config, states, objects, descriptions)
+    for backend in backends:
+        backend.present = present
+    backend_of = {index: backend for backend in backends for index in backend.arms}
+    held = HeldThings(config, arms, backend_of, mailbox, objects, present)
+    things = Things(config, arms, backends, mailbox, present)
+    ownership = Ownership(arms, instances, mailbox, blend_cycles, backend_of, period)
+    silence_ns = int(timeout * 1e9)
+    return ControlLoop(
+        arms, instances, backends, mailbox, row, ownership, silence_ns, held, things
+    )
+
+
+def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
+    """Return whether an arm may be commanded something else than torques."""
+    laws = (spec.law for spec in specs if index in spec.arms and not spec.is_hold)
+    return interfaces_of(arm)[0] != INTERFACES[0] or any(
+        law.command_interface != INTERFACES[0] for law in laws
+    )
+
+
+def make_context(
+    config: CellConfig,
+    spec: InstanceSpec,
+    descriptions: Sequence[ArmDescription],
+    states: Sequence[ArmState],
+    objects: Vector,
+) -> Context:
+    """Return the context of one instance in its cell."""
+    others = [index for index in range(len(states)) if index not in spec.arms]
+    return Context(
+        period=1.0 / config.cell.rate,
+        arms=tuple(descriptions[index] for index in spec.arms),
+        other_arms=tuple(descriptions[index] for index in others),
+        other_states=tuple(states[index].for_readers() for index in others),
+        objects=tuple(describe_objects(config)),
+        object_poses=objects,
+        touches=spec.law.touches,
+        touching=tuple(config.collisions.pairs()),
+        led=spec.law.led,
+    )
+
+
+def build_backends(
+    config: CellConfig,
+    states: Sequence[ArmState],
+    objects: Vector,
+    descriptions: Sequence[ArmDescription],
+) -> list[Backend]:
+    """Return one backend per kind that the cell's arms name."""
+    kinds: dict[str, list[int]] = {}
+    for index, arm in enumerate(config.arms.values()):
+        kinds.setdefault(arm.backend, []).append(index)
+    backends = []
+    for kind, indices in kinds.items():
+        backend: type[Backend] = find_backend(kind)
+        own = [states[i] for i in indices]
+        arms = [descriptions[i] for i in indices]
+        with starting(f"{', '.join(state.name for state in own)} (backend {backend.__name__})"):
+            backends.append(backend(config, indices, own, objects, arms))
+    return backends

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine is, for a report of figures that were measured on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import resource
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from multipanda_py.realtime.system.dds import leftovers
+from multipanda_py.realtime.system.priority import IPC_LOCK, SYS_NICE, has_capability
+from multipanda_py.registry import VERSION
+
+FCI_PORT = 1337
+PAUSE = 0.005
+"""Between two connections, so that they do not pile up at the robot [s]."""
+RTT_LIMIT = 300e-6
+"""Round trip to the robot above which commands will be lost, after Franka's guide [s]."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        ok: Whether it is as it should be.
+        what: What was looked at.
+        found: What was found.
+        fix: What to do about it, empty if nothing.
+        required: Whether a real arm cannot be driven without it.
+    """
+
+    ok: bool
+    what: str
+    found: str
+    fix: str = ""
+    required: bool = False
+
+
+def examine_machine() -> Iterator[Finding]:
+    """Look at Python, kernel, limits, cores and clock governor."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding(
+        sys.version_info[:2] in ((3, 10), (3, 11), (3, 12)), "Python", version,
+        "use 3.10, 3.11 or 3.12: pylibfranka has wheels for these", True,
+    )  # fmt: skip
+    yield Finding(
+        find_spec("pylibfranka") is not None, "pylibfranka",
+        "installed" if find_spec("pylibfranka") else "missing",
+        "pip install 'multipanda_py[real]' (0.21.3 for FR3; a Panda needs libfranka below 0.10)",
+        True,
+    )  # fmt: skip
+    flag = Path("/sys/kernel/realtime")
+    realtime = flag.exists() and flag.read_text().strip() == "1"
+    yield Finding(
+        realtime, "kernel", f"{os.uname().release}, {'' if realtime else 'not '}PREEMPT_RT",
+        "install a PREEMPT_RT kernel (Ubuntu Pro: pro enable realtime-kernel); without it a "
+        "cycle may be milliseconds late",
+    )  # fmt: skip
+    yield _limit("rtprio", resource.RLIMIT_RTPRIO, 85, SYS_NICE)
+    yield _limit("memlock", resource.RLIMIT_MEMLOCK, 2**30, IPC_LOCK)
+    cores = len(os.sched_getaffinity(0))
+    yield Finding(cores >= 2, "cores", str(cores), "the loop wants a core of its own")
+    yield _governor()
+    yield _sleep_states()
+    yield _discovery()
+    yield _leftovers()
+
+
+def _discovery() -> Finding:
+    """Say who may find the node: ROS 2 takes commands from anyone who does."""
+    name = "ROS_AUTOMATIC_DISCOVERY_RANGE"
+    wanted = os.environ.get(name, "")
+    return Finding(
+        wanted in ("LOCALHOST", "OFF"), "ROS 2 on the network",
+        f"{name}={wanted}" if wanted else f"{name} is not set: open to the network",
+        "anyone on a network of this machine may command the arms: use one that only the lab "
+        f"is on and a firewall, and {name}=LOCALHOST if nothing else runs elsewhere",
+    )  # fmt: skip
+
+
+def _leftovers() -> Finding:
+    size = leftovers()
+    return Finding(
+        not size, "shared memory of killed ROS processes", f"{size / 2**20:.1f} MiB",
+        "none of it is in use; the next start of multimode_controller removes it",
+    )  # fmt: skip
+
+
+def _limit(name: str, which: int, wanted: int, capability: int) -> Finding:
+    _, hard = resource.getrlimit(which)
+    limit = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+    free, root = has_capability(capability), os.geteuid() == 0
+    ok = free or hard == resource.RLIM_INFINITY or hard >= wanted
+    value = "98" if name == "rtprio" else "unlimited"
+    fix = f"add '@realtime - {name} {value}' to /etc/security/limits.conf, join group realtime"
+    if root:
+        fix = f"have the container allow it: --ulimit {name}={98 if name == 'rtprio' else -1}"
+    unbound = "root" if root else "no limit"
+    return Finding(
+        ok,
+        f"limit {name}",
+        unbound if free else limit,
+        fix + ("" if root else " and log in again"),
+    )
+
+
+def _governor() -> Finding:
+    files = list(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    governors = {file.read_text().strip() for file in files}
+    return Finding(
+        not governors or governors == {"performance"}, "CPU governor",
+        ", ".join(sorted(governors)) or "none to set",
+        "cpupower frequency-set -g performance",
+    )  # fmt: skip
+
+
+def _sleep_states() -> Finding:
+    file = Path("/dev/cpu_dma_latency")
+    return Finding(
+        os.access(file, os.W_OK), "sleep states of cores",
+        "held off while a loop with real-time priority or a real arm runs"
+        if os.access(file, os.W_OK)
+        else f"{file} cannot be written: a cycle may begin 40 us later and take twice as long",
+        "udev rule: KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"; the option "
+        "realtime.keep_awake turns it off",
+    )  # fmt: skip
+
+
+def examine_link(ip: str, trials: int = 20) -> Iterator[Finding]:
+    """Look at the way to a robot: whether its FCI port answers, and how fast.
+
+    Args:
+        ip: Address of the robot.
+        trials: Number of connections that are timed; none of them speaks to the robot.
+    """
+    times = []
+    for _ in range(trials):
+        time.sleep(PAUSE)
+        begin = time.perf_counter()
+        try:
+            with socket.create_connection((ip, FCI_PORT), timeout=1.0):
+                times.append(time.perf_counter() - begin)
+        except ConnectionRefusedError:
+            yield Finding(
+                False, f"robot {ip}", "reached, but FCI does not answer",
+                "unlock the joints and activate FCI in Desk", True,
+            )  # fmt: skip
+            return
+        except OSError as error:
+            yield Finding(
+                False, f"robot {ip}", str(error),
+                "check cable, address and subnet; plug the robot into the machine directly", True,
+            )  # fmt: skip
+            return
+    median, worst = statistics.median(times), max(times)
+    yield Finding(
+        worst < RTT_LIMIT, f"link to {ip}",
+        f"connects in {median * 1e6:.0f} us, at worst {worst * 1e6:.0f} us",
+        "no switch or hub in between, no power saving on the network card",
+    )  # fmt: skip
+
+
+LIBRARIES = ("numpy", "pin", "coal", "eigenpy", "mujoco", "pylibfranka", "ros-rclpy")
+_UNKNOWN = "unknown"
+
+
+def machine_facts() -> dict[str, str]:
+    """Return processor, cores, kernel and versions, then what ``multipanda doctor`` finds."""
+    facts = {
+        "processor": _processor(),
+        "cores": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}",
+        "memory": _memory(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "preemption": _preemption(),
+        "isolated cores": _read("/sys/devices/system/cpu/isolated") or "none",
+        "virtual machine": "yes" if "hypervisor" in _read("/proc/cpuinfo") else "no",
+        "load before": "{:.1f} {:.1f} {:.1f}".format(*os.getloadavg()),
+        "Python": platform.python_version(),
+        "multipanda_py": VERSION,
+    }
+    for library in LIBRARIES:
+        facts[library] = _version(library)
+    found = {finding.what: finding.found for finding in examine_machine()}
+    wanted = ("limit rtprio", "limit memlock", "CPU governor", "sleep states of cores")
+    return facts | {name: found[name] for name in wanted if name in found}
+
+
+def _processor() -> str:
+    found = re.search(r"^model name\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    clock = re.search(r"^cpu MHz\s*:\s*([0-9.]+)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    name = found[1] if found else platform.processor() or platform.machine()
+    return f"{name}, {float(clock[1]) * 1e-3:.1f} GHz now" if clock else name
+
+
+def _memory() -> str:
+    found = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
+    return f"{int(found[1]) / 2**20:.0f} GiB" if found else _UNKNOWN
+
+
+def _preemption() -> str:
+    if _read("/sys/kernel/realtime") == "1":
+        return "PREEMPT_RT"
+    mode = re.search(r"\((\w+)\)", _read("/sys/kernel/debug/sched/preempt"))
+    found = re.search(r"PREEMPT\w*", platform.version())
+    return f"{found[0] if found else 'none'}{f' ({mode[1]})' if mode else ''}"
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not from PyPI" if library == "ros-rclpy" else "not installed"
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared memory that a killed process of the middleware has left behind.
+
+Fast DDS, the usual middleware of ROS 2, gives every process a segment of 0.5 MB in /dev/shm. One
+that is killed leaves it there for good: the next start makes ports of its own free again, never
+segments. A living process holds a lock on the file of the same name with ``_el`` at its end, by
+which the two can be told apart.
+
+Whoever sends to a port makes its file if there is none. One that is killed while it does leaves an
+empty file, and whoever opens that waits for it to be made, for good and with all that it holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from stat import S_ISREG
+
+from multipanda_py.exceptions import ConfigurationError
+
+VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
+PROFILE = Path(__file__).with_name("without_types.xml")
+LAST_DOMAIN = 232
+"""By the ports that DDS has: RTPS 2.2, 9.6.1.1."""
+_OF_USERS = ("FASTRTPS_DEFAULT_PROFILES_FILE", VARIABLE)
+_IN_FOLDERS = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
+
+
+def where_to_look() -> str:
+    """Ask what may be why nobody is found, to stand behind a message that says so."""
+    domain = os.environ.get("ROS_DOMAIN_ID", "0")
+    return (
+        f": is the namespace that of the cell, and ROS_DOMAIN_ID, which is {domain} here? Between "
+        "machines both need ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET"
+    )
+
+
+def refuse_domain() -> None:
+    """Refuse a domain that ROS cannot have: it ends in a traceback, and Fast DDS ends the process.
+
+    Raises:
+        ConfigurationError: If ``ROS_DOMAIN_ID`` is none.
+    """
+    domain = os.environ.get("ROS_DOMAIN_ID") or "0"
+    if not domain.isdecimal() or int(domain) > LAST_DOMAIN:
+        raise ConfigurationError(f"ROS_DOMAIN_ID: got {domain}, allowed 0 to {LAST_DOMAIN}")
+
+
+def announce_without_types() -> None:
+    """Have Fast DDS announce no types, unless the user has a profile of their own.
+
+    Another middleware does not look at it.
+
+    Thread: the main one, before the first context of ROS.
+    """
+    if any(os.environ.get(name) for name in _OF_USERS):
+        return
+    if any(Path(name).exists() for name in _IN_FOLDERS):  # of the working folder, as Fast DDS does
+        return
+    os.environ[VARIABLE] = str(PROFILE)
+
+
+FOLDER = Path("/dev/shm")
+_SEGMENT = re.compile(r"^fast(dds|rtps)_[0-9a-f]{16}$")
+_PORT = re.compile(r"^fast(dds|rtps)_port\d+$")
+_GIVEN_UP = (3).to_bytes(4, "little").ljust(1 << 16, b"\0")
+"""Of a file whose maker could not make it: the state that boost's managed memory begins with, and
+more than the longest that it waits for. Who opens it fails, and Fast DDS makes another."""
+_YOUNG = 5.0
+"""Younger files may be those of a process that is about to lock them [s]."""
+
+
+def remove_leftovers(folder: Path = FOLDER) -> int:
+    """Remove this user's segments that no living process holds.
+
+    Args:
+        folder: Where segments are.
+
+    Returns:
+        How many bytes were freed.
+
+    Thread: any, before this process has segments of its own or after.
+    """
+    freed = 0
+    for segment, lock in _own_segments(folder):
+        with contextlib.suppress(OSError), _locked(lock):
+            freed += segment.stat().st_size
+            segment.unlink()
+            lock.unlink()
+    return freed
+
+
+def release_half_made_ports(folder: Path = FOLDER) -> int:
+    """Remove this user's ports whose makers were killed half way; let go who waits for them.
+
+    Args:
+        folder: Where ports are.
+
+    Returns:
+        How many there were.
+
+    Thread: any; before this process has ports of its own, or it may wait for one itself.
+    """
+    found = 0
+    with contextlib.suppress(OSError):
+        for port in sorted(folder.iterdir()):
+            with contextlib.suppress(OSError):
+                if _PORT.match(port.name) and _is_half_made(port.lstat()):
+                    fd = os.open(port, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                    try:
+                        os.pwrite(fd, _GIVEN_UP, 0)
+                    finally:
+                        os.close(fd)
+                    port.unlink()
+                    found += 1
+    return found
+
+
+def _is_half_made(file: os.stat_result) -> bool:
+    old = time.time() - file.st_mtime > _YOUNG
+    return S_ISREG(file.st_mode) and file.st_size == 0 and file.st_uid == os.getuid() and old
+
+
+def keep_own_memory_private(folder: Path = FOLDER) -> int:
+    """Remove read access of other users to the segments and ports that this process has mapped.
+
+    Fast DDS makes them readable for all users, whatever the umask, with all states, targets and
+    requests in them. Other users cannot send through them in any case.
+
+    Args:
+        folder: Folder of the segments.
+
+    Returns:
+        Number of files whose mode has changed.
+
+    Thread: any, after this process has a participant.
+    """
+    changed = 0
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+        for path in {Path(line.split(maxsplit=5)[-1]) for line in lines if f"{folder}/" in line}:
+            if not (_SEGMENT.match(path.name) or _PORT.match(path.name)):
+                continue
+            with contextlib.suppress(OSError):
+                found = path.lstat()
+                is_own = S_ISREG(found.st_mode) and found.st_uid == os.getuid()
+                if is_own and found.st_mode & 0o077:
+                    path.chmod(0o600)
+                    changed += 1
+    return changed
+
+
+def leftovers(folder: Path = FOLDER) -> int:
+    """Return how many bytes of segments nobody holds, and remove nothing."""
+    left = 0
+    for segment, lock in _own_segments(folder):
+        with contextlib.suppress(OSError), _locked(lock):
+            left += segment.stat().st_size
+    return left
+
+
+def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield this user's segments that are not just being made, and their files for locking."""
+    with contextlib.suppress(OSError):
+        for segment in sorted(folder.iterdir()):
+            lock = segment.with_name(f"{segment.name}_el")
+            with contextlib.suppress(OSError):
+                if _SEGMENT.match(segment.name):
+                    found = lock.lstat()
+                    if found.st_uid == os.getuid() and time.time() - found.st_mtime > _YOUNG:
+                        yield segment, lock
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Hold the lock of a file, or raise BlockingIOError if a living process does."""
+    fd = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask the machine for real-time treatment, and say plainly what it refused."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from multipanda_py.config.sections import RealtimeConfig
+from multipanda_py.realtime.system.cores import AUTOMATIC, pinned_loops, running_tasks
+
+SYS_NICE, IPC_LOCK = 23, 14
+"""Capabilities, by which limits of priorities and of locked memory do not count."""
+STATUS = Path("/proc/self/status")
+"""File in which the kernel lists the capabilities of this process."""
+
+
+def has_capability(number: int) -> bool:
+    """Return whether the kernel grants a capability: to root as well, containers often do not."""
+    for line in STATUS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> number & 1)
+    return False
+
+
+# On fault: what warm-up has touched stays; what is never touched takes no memory.
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
+_PR_SET_TIMERSLACK = 29
+_START_NICENESS = -10
+SENDS_AGAIN = "dds.asyn"
+"""Name of the middleware's threads that send once more what did not arrive. They try without a
+pause as long as a reader does not take it, and would keep that reader from the core."""
+
+
+def loop_cpu(config: RealtimeConfig) -> int | None:
+    """Return the core for the loop, or None when it is not to be pinned.
+
+    If :class:`.LoopCore` has not chosen a core yet, this is the last one.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    if config.cpu == -2 or len(cpus) < 2:
+        return None
+    return cpus[-1] if config.cpu == AUTOMATIC else config.cpu
+
+
+def other_cpus(config: RealtimeConfig) -> list[int]:
+    """Return the cores without a real-time loop.
+
+    If there is none, return the cores of other loops; if there is none of those, all cores.
+    """
+    cpus = set(os.sched_getaffinity(0))
+    others = cpus - {loop_cpu(config)} or cpus
+    return sorted(others - set(pinned_loops(running_tasks())) or others)
+
+
+def keep_cores_awake() -> list[str]:
+    """Keep all idle cores out of sleep states for as long as this process lives.
+
+    The kernel takes a wish for a wake-up latency of 0 us from whoever holds the file open.
+
+    Returns:
+        What was refused, as a sentence.
+    """
+    try:
+        file = os.open("/dev/cpu_dma_latency", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(file, struct.pack("i", 0))  # and left open
+    except OSError as error:
+        return [
+            f"cores may sleep between cycles ({error.strerror}): they begin late and last longer, "
+            'the more so on a laptop (allow it by the udev rule \'KERNEL=="cpu_dma_latency", '
+            'GROUP="realtime", MODE="0660"\', or set realtime.keep_awake to false)'
+        ]
+    return []
+
+
+def has_priority() -> bool:
+    """Return whether this thread runs at a real-time priority."""
+    policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+    return policy in (os.SCHED_FIFO, os.SCHED_RR)
+
+
+@contextlib.contextmanager
+def before_others(config: RealtimeConfig) -> Iterator[None]:
+    """Start processes within this context with a lower niceness, for a fast start.
+
+    A start takes some seconds of computation, and half a minute next to six busy processes. The
+    niceness is unchanged if ``realtime.priority`` is 0, or if the machine refuses the change.
+
+    Thread: any; the calling thread has the niceness within the context.
+    """
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        if config.priority:
+            os.setpriority(os.PRIO_PROCESS, 0, min(before, _START_NICENESS))
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+def end_fast_start() -> None:
+    """Take the niceness of the parent process, which children of this thread inherit.
+
+    Thread: control, of a process started within :func:`before_others`.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, os.getppid()))
+
+
+@contextlib.contextmanager
+def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
+    """Let threads that are started within run before all without a real-time priority.
+
+    They get the lowest of those, below a loop and its drivers, and take turns with each other:
+    one that is busy for long must not keep out what it is waiting for. Nothing changes if the
+    cell wants none (``priority`` 0) or the machine allows none, which the loop says.
+
+    Thread: the caller's, which has it meanwhile, and which threads inherit it from.
+    """
+    if config.priority == 0 or has_priority():
+        yield
+        return
+    lowest = os.sched_get_priority_min(os.SCHED_RR)
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(lowest))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def make_ordinary(beginning: str) -> None:
+    """Take the priority of this process's threads whose names begin so."""
+    for task in os.listdir("/proc/self/task"):
+        # One may end meanwhile.
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/self/task/{task}/comm").read_text().startswith(beginning):
+                os.sched_setscheduler(int(task), os.SCHED_OTHER, os.sched_param(0))
+
+
+def enter_realtime(config: RealtimeConfig) -> list[str]:
+    """Pin, lock memory, take a FIFO priority and stop the garbage collector.
+
+    Each is optional: what the machine refuses is returned as a sentence that says what
+    it costs and how to allow it. Call last, from the thread that runs the loop.
+
+    Thread: control.
+    """
+    warnings = []
+    libc = ctypes.CDLL(None, use_errno=True)
+    cpu = loop_cpu(config)
+    if cpu is not None:
+        try:
+            os.sched_setaffinity(0, {cpu})
+        except OSError as error:
+            warnings.append(f"cannot pin the loop to core {cpu}: {error.strerror}")
+    if config.lock_memory and libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        warnings.append(
+            f"cannot lock memory: {reason}; a page fault may delay a cycle "
+            "(allow it by 'memlock unlimited' in /etc/security/limits.conf)"
+        )
+    if config.priority > 0:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(config.priority))
+        except OSError as error:
+            libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+            warnings.append(
+                f"no real-time priority ({error.strerror}): the loop runs at normal priority and "
+                "will be late when the machine is busy (allow it by 'rtprio 98' in "
+                "/etc/security/limits.conf)"
+            )
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    return warnings
+
+
+@contextlib.contextmanager
+def without_collections() -> Iterator[None]:
+    """Leave garbage that refers to itself where it is meanwhile, for work that makes none.
+
+    Looks for it cost such work some percent, as it keeps what it makes.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

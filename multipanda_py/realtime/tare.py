@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking off what an arm feels while nothing touches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from multipanda_py.backend import Backend
+from multipanda_py.realtime.arm import Arm
+from multipanda_py.realtime.events import Event
+from multipanda_py.realtime.shared_memory import Mailbox
+from multipanda_py.state import Vector
+
+WINDOW = 0.5
+"""Over which the estimate is averaged [s]."""
+SPEED = 0.05
+"""Measured speed of any joint from which an arm is not at rest: noise stays below [rad/s]."""
+TRAVEL = 2e-3
+"""Way of any joint within the window from which an arm is not at rest [rad]."""
+SPREAD = 0.5
+"""Standard deviation in the window from which something is going on: noise stays below [Nm]."""
+
+
+class TareMeasurement:
+    """The estimate of one arm over a window, and why it may not count.
+
+    Args:
+        number: Of the record that asked for it.
+        arm: The arm, under its hold.
+        cycles: Length of the window.
+
+    Thread: control.
+    """
+
+    def __init__(self, number: int, arm: Arm, cycles: int) -> None:
+        self.number = number
+        self._arm, self._left, self._cycles = arm, cycles, cycles
+        self._start = arm.state.q.copy()
+        self._largest = np.array(arm.model.arm.robot.figure("tare_torque"))
+        self._sum, self._squares = np.zeros((2, arm.state.n_joints))
+
+    def add(self, felt: Vector) -> str:
+        """Take in one estimate (n,) [Nm]; return why the measurement has failed, if it has."""
+        state = self._arm.state
+        speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
+        if not speed.max() <= SPEED or not travel.max() <= TRAVEL:
+            joint = int(np.argmax(speed / SPEED + travel / TRAVEL))
+            unit = state.limits.unit(joint)
+            return (
+                f"{state.name} moves: joint {joint + 1} at {speed[joint]:.3f} {unit}/s, "
+                f"{travel[joint] * 1e3:.1f} m{unit} from where it was, allowed {SPEED:g} {unit}/s "
+                f"and {TRAVEL * 1e3:g} m{unit}; tare it at rest"
+            )
+        self._sum += felt
+        self._squares += felt * felt
+        self._left -= 1
+        return ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the window is full."""
+        return self._left <= 0
+
+    def judge(self) -> tuple[Vector, str]:
+        """Return the mean (n,) [Nm], and why it is not an error of the estimate, if it is not."""
+        mean = self._sum / self._cycles
+        spread = np.sqrt(np.maximum(self._squares / self._cycles - mean * mean, 0.0))
+        name = self._arm.state.name
+        if not (spread <= SPREAD).all():
+            joint = int(np.argmax(spread))
+            unit = self._arm.state.limits.unit(joint, "Nm")
+            return mean, (
+                f"what {name} feels changes: joint {joint + 1} by {spread[joint]:.2f} {unit}, "
+                f"allowed {SPREAD:g} {unit} (standard deviation); tare it while nothing touches it"
+            )
+        if not (np.abs(mean) <= self._largest).all():
+            joint = int(np.argmax(np.abs(mean) / self._largest))
+            unit = self._arm.state.limits.unit(joint, "Nm")
+            return mean, (
+                f"{name} feels {mean[joint]:.2f} {unit} at joint {joint + 1}, allowed "
+                f"{self._largest[joint]:g} {unit}: more than sensors and model explain; take away "
+                "what it touches, or tell the robot what it carries (load_mass)"
+            )
+        return mean, ""
+
+
+class ArmTare:
+    r"""What is taken off the external joint torques of one arm, before any law sees them.
+
+    .. math:: \tau_{ext} = \hat\tau_{ext} - \tau_0
+
+    Also the wrench, which is computed from them. The offset belongs to the joints. For a bias of
+    torque sensors it is right in every posture; the weight of something that the robot does not
+    know of changes with posture, by :math:`(J_c(q) - J_c(q_0))^T m g`, and is right at the
+    posture of the tare only: tell the robot its load, or tare again. Measured torques
+    (``tau_J``), and what the robot itself watches, stay as they are.
+
+    Attributes:
+        offset: :math:`\tau_0`, (n,) [Nm].
+        active: Whether the arm is tared.
+
+    Thread: control.
+    """
+
+    def __init__(self, arm: Arm) -> None:
+        self.arm = arm
+        self.offset, self.raw = arm.tare, np.zeros(arm.state.n_joints)
+        self.active = False
+
+    def undo(self) -> None:
+        """Give the backend its estimate back, which it does not write anew without a new state."""
+        self.arm.state.tau_ext[:] = self.raw
+
+    def apply(self) -> None:
+        """Take the offset off what the backend has read."""
+        tau_ext = self.arm.state.tau_ext
+        self.raw[:] = tau_ext
+        tau_ext -= self.offset
+
+    def set(self, offset: Vector) -> None:
+        """Take this off from the next cycle on, so that torques and wrench go together."""
+        if not self.active:
+            self.raw[:] = self.arm.state.tau_ext
+        self.offset[:] = offset
+        self.active = bool(offset.any())
+        if not self.active:
+            self.undo()
+
+
+class Tares:
+    """Tare arms on request, while they hold.
+
+    A law that feels would see a step, so the arm has to be under its hold; a switch or a fault
+    meanwhile ends the measurement. An arm stays tared over switches and recoveries, until it is
+    untared, its load is changed or the loop ends.
+
+    Args:
+        arms: The arms, in the order of the cell.
+        backend_of: What moves each arm, by its index.
+        mailbox: Where requests come from, and answers go to.
+        period: Cycle time [s].
+
+    Attributes:
+        active: Of arms that are tared.
+        pending: Measurements that are going on, by the arm's index.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        backend_of: Mapping[int, Backend],
+        mailbox: Mailbox,
+        period: float,
+    ) -> None:
+        self._backend_of, self._mailbox = backend_of, mailbox
+        self._tares = [ArmTare(arm) for arm in arms]
+        self._cycles = round(WINDOW / period)
+        self.active: list[ArmTare] = []
+        self.pending: dict[int, TareMeasurement] = {}
+
+    def take(self, now_ns: int) -> None:
+        """Begin what the owner asks for."""
+        for tare, slot in zip(self._tares, self._mailbox.tares):
+            record = slot.take()
+            if record is None:
+                continue
+            arm, number = tare.arm, slot.seen
+            self.pending.pop(arm.index, None)
+            reason = self._obstacle(arm)
+            if reason:
+                self._answer(tare, number, reason, now_ns)
+            elif record[0]:
+                self.pending[arm.index] = TareMeasurement(number, arm, self._cycles)
+            else:
+                self._set(tare, np.zeros_like(tare.offset))
+                self._mailbox.report(Event.TARED, now_ns, arm.index, -1, "not tared any more")
+                self._write(tare, number, True)
+
+    def look(self, fresh: Sequence[int], now_ns: int) -> None:
+        """Go on with measurements of arms that have a new state."""
+        for index in [index for index in self.pending if index in fresh]:
+            tare, measurement = self._tares[index], self.pending[index]
+            reason = self._obstacle(tare.arm) or measurement.add(
+                tare.raw if tare.active else tare.arm.state.tau_ext
+            )
+            if not reason and measurement.is_complete:
+                offset, reason = measurement.judge()
+                if not reason:
+                    self._set(tare, offset)
+            elif not reason:
+                continue
+            del self.pending[index]
+            self._answer(tare, measurement.number, reason, now_ns)
+
+    def forget(self, index: int, why: str, now_ns: int) -> None:
+        """Untare an arm whose estimate is another one from now on."""
+        tare, measurement = self._tares[index], self.pending.pop(index, None)
+        if tare.active:
+            self._set(tare, np.zeros_like(tare.offset))
+            self._mailbox.report(Event.TARED, now_ns, index, -1, f"not tared any more: {why}")
+        if measurement is not None:
+            self._answer(tare, measurement.number, why, now_ns)
+        else:
+            self._write(tare, self._mailbox.tares[index].seen, True)
+
+    def _obstacle(self, arm: Arm) -> str:
+        """Return why an arm cannot be tared now, or an empty string."""
+        name, owner = arm.state.name, arm.owner.spec
+        if arm.fault:
+            return f"{name} has a latched fault ({arm.fault.name.lower()}); recover it first"
+        if arm.busy:
+            return f"{name} {arm.busy}"
+        if not owner.is_hold:
+            return (
+                f"{name} follows {owner.name}, which would feel a step: deactivate "
+                f"{owner.name} first"
+            )
+        if not self._backend_of[arm.index].is_ready(arm.index):
+            return f"{name} executes no torques now; recover it first"
+        return ""
+
+    def _set(self, tare: ArmTare, offset: Vector) -> None:
+        tare.set(offset)
+        self.active = [tare for tare in self._tares if tare.active]
+
+    def _answer(self, tare: ArmTare, number: int, reason: str, now_ns: int) -> None:
+        event = Event.TARE_REFUSED if reason else Event.TARED
+        numbers = ", ".join(f"{value:.2f}" for value in tare.offset)
+        text = reason or f"tared: {numbers} Nm are taken off"
+        self._mailbox.report(event, now_ns, tare.arm.index, -1, text)
+        self._write(tare, number, not reason)
+
+    def _write(self, tare: ArmTare, number: int, done: bool) -> None:
+        record = np.concatenate([[float(number), float(done)], tare.offset])
+        self._mailbox.tare_answers[tare.arm.index].write(record)

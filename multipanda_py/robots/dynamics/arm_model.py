@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which joint torques a wrench on the tool takes, outside the loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import cache
+from typing import Any
+
+import eigenpy
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.task_inertia import TaskInertia
+from multipanda_py.robots.inertial import Load
+from multipanda_py.robots.urdf import arm_urdf
+from multipanda_py.state import ArmState, Matrix, Vector
+
+_crba, _nle = pin.crba, pin.nonLinearEffects
+_update_frame, _frame_jacobian = pin.updateFramePlacement, pin.getFrameJacobian
+_AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+_ROW_BY_ROW = np.array([9, 10, 11, 0, 3, 6, 1, 4, 7, 2, 5, 8])
+"""Where position and rotation, row by row, stand in an SE3 of pinocchio."""
+_add = np.add
+_joint_hessians, _frame_hessian = pin.computeJointKinematicHessians, pin.getFrameKinematicHessian
+
+
+def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
+    """Return the pinocchio model of an arm with its fingers locked.
+
+    The model's root is the arm's base (or the world, on request), and the reflected
+    rotor inertia is its ``armature``, which pinocchio adds to the mass matrix.
+    """
+    if not base_in_world:
+        arm = dataclasses.replace(
+            arm, position_base_in_world=np.zeros(3), rotation_base_in_world=np.eye(3)
+        )
+    full = pin.buildModelFromXML(arm_urdf(arm, plain=True, shapes=False))
+    q = pin.neutral(full)
+    fingers = [
+        joint for joint in range(1, full.njoints) if full.names[joint] not in arm.joint_names
+    ]
+    for joint in fingers:
+        q[full.joints[joint].idx_q] = arm.finger_opening
+    model = pin.buildReducedModel(full, fingers, q)
+    model.armature = np.array(arm.robot.armature)
+    return model
+
+
+@cache
+def _hessian_is_mislabelled() -> bool:
+    """Find out how this eigenpy hands a third-order tensor over.
+
+    Release 3.13 calls column-major memory row-major. An arm of turning joints in a bent posture
+    tells: a joint does not move the axes of those before it, so the angular part is zero for
+    j <= k.
+    """
+    model = pin.buildSampleModelManipulator()
+    data, q = model.createData(), np.linspace(0.3, 0.9, model.nv)
+    pin.computeJointJacobians(model, data, q)
+    _joint_hessians(model, data)
+    hessian = _frame_hessian(model, data, model.nframes - 1, _AXES)
+    return bool(np.abs(hessian[3:][:, np.tri(len(q)).T.astype(bool)]).max() > 1e-9)
+
+
+def _column_jacobian(*given: Any) -> Matrix:
+    """Return the Jacobian of an arm with one joint, which pinocchio makes a vector of, (6, 1)."""
+    found: Matrix = _frame_jacobian(*given).reshape(6, 1)
+    return found
+
+
+class LoadedFlange:
+    """Let the last link of a pinocchio model carry a load, and then another one.
+
+    Args:
+        model: Without a load.
+        flange_frame: Name of what the load is mounted on.
+    """
+
+    def __init__(self, model: Any, flange_frame: str) -> None:
+        self._model = model
+        self._placement = model.frames[model.getFrameId(flange_frame)].placement
+        self._last = model.njoints - 1
+        self._unloaded = model.inertias[self._last].copy()
+
+    def carry(self, load: Load) -> None:
+        """Count a load, instead of any before, in all dynamics."""
+        link = self._unloaded
+        if load.mass > 0.0:
+            link = link + self._placement.act(pin.Inertia(load.mass, load.com, load.inertia))
+        self._model.inertias[self._last] = link
+
+
+class ArmModel:
+    r"""Fill an arm's state with what follows from its joint positions and velocities.
+
+    .. math::
+        M(q),\quad C(q, \dot q) \dot q,\quad {}^{b}T_{ee}(q),\quad J(q),\quad
+        \dot x = J \dot q,\quad F_{ext} = (J J^T + \epsilon I)^{-1} J \tau_{ext}
+
+    The wrench is the least-squares estimate at the tool; :math:`\epsilon` only keeps it
+    finite at singular postures.
+
+    Attributes:
+        arm: What it is a model of.
+
+    Thread: control.
+    """
+
+    WRENCH_REGULARISATION = 1e-7
+    """Far below the squared singular values of J in any useful posture (1e-3 and up)."""
+
+    def __init__(self, arm: ArmDescription) -> None:
+        self.arm = arm
+        self._model = build_pinocchio(arm)
+        self._model.gravity = pin.Motion.Zero()
+        self._flange = LoadedFlange(self._model, arm.flange_frame)
+        self._data = self._model.createData()
+        self._frame = self._model.getFrameId(arm.ee_frame)
+        self._convention: Any = getattr(pin, "Convention", None) and pin.Convention.WORLD
+        self._gram, self._normal = np.zeros((6, 6)), np.zeros((6, 6))
+        self._regular = self.WRENCH_REGULARISATION * np.eye(6)
+        self._projected = np.zeros(6)
+        self._solver = eigenpy.LLT(np.eye(6))
+        self._mislabelled = _hessian_is_mislabelled()
+        self._jacobian: Any = _frame_jacobian if self._model.nv > 1 else _column_jacobian
+        self._bind()
+
+    def _bind(self) -> None:
+        """Keep live views of pinocchio's results; a property costs 0.1 to 0.6 us each."""
+        zero = np.zeros(self._model.nv)
+        pin.computeAllTerms(self._model, self._data, zero, zero)
+        pin.updateFramePlacements(self._model, self._data)
+        self._mass, self._coriolis = self._data.M, self._data.nle
+        self._placement = self._data.oMf[self._frame]
+        # An SE3 is its rotation, column by column, then its translation.
+        self._pose = np.lib.stride_tricks.as_strided(self._placement.rotation, (12,), (8,))
+
+    def attach(self, state: ArmState) -> None:
+        """Give a state the live views of this model's terms, and a way to its Hessian."""
+        state.jacobian_gram = self._gram
+        state.attach(self._mass, self._coriolis, self.hessian, TaskInertia(self._model.nv))
+
+    def set_load(self, load: Load) -> None:
+        """Count what the flange carries, instead of any load before, in all dynamics."""
+        self._flange.carry(load)
+        self.load_mass = load.mass
+
+    def hessian(self) -> Matrix:
+        r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r], of the last update."""
+        _joint_hessians(self._model, self._data)
+        hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
+        n = self._model.nv
+        return hessian.reshape(n, n, 6) if self._mislabelled else self._relabel(hessian)
+
+    @staticmethod
+    def _relabel(hessian: Matrix) -> Matrix:
+        r"""Turn :math:`\partial J_{rj} / \partial q_k` at [r, j, k] into [k, j, r]."""
+        return np.ascontiguousarray(hessian.transpose(2, 1, 0))
+
+    def update(self, state: ArmState) -> None:
+        """Recompute every model quantity of ``state`` from its ``q``, ``dq`` and ``tau_ext``."""
+        model, data, q, dq = self._model, self._data, state.q, state.dq
+        if self._convention is not None:
+            _crba(model, data, q, self._convention)
+            _nle(model, data, q, dq)
+        else:
+            pin.computeAllTerms(model, data, q, dq)
+        _update_frame(model, data, self._frame)
+        jacobian = self._jacobian(model, data, self._frame, _AXES)
+        state.jacobian = jacobian
+        self._pose.take(_ROW_BY_ROW, None, state.pose_ee_in_base, "clip")  # "raise" costs twice
+        jacobian.dot(dq, state.twist_ee_in_base)
+        gram = jacobian.dot(jacobian.T, self._gram)
+        self._solver.compute(_add(gram, self._regular, self._normal))
+        state.wrench_ext_in_base[:] = self._solver.solve(
+            jacobian.dot(state.tau_ext, self._projected)
+        )
+        state.invalidate()
+
+
+STANDARD_GRAVITY = 9.81
+"""Of the simulated worlds too [m/s^2]."""
+RAMP = 0.2
+"""In which the weight of a gripped thing is taken on: it may stand on a table yet [s]."""
+_gravity = pin.computeGeneralizedGravity
+
+
+def heavy_model(arm: ArmDescription) -> Any:
+    """Return the pinocchio model of an arm on which gravity acts as its base stands."""
+    model = build_pinocchio(arm)
+    down_in_base = -arm.rotation_base_in_world[2]
+    model.gravity = pin.Motion(STANDARD_GRAVITY * down_in_base, np.zeros(3))
+    return model
+
+
+class ArmGravity:
+    r"""Compute what carries an arm with its tool, its load and what its hand holds.
+
+    .. math::
+        \tau_g = g(q) + J^T \begin{bmatrix} f \\ (c - x) \times f \end{bmatrix}, \qquad
+        f = s \, m \, 9.81 \, u
+
+    with the mass m and centre c of the thing in the hand, the tool's point x, the vertical u, all
+    in the base, and a share s that grows to 1 when the thing is gripped and is 0 as soon as the
+    hand lets go of it.
+
+    Args:
+        arm: What it is.
+        state: Its live state.
+        period: Cycle time [s].
+        out: What this fills, (n,); by default ``tau_gravity`` of the state.
+
+    Attributes:
+        share: s.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self, arm: ArmDescription, state: ArmState, period: float, out: Vector | None = None
+    ) -> None:
+        self._model = heavy_model(arm)
+        self._flange = LoadedFlange(self._model, arm.flange_frame)
+        self._data = self._model.createData()
+        self._state, self._out = state, state.tau_gravity if out is None else out
+        self._base: Vector = np.array(arm.position_base_in_world)
+        self._turn: Matrix = np.array(arm.rotation_base_in_world)
+        self._up_in_base = self._turn[2]
+        self._step = period / RAMP
+        self._mass = self.share = 0.0
+        self._centre_in_world: Vector = np.zeros(3)
+
+    def set_load(self, load: Load) -> None:
+        """Carry what the flange does, instead of any load before."""
+        self._flange.carry(load)
+
+    def hold(self, mass: float, centre_in_world: Vector) -> None:
+        """Carry what the hand holds, too; nothing if it has no mass.
+
+        Args:
+            mass: Of what this hand has to carry [kg].
+            centre_in_world: Live view of where it is, (3,) [m].
+        """
+        if mass <= 0.0 or self._mass <= 0.0:
+            self.share = 0.0
+        self._mass, self._centre_in_world = mass, centre_in_world
+
+    def update(self) -> None:
+        """Fill it; where a posture is not finite, it stays as it was."""
+        tau = _gravity(self._model, self._data, self._state.q)
+        if self._mass > 0.0:
+            tau = tau + self._of_held_thing()
+        if math.isfinite(tau.dot(tau)):
+            self._out[:] = tau
+
+    def _of_held_thing(self) -> Vector:
+        self.share = min(1.0, self.share + self._step)
+        state = self._state
+        force = self.share * self._mass * STANDARD_GRAVITY * self._up_in_base
+        centre = np.dot(self._centre_in_world - self._base, self._turn)
+        torque = np.cross(centre - state.position_ee_in_base, force)
+        tau: Vector = np.dot(np.concatenate([force, torque]), state.jacobian)
+        return tau
+
+
+class ToolJacobian:
+    """Compute the geometric Jacobian of an arm's tool in any posture.
+
+    Args:
+        arm: Description of the arm, with its tool.
+
+    Thread: any; it is one call, which keeps the interpreter and returns a copy.
+    """
+
+    def __init__(self, arm: ArmDescription) -> None:
+        self._model = build_pinocchio(arm)
+        self._data = self._model.createData()
+        self._frame = self._model.getFrameId(arm.ee_frame)
+
+    def at(self, q: Vector) -> Matrix:
+        """Return J at joint positions q [rad], (6, n), along the axes of the base."""
+        jacobian: Matrix = pin.computeFrameJacobian(self._model, self._data, q, self._frame, _AXES)
+        return jacobian

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which solids are measured against which: groups of pairs that joints can part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, product
+from typing import Any, TypeAlias
+
+import coal
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from multipanda_py.robots import ArmDescription
+
+Grasps: TypeAlias = frozenset[tuple[int, int]]
+"""What is held: numbers of the arm and of the movable object, from 0."""
+NONE_HELD: Grasps = frozenset()
+
+
+@dataclass(frozen=True)
+class Solid:
+    """One convex piece of geometry.
+
+    Attributes:
+        shape: As coal knows it.
+        joint: Joint of the combined model that it moves with; 0 is the world.
+        placement: In the frame of that joint.
+        own_joint: Number of the joint in its own arm, from 1; 0 for what is fixed.
+        stays: Whether no joint of its arm moves it: it is fixed, or turns about its own axis.
+        is_hand: Whether it belongs to a hand or tool; without both, to the flange.
+        names: What it goes by in pairs that are meant to touch.
+        radius: Of a ball around its joint's origin that it is in; infinite where nobody knows [m].
+    """
+
+    shape: Any
+    joint: int
+    placement: Any
+    own_joint: int = 0
+    stays: bool = True
+    is_hand: bool = False
+    names: tuple[str, ...] = ()
+    radius: float = math.inf
+
+    def __str__(self) -> str:
+        name = self.names[-1]
+        is_link = self.own_joint > 0 and "/" not in name
+        return f"{name} link {self.own_joint}" if is_link else name
+
+    @property
+    def body(self) -> str:
+        """Name of its arm or object; an object in a gripper keeps its own name."""
+        name = self.names[-1]
+        return self.names[0] if "/" in name else name
+
+    def against(self, other: Solid) -> list[Solid]:
+        """Return what to measure of a capsule against another solid: its ends too, if flat.
+
+        One closest point of a capsule that lies along a face jumps from end to end, and what
+        is pushed there rocks. To a plane the ends are all there is.
+        """
+        round_shapes = coal.Capsule | coal.Sphere
+        if isinstance(other.shape, round_shapes) or not isinstance(self.shape, coal.Capsule):
+            return [self]
+        is_plane = isinstance(other.shape, coal.Halfspace)
+        return [*self._ends] if is_plane else [self, *self._ends]
+
+    @cached_property
+    def _ends(self) -> tuple[Solid, Solid]:
+        """Balls at the ends of a capsule."""
+        half = pin.SE3(np.eye(3), np.array([0.0, 0.0, self.shape.halfLength]))
+        ball = coal.Sphere(self.shape.radius)
+        one, other = (
+            replace(self, shape=ball, placement=self.placement * end)
+            for end in (half, half.inverse())
+        )
+        return one, other
+
+
+class Group:
+    """Pairs of solids of two bodies, whose distances are computed together or not at all.
+
+    What computes them takes a tenth of a millisecond to make. A group that is made while the loop
+    runs leaves that to the first time at which balls around its solids are too near each other to
+    do without.
+
+    Attributes:
+        kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
+            ``floor`` or ``floor_hand``.
+        first: Number of the first body: arms, then movable objects, then the world.
+        second: Number of the second body.
+        solids: Of every pair.
+        pairs: For every pair the number of the joint in its arm that either solid moves with.
+        links: The numbers of these joints, of the first solids and of the second.
+        results: For every pair coal's live result; none before :meth:`build`.
+        limit: Travel of both bodies up to which no pair can have touched.
+        begins: For every pair the distance from which it counts as near at rest [m].
+        movers: The bodies with whose joints the solids move: those, or the arms that hold them.
+        held: What has to be in a hand for this group to count: (arm, object) each.
+        free: What must not be.
+        is_touched: Whether the hand of the first body is meant to touch the second.
+        is_foreseen: Whether a reference that is ahead of its arm is to keep away, too.
+        places: For every pair where :class:`.Proximity` has the speeds of its two links.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        first: int,
+        second: int,
+        pairs: Sequence[tuple[Solid, Solid]],
+        movers: tuple[int, int] | None = None,
+        held: Grasps = NONE_HELD,
+        free: Grasps = NONE_HELD,
+        is_touched: bool = False,
+    ) -> None:
+        self.kind, self.first, self.second = kind, first, second
+        self.is_touched, self.is_foreseen = is_touched, True
+        self.movers = (first, second) if movers is None else movers
+        self.held, self.free = held, free
+        self.solids = pairs
+        self._geometry: Any = None
+        self._data: Any = None
+        self.pairs = [(a.own_joint, b.own_joint) for a, b in pairs]
+        self.links = [sorted({pair[side] for pair in self.pairs}) for side in (0, 1)]
+        self.results: list[Any] = []
+        self.limit = -1.0
+        self.begins = [math.inf] * len(pairs)
+        self.places: list[tuple[int, int]] = []
+
+    def build(self) -> None:
+        """Make what computes the distances, at the start or when it is needed first."""
+        self._geometry = geometry = pin.GeometryModel()
+        at: dict[int, int] = {}
+        for solid in (solid for pair in self.solids for solid in pair):
+            if id(solid) not in at:
+                at[id(solid)] = geometry.addGeometryObject(
+                    pin.GeometryObject(str(len(at)), solid.joint, solid.placement, solid.shape)
+                )
+        for a, b in self.solids:
+            geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
+        self._data = geometry.createData()
+        # By default a search begins where the last one ended, and what was before an episode would
+        # be in the last bits of its distances.
+        requests = self._data.distanceRequests
+        for index in range(len(requests)):
+            requests[index] = coal.DistanceRequest(True)
+        self.results = [self._data.distanceResults[i] for i in range(len(self.solids))]
+
+    def counts(self, held: Grasps) -> bool:
+        """Return whether the group is one while ``held`` is in the hands."""
+        return self.held <= held and held.isdisjoint(self.free)
+
+    def measure(self, model: Any, data: Any, enough: float = math.inf) -> float:
+        """Return the smallest distance of the group [m], and refresh all results.
+
+        Args:
+            model: Kinematics of all bodies.
+            data: Where they are.
+            enough: A group that is not built yet may leave it at a bound that is no less [m].
+        """
+        if not self.results:
+            apart = self._at_least(data)
+            if apart >= enough:
+                return apart
+            self.build()
+        pin.updateGeometryPlacements(model, data, self._geometry, self._data)
+        nearest: float = self.results[
+            pin.computeDistances(self._geometry, self._data)
+        ].min_distance
+        return nearest
+
+    def _at_least(self, data: Any) -> float:
+        """Return how far balls around the solids are apart [m], negative where there are none."""
+        a, b = self.solids[0]  # finite radii are those of things, each on a joint of its own
+        centres = [data.oMi[solid.joint].translation.tolist() for solid in (a, b)]
+        return math.dist(*centres) - a.radius - b.radius
+
+
+_HAND = ("hand", "tool")
+
+
+def is_gripper(arm: ArmDescription, link: str, joint: int) -> bool:
+    """Return whether a link is the gripper or tool of an arm; without both, the last link.
+
+    Args:
+        arm: Description of the arm.
+        link: Name of the link, with the arm's prefix.
+        joint: Number of the joint that it moves with, from 1.
+    """
+    return link.removeprefix(arm.prefix) in _HAND or (
+        joint == arm.n_joints and not arm.hand and arm.tool is None
+    )
+
+
+def stays(
+    arm: ArmDescription, joint: int, placement: Any, start: ArrayLike, end: ArrayLike
+) -> bool:
+    """Return whether no joint moves a capsule, except about its own axis.
+
+    Args:
+        arm: Description of the arm.
+        joint: Number of the joint that it moves with, from 1; 0 of the base.
+        placement: Pose of its frame in the frame of the joint.
+        start: First end of its axis in its frame, (3,) [m].
+        end: Second end of its axis in its frame, (3,) [m].
+    """
+    if joint == 0:
+        return True
+    if joint != 1 or arm.limits.slides[0]:
+        return False
+    points = np.array([placement.act(np.array(point)) for point in (start, end)])
+    return float(np.abs(np.cross(arm.robot.joints[0].axis, points)).max()) < 1e-9
+
+
+SELF_JOINTS = 3
+"""Links of one arm count as neighbours if fewer joints than this are between them. Two joints
+apart, capsules of an arm are always close and, but for rounded corners, never touch."""
+
+
+class CollisionPairs:
+    """Put solids in pairs, and pairs in groups of two bodies.
+
+    What a hand holds is a part of that hand: groups of its own (``held``) have it as a solid that
+    moves with the arm's last joint, while the object's groups as a thing of the scene are out. Its
+    groups with other movable things are made when it is held first: of all pairs of things there
+    are too many.
+
+    Args:
+        described: Arms, own ones first.
+        n_own: Number of own arms.
+        arms: Capsules of every arm.
+        movable: Objects, by number.
+        fixed: Things that stay.
+        floor: Solid below everything.
+        touching: Pairs of names that are meant to touch.
+        hands_meet: Flag that the hands of own arms may touch each other.
+    """
+
+    def __init__(
+        self,
+        described: Sequence[ArmDescription],
+        n_own: int,
+        arms: Sequence[Sequence[Solid]],
+        movable: Sequence[Solid],
+        fixed: Sequence[Solid],
+        floor: Solid,
+        *,
+        touching: Iterable[tuple[str, str]],
+        hands_meet: bool,
+    ) -> None:
+        self._everyone = tuple(described)
+        self._arms, self._movable, self._fixed, self._floor = arms, movable, fixed, floor
+        self._n_own, self._world = n_own, len(arms) + len(movable)
+        self._joints = [arm.n_joints for arm in described]
+        self._sections = [arm.robot.sections for arm in described]
+        self._touching = {frozenset(pair) for pair in touching}
+        self._hands_meet = hands_meet
+        self._among: dict[tuple[tuple[int, int], ...], list[Group]] = {}
+
+    def groups(self) -> Iterator[Group]:
+        """Make the groups, but for :meth:`among_things`, of pairs that own joints can part."""
+        n_own = self._n_own
+        n, world = len(self._arms), self._world
+        yield from self._held_groups()
+        for a, b in combinations(range(n), 2):
+            if a < n_own:
+                mine, theirs = self._arms[a], self._arms[b]
+                if self._everyone[a].shares_base(self._everyone[b]):  # each is kept from its own
+                    mine, theirs = ([s for s in arm if s.own_joint] for arm in (mine, theirs))
+                for here, there in product(self._sections[a], self._sections[b]):
+                    yield from self._group("arms", a, b, _within(mine, here),
+                                           _within(theirs, there), b < n_own)  # fmt: skip
+        for a in range(n_own):
+            mine = self._arms[a]
+            pairs = [
+                (x, y)
+                for x, y in combinations(mine, 2)
+                if abs(x.own_joint - y.own_joint) >= SELF_JOINTS
+            ]
+            if pairs:
+                yield Group("self", a, a, pairs)
+            hand = [solid for solid in mine if solid.is_hand]
+            links = [solid for solid in mine if not solid.is_hand]
+            things = [("floor", world, self._floor, NONE_HELD)]
+            things += [("fixed", world, solid, NONE_HELD) for solid in self._fixed]
+            things += [
+                ("movable", n + index, solid, self._grasps_of(index))
+                for index, solid in enumerate(self._movable)
+            ]
+            for kind, body, solid, free in things:
+                touched = any(self._may_touch(part, solid) for part in hand)
+                for name, parts in ((kind, links), (f"{kind}_hand", hand)):
+                    yield from self._group(
+                        name, a, body, parts, [solid], free=free, is_touched=touched
+                    )
+
+    def _may_touch(self, first: Solid, second: Solid) -> bool:
+        """Return whether the cell file says that two solids are meant to touch."""
+        return any(
+            frozenset(names) in self._touching for names in product(first.names, second.names)
+        )
+
+    def _grasps_of(self, thing: int) -> Grasps:
+        """Return every way in which an object can be held."""
+        return frozenset((arm, thing) for arm in range(len(self._arms)))
+
+    def _held_groups(self) -> Iterator[Group]:
+        """Make the groups of what hands may hold, against everything that is not that hand."""
+        n_own = self._n_own
+        n = len(self._arms)
+        for a, index in product(range(n), range(len(self._movable))):
+            body, grasp = n + index, frozenset({(a, index)})
+            thing = self._as_held(a, index)
+            for b in range(n):
+                last = self._joints[b]
+                links = [s for s in self._arms[b] if a != b or last - s.own_joint >= SELF_JOINTS]
+                kind, free = ("self", NONE_HELD) if a == b else ("arms", frozenset({(b, index)}))
+                for section in self._sections[b] if min(a, b) < n_own else ():
+                    yield from self._group(
+                        kind, b, body, _within(links, section), [thing], max(a, b) < n_own,
+                        movers=(b, a), held=grasp, free=free,
+                    )  # fmt: skip
+            for kind, solid in [("floor", self._floor), *(("fixed", s) for s in self._fixed)]:
+                if a < n_own:
+                    yield from self._group(
+                        f"{kind}_hand", body, self._world, [thing], [solid],
+                        movers=(a, self._world), held=grasp,
+                    )  # fmt: skip
+
+    def among_things(self, held: Grasps) -> list[Group]:
+        """Return the groups of what hands hold against other movable things, held or not.
+
+        The same ones whenever the same is held; made while the loop runs, and so not built.
+        """
+        found = []
+        for arm, index in sorted(held):
+            for other in range(len(self._movable)):
+                holders = [b for b, thing in held if thing == other]
+                if other != index and not holders and arm < self._n_own:
+                    found += self._between((arm, index), (len(self._arms) + other, other))
+                for b in holders if other != index else ():
+                    if b < arm and b < self._n_own:
+                        found += self._between((arm, index), (b, other))
+        return found
+
+    def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
+        """Return the group of what is held and another thing: its mover, and its number."""
+        if (grasp, other) not in self._among:
+            (arm, index), (mover, number), n = grasp, other, len(self._arms)
+            kind, second, both_own = "movable_hand", self._movable[number], False
+            if mover < n:
+                kind, second, both_own = "arms", self._as_held(mover, number), arm < self._n_own
+            groups = self._group(
+                kind, n + index, n + number, [self._as_held(arm, index)], [second], both_own,
+                movers=(arm, mover),
+            )  # fmt: skip
+            self._among[grasp, other] = list(groups)
+        return self._among[grasp, other]
+
+    def _as_held(self, arm: int, index: int) -> Solid:
+        """Return an object as a part of an arm's hand."""
+        thing, name = self._movable[index], self._arms[arm][0].names[0]
+        names = (name, f"{name}/hand", *thing.names)
+        return replace(thing, own_joint=self._joints[arm], stays=False, is_hand=True, names=names)
+
+    def _group(
+        self,
+        kind: str,
+        a: int,
+        b: int,
+        first: Sequence[Solid],
+        second: Sequence[Solid],
+        both_own: bool = False,
+        **grasp: Any,
+    ) -> Iterator[Group]:
+        """Yield the group of all pairs that a joint can part, and that are not to touch.
+
+        What only turns about its own axis counts as fixed.
+        """
+        hands_meet = self._hands_meet and both_own
+        pairs = [
+            (part, y)
+            for x, y in product(first, second)
+            if not (hands_meet and x.is_hand and y.is_hand) and not self._may_touch(x, y)
+            for part in x.against(y)
+            if not (x.stays and y.stays) or (kind.startswith("movable") and x.own_joint)
+        ]
+        if pairs:
+            yield Group(kind, a, b, pairs, **grasp)
+
+
+def _within(solids: Sequence[Solid], joints: Sequence[int]) -> list[Solid]:
+    return [solid for solid in solids if solid.own_joint in joints]

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simple solids that collision geometry and pictures of an arm are made of, and their frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
+    r"""Return the rotation matrix of fixed-axis angles as URDF defines them.
+
+    .. math:: R = R_z(yaw) R_y(pitch) R_x(roll)
+
+    Args:
+        roll: Angle about x [rad].
+        pitch: Angle about y [rad].
+        yaw: Angle about z [rad].
+
+    Returns:
+        Rotation matrix, (3, 3).
+    """
+    (sr, cr), (sp, cp), (sy, cy) = ((math.sin(a), math.cos(a)) for a in (roll, pitch, yaw))
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+
+
+def gravity_in_base(rpy: Sequence[float]) -> NDArray[np.float64]:
+    """Return gravity in a base that is mounted at some angles in the world, (3,) [m/s^2]."""
+    return np.asarray(rotation_from_rpy(*rpy).T @ (0.0, 0.0, -9.81))
+
+
+def rpy_from_rotation(rotation: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return roll, pitch and yaw [rad] of a rotation matrix, (3, 3); yaw 0 at a pole."""
+    r = rotation
+    cos_pitch = math.hypot(float(r[0, 0]), float(r[1, 0]))
+    pitch = math.atan2(-float(r[2, 0]), cos_pitch)
+    if cos_pitch < 1e-9:
+        return math.atan2(-float(r[1, 2]), float(r[1, 1])), pitch, 0.0
+    roll = math.atan2(float(r[2, 1]), float(r[2, 2]))
+    return roll, pitch, math.atan2(float(r[1, 0]), float(r[0, 0]))
+
+
+def rotation_of_axis(direction: ArrayLike) -> NDArray[np.float64]:
+    """Return a rotation whose z axis points along a direction.
+
+    Args:
+        direction: Any vector but zero, (3,).
+
+    Returns:
+        Rotation matrix, (3, 3); the angle about the direction is arbitrary.
+    """
+    z = np.asarray(direction, dtype=np.float64)
+    z = z / np.linalg.norm(z)
+    helper = np.eye(3)[int(np.argmin(np.abs(z)))]
+    x = np.cross(helper, z)
+    x /= np.linalg.norm(x)
+    return np.column_stack((x, np.cross(z, x), z))
+
+
+def look_at(direction: ArrayLike) -> NDArray[np.float64]:
+    """Return the rotation of an upright camera (it looks along its -z axis).
+
+    Args:
+        direction: Where it looks, (3,); looking straight up or down, the world's x is up in the
+            picture.
+
+    Returns:
+        Rotation matrix of the camera in the world, (3, 3).
+    """
+    z = -np.asarray(direction, dtype=np.float64)
+    z = z / np.linalg.norm(z)
+    x = np.cross((0.0, 0.0, 1.0), z)
+    if np.linalg.norm(x) < 1e-6:
+        x = np.cross((1.0, 0.0, 0.0), z)
+    x /= np.linalg.norm(x)
+    return np.column_stack((x, np.cross(z, x), z))
+
+
+Point: TypeAlias = tuple[float, float, float]
+
+
+def point_of(values: ArrayLike) -> Point:
+    """Return three numbers as a point.
+
+    Raises:
+        TypeError: If they are no numbers.
+        ValueError: If they are, but not three.
+    """
+    x, y, z = np.asarray(values, dtype=np.float64).tolist()
+    return x, y, z
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Place of a frame in the frame of the link before it.
+
+    Attributes:
+        position: (3,) [m].
+        rpy: Fixed-axis angles as URDF defines them [rad].
+    """
+
+    position: Point = (0.0, 0.0, 0.0)
+    rpy: Point = (0.0, 0.0, 0.0)
+
+    @classmethod
+    def of(cls, pose: NDArray[np.float64]) -> Origin:
+        """Return the place that a homogeneous transform says, (4, 4)."""
+        x, y, z = pose[:3, 3].tolist()
+        return cls((x, y, z), rpy_from_rotation(pose[:3, :3]))
+
+    @property
+    def rotation(self) -> NDArray[np.float64]:
+        """Rotation matrix, (3, 3)."""
+        return rotation_from_rpy(*self.rpy)
+
+
+@dataclass(frozen=True)
+class Capsule:
+    """All points within a distance of a line segment.
+
+    Attributes:
+        start: One end of the segment, in the frame of its link [m].
+        end: The other end [m].
+        radius: Distance [m].
+    """
+
+    start: Point
+    end: Point
+    radius: float
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A solid of revolution: a cone or cylinder with a flat or domed end on either side.
+
+    Attributes:
+        start: Centre of the first end, without its dome, in the frame of its link [m].
+        end: Centre of the second end, without its dome [m].
+        radius_start: Radius at the first end [m].
+        radius_end: Radius at the second end [m].
+        dome_start: Height of the dome on the first end, 0 for a flat one [m].
+        dome_end: Height of the dome on the second end, 0 for a flat one [m].
+        color: Key of :data:`multipanda_py.robots.visuals.COLORS`.
+    """
+
+    start: Point
+    end: Point
+    radius_start: float
+    radius_end: float
+    dome_start: float = 0.0
+    dome_end: float = 0.0
+    color: str = "shell"
+
+    @property
+    def length(self) -> float:
+        """Distance of the two ends, without domes [m]."""
+        return float(np.linalg.norm(np.subtract(self.end, self.start)))
+
+    def outline(self, steps: int = 6) -> NDArray[np.float64]:
+        """Return the half section, from first to second pole.
+
+        Args:
+            steps: Rings per dome.
+
+        Returns:
+            Rows of height above ``start`` along the axis, and radius, (n, 2) [m].
+        """
+        angle = np.linspace(0.0, np.pi / 2.0, steps + 1)
+        first = np.array([[0.0, 0.0], [0.0, self.radius_start]])
+        if self.dome_start > 0.0:
+            first = np.column_stack(
+                (-self.dome_start * np.cos(angle), self.radius_start * np.sin(angle))
+            )
+        last = np.array([[0.0, self.radius_end], [0.0, 0.0]])
+        if self.dome_end > 0.0:
+            last = np.column_stack(
+                (self.dome_end * np.sin(angle), self.radius_end * np.cos(angle))
+            )
+        last[:, 0] += self.length
+        return np.vstack((first, last))
+
+
+@dataclass(frozen=True)
+class Block:
+    """A box.
+
+    Attributes:
+        center: Its centre, in the frame of its link [m].
+        half_size: Half of its edges [m].
+        roll: Rotation about the x axis of the link [rad].
+        color: Key of :data:`multipanda_py.robots.visuals.COLORS`.
+    """
+
+    center: Point
+    half_size: Point
+    roll: float = 0.0
+    color: str = "dark"

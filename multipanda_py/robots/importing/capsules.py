@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capsules around the links of an arm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from multipanda_py.robots.extra_data import default_capsules
+from multipanda_py.robots.geometry import Capsule
+from multipanda_py.robots.importing.geometry import Cloud, Shape, joined, least_capsule, volume
+from multipanda_py.robots.inertial import Load
+from multipanda_py.robots.tree import Chain
+
+
+def doubts(name: str, body: Load, around: Cloud) -> Iterator[str]:
+    r"""Say what no body inside a link's geometry can have.
+
+    With the points :math:`p_i` of the geometry, centre of mass :math:`c` and mass :math:`m`,
+
+    .. math::
+        c \in \mathrm{conv}\{p_i\}, \qquad
+        \operatorname{tr} I / 2 \le m \max_i \lVert p_i - c \rVert^2
+
+    The first is looked at in many directions. Both are warnings only: geometry may be simpler
+    than the link is.
+
+    Args:
+        name: Of the link.
+        body: In its frame.
+        around: Its geometry in the same frame.
+    """
+    com = body.com
+    if (out := around.distance_outside(com)) > 0.0:
+        yield f"link {name}: its centre of mass is {1e3 * out:.0f} mm outside of its geometry"
+    away = float((np.linalg.norm(around.points - com, axis=1) + around.radii).max())
+    gyration = float(np.sqrt(np.trace(body.inertia) / 2.0 / body.mass))
+    if gyration > away:
+        yield (
+            f"link {name}: its inertia is that of a mass at {1e3 * gyration:.0f} mm from its "
+            f"centre, but its geometry ends at {1e3 * away:.0f} mm"
+        )
+
+
+WORTH = 1.1
+"""Parts get one capsule if it has at most this multiple of the volume of theirs."""
+COMPARED = 6
+"""Parts of which all pairs are tried; what is more is joined with its nearest before."""
+
+
+def capsules_around(parts: Sequence[Cloud], most: int) -> tuple[Capsule, ...]:
+    """Return capsules that contain all parts, at most so many.
+
+    Parts are joined as long as there are too many, or one capsule is hardly larger than two;
+    those first that grow least by it.
+    """
+    clouds = list(parts)
+    while len(clouds) > COMPARED:
+        _, one, other = _least(clouds, _distance)
+        _replace(clouds, one, other, joined((one, other)))
+    capsules: dict[Cloud, Capsule] = {}
+    pairs: dict[tuple[Cloud, Cloud], Cloud] = {}
+
+    def around(cloud: Cloud) -> Capsule:
+        if cloud not in capsules:
+            capsules[cloud] = least_capsule(cloud)
+        return capsules[cloud]
+
+    def growth(one: Cloud, other: Cloud) -> float:
+        both = pairs.setdefault((one, other), joined((one, other)))
+        return volume(around(both)) / (volume(around(one)) + volume(around(other)))
+
+    while len(clouds) > 1:
+        ratio, one, other = _least(clouds, growth)
+        if ratio > WORTH and len(clouds) <= most:
+            break
+        _replace(clouds, one, other, pairs[one, other])
+    return tuple(around(cloud) for cloud in clouds)
+
+
+def _least(
+    clouds: Sequence[Cloud], measure: Callable[[Cloud, Cloud], float]
+) -> tuple[float, Cloud, Cloud]:
+    """Return the pair that measures least."""
+    return min(
+        ((measure(one, other), one, other) for one, other in combinations(clouds, 2)),
+        key=lambda entry: entry[0],
+    )
+
+
+def _distance(one: Cloud, other: Cloud) -> float:
+    return float(np.linalg.norm(one.points.mean(axis=0) - other.points.mean(axis=0)))
+
+
+def _replace(clouds: list[Cloud], one: Cloud, other: Cloud, both: Cloud) -> None:
+    clouds.remove(one)
+    clouds.remove(other)
+    clouds.append(both)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Capsules of an arm.
+
+    Attributes:
+        capsules: By link of the description, in its frame.
+        origins: What they were fitted to, by link.
+        doubts: What cannot be true of the inertias within this geometry.
+    """
+
+    capsules: Mapping[str, tuple[Capsule, ...]]
+    origins: Mapping[str, str]
+    doubts: tuple[str, ...]
+
+
+def fit_capsules(
+    chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]], most: int
+) -> Fit:
+    """Fit capsules to the geometry of links; those that have none get one from joint to joint.
+
+    Collision geometry counts, or pictures where there is none.
+
+    Args:
+        chain: The arm.
+        shapes: By link of the description, and by ``collision`` and ``visual``.
+        most: Capsules per link of the description.
+
+    Raises:
+        ConfigurationError: If a mesh cannot be read.
+    """
+    capsules: dict[str, tuple[Capsule, ...]] = {}
+    origins: dict[str, str] = {}
+    around: list[list[Cloud]] = [[] for _ in chain.links]
+    for link, (number, pose) in chain.places.items():
+        kinds = ((kind, found) for kind, found in shapes.get(link, {}).items() if found)
+        for kind, found in list(kinds)[:1]:
+            parts = [shape.cloud() for shape in found]
+            capsules[link] = capsules_around(parts, most)
+            origins[link] = f"around its {kind} geometry"
+            around[number].append(joined(parts).placed(pose[:3, 3], pose[:3, :3]))
+    _, place = chain.places[chain.tip]
+    rods = default_capsules(chain, place[:3, 3])
+    said: list[str] = []
+    for link, body, clouds in zip(chain.links, chain.bodies, around):
+        if clouds and body.mass > 0.0:
+            said += doubts(link, body, joined(clouds))
+        elif not clouds and link in rods:
+            capsules[link] = rods[link]
+            origins[link] = "from joint to joint, as it has no geometry. CHECK the radius"
+    return Fit(capsules, origins, tuple(said))

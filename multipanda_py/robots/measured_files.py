@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The springs of compliant joints in a file of their own, as they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from multipanda_py import registry
+from multipanda_py.actuator import Actuator
+from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
+from multipanda_py.robots.extra_data import Extra, read_extra
+from multipanda_py.robots.inertial import Load, inertia_matrix, inertial_of, moments_of
+from multipanda_py.robots.robot import FIGURES, LOSSES, Robot
+from multipanda_py.robots.tree import check_body
+
+ROBOT_KEYS = ("robot", "links", "armature", *LOSSES, "figures", "identified")
+_BODY = {"mass": 1, "com": 3, "inertia": 6}
+
+
+def with_parameters(robot: Robot, path: Path) -> Robot:
+    """Return a robot with the masses, inertias and friction that a file says.
+
+    The file is what :func:`parameters_text` writes. A link or key that it leaves out stays as the
+    robot has it; ``identified`` is for people.
+
+    Args:
+        robot: What they are parameters of.
+        path: A YAML.
+
+    Raises:
+        ConfigurationError: If the file cannot be read, is of another robot, names a link or joint
+            that there is not, or says what no body and no joint can have.
+    """
+    data = read_extra(path, ROBOT_KEYS)
+    if data.get("robot", robot.name) != robot.name:
+        raise ConfigurationError(
+            f"{path}: robot: got {data['robot']!r:.60}, allowed {robot.name!r}, which its model is"
+        )
+    extra = Extra(path, data, [joint.name for joint in robot.joints])
+    found: dict[str, Any] = {
+        name: extra.per_joint(name, getattr(robot, name).tolist())
+        for name in ("armature", *LOSSES)
+    }
+    for name, values in found.items():
+        bad = ~np.isfinite(values) | ((values < 0.0) & (name != "torque_offset"))
+        if bad.any():
+            joint = int(bad.argmax())
+            raise ConfigurationError(
+                f"{path}: {name}: joint {robot.joints[joint].name}: got {values[joint]:g}, "
+                "allowed a finite number that is not negative, as friction only takes"
+            )
+    bodies = _bodies(robot, path, data.get("links", {}))
+    return replace(
+        robot,
+        links=tuple(
+            replace(link, inertial=inertial_of(bodies[link.name])) if link.name in bodies else link
+            for link in robot.links
+        ),
+        figures=extra.figures(robot.figures),
+        **found,
+    )
+
+
+def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
+    """Return what the file says of links, by name."""
+    if not isinstance(links, Mapping):
+        raise ConfigurationError(f"{path}: links: got {links!r:.60}, allowed a map of links")
+    known = [link.name for link in robot.links]
+    bodies = {}
+    for name, given in links.items():
+        where = f"{path}: links: {name}"
+        if name not in known:
+            raise ConfigurationError(f"{where}: no such link; known: {', '.join(known)}")
+        if not isinstance(given, Mapping) or set(given) != set(_BODY):
+            raise ConfigurationError(f"{where}: got {given!r:.80}, allowed {', '.join(_BODY)}")
+        numbers = {key: _numbers(f"{where}: {key}", given[key], n) for key, n in _BODY.items()}
+        body = Load(
+            numbers["mass"][0], np.array(numbers["com"]), inertia_matrix(numbers["inertia"])
+        )
+        check_body(where, body)
+        bodies[name] = body
+    return bodies
+
+
+def _numbers(where: str, value: Any, size: int) -> list[float]:
+    """Return a list of finite numbers, one of which may stand alone."""
+    values = value if isinstance(value, list) else [value]
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    if not numbers or len(values) != size or not np.isfinite(values).all():
+        raise ConfigurationError(f"{where}: got {value!r:.80}, allowed {size} finite numbers")
+    return [float(v) for v in values]
+
+
+def parameters_text(robot: Robot, notes: Mapping[str, Any]) -> str:
+    """Return the file of a robot's parameters, which :func:`with_parameters` reads.
+
+    Args:
+        robot: With its masses, inertias and friction, and the sigmoid of that if it has figures.
+        notes: How they were found, for people.
+    """
+    links = {}
+    for link in robot.links[1:]:
+        body = link.inertial
+        links[link.name] = {
+            "mass": float(body.mass),
+            "com": [float(v) for v in body.com],
+            "inertia": list(moments_of(body.inertia)),
+        }
+    names = [joint.name for joint in robot.joints]
+    data: dict[str, Any] = {"robot": robot.name, "links": links}
+    for key in ("armature", *LOSSES):
+        data[key] = dict(zip(names, getattr(robot, key).tolist()))
+    if set(FIGURES) <= set(robot.figures):
+        data["figures"] = {name: list(map(float, robot.figure(name))) for name in FIGURES}
+    data["identified"] = dict(notes)
+    head = (
+        "# Inertia and friction of a robot. com [m] and inertia xx yy zz xy xz yz [kg m^2] about\n"
+        "# it, both in the link's frame; armature [kg m^2], damping [Nm s/rad], friction and\n"
+        "# torque_offset [Nm]. Of an arm in a cell file: `perturbation: {parameters: FILE}` is\n"
+        "# the body of a simulated arm, `identified: FILE` is for laws and estimates.\n"
+    )
+    return head + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=99)
+
+
+ACTUATOR_KEYS = ("type", "params", "identified")
+
+
+def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the parameters that a file says; ``identified`` is for people.
+
+    Raises:
+        ConfigurationError: If it cannot be read, or has other keys.
+    """
+    data = read_extra(path, ACTUATOR_KEYS)
+    kind, params = data.get("type"), data.get("params", {})
+    if not isinstance(kind, str):
+        raise ConfigurationError(f"{path}: type: got {kind!r:.60}, allowed a kind of actuator")
+    if not isinstance(params, dict):
+        raise ConfigurationError(f"{path}: params: got {params!r:.60}, allowed a map of numbers")
+    return kind, params
+
+
+def actuator_from(path: Path, n_joints: int) -> Actuator[Any]:
+    """Return the springs of ``n`` joints that a file says.
+
+    Args:
+        path: What :func:`actuator_text` writes.
+        n_joints: Number of the joints: as many as the file has numbers, or any if it has one.
+
+    Raises:
+        ConfigurationError: If the file is none, or its parameters are refused.
+    """
+    kind, params = read_actuator(path)
+    try:
+        found: Actuator[Any] = registry.find("actuators", kind)(n_joints, params)
+    except ActuatorRefused as error:
+        raise ConfigurationError(f"{path}: params: {error}") from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: type: {error}") from None
+    return found
+
+
+def actuator_text(
+    kind: str, params: Mapping[str, float | list[float]], notes: Mapping[str, Any]
+) -> str:
+    """Return the file of springs, which :func:`read_actuator` reads.
+
+    Args:
+        kind: Of the actuator.
+        params: One number each, or one for each joint.
+        notes: How they were found, for people.
+    """
+    data = {"type": kind, "params": dict(params), "identified": dict(notes)}
+    head = (
+        "# Springs of compliant joints: type and params of a group under `actuators` of an arm\n"
+        "# in a cell file. Units: `multipanda list actuators`.\n"
+    )
+    return head + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=99)

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a robot from data: a chain of its description, and a YAML with what that lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.extra_data import (
+    SOURCES,
+    Extra,
+    default_capsules,
+    default_figures,
+    default_limits,
+    default_ready,
+    default_sections,
+    read_extra,
+)
+from multipanda_py.robots.geometry import Capsule, Origin, Turned, point_of
+from multipanda_py.robots.inertial import inertial_of
+from multipanda_py.robots.read_urdf import read_urdf
+from multipanda_py.robots.robot import Flange, Joint, Link, Robot
+from multipanda_py.robots.tree import Chain, chain_of, link_poses, mass_matrix
+from multipanda_py.state import ArmLimits
+
+Vector = NDArray[np.float64]
+S = TypeVar("S", Capsule, Turned)
+
+
+def link_capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule, ...]]:
+    """Return the capsules of every link, those of what is fixed to it among them."""
+    given = extra.capsules(list(chain.places))
+    given = default_capsules(chain, tip) if given is None else given
+    found: list[tuple[Capsule, ...]] = [()] * len(chain.links)
+    for link, shapes in given.items():
+        number, pose = chain.places[link]
+        found[number] += tuple(moved_solid(shape, pose) for shape in shapes)
+    return found
+
+
+def link_looks(chain: Chain, extra: Extra) -> list[tuple[Turned, ...]]:
+    """Return the picture of every link, that of what is fixed to it among it."""
+    found: list[tuple[Turned, ...]] = [()] * len(chain.links)
+    for link, solids in extra.look(list(chain.places)).items():
+        number, pose = chain.places[link]
+        found[number] += tuple(moved_solid(solid, pose) for solid in solids)
+    return found
+
+
+def picture(c: Capsule) -> Turned:
+    """Return the picture of a capsule."""
+    return Turned(c.start, c.end, c.radius, c.radius, c.radius, c.radius)
+
+
+def moved_solid(solid: S, pose: Vector) -> S:
+    """Return a solid in the frame that its own has a pose in, (4, 4)."""
+    ends = (pose[:3, :3] @ np.array(end) + pose[:3, 3] for end in (solid.start, solid.end))
+    start, end = map(point_of, ends)
+    return replace(solid, start=start, end=end)
+
+
+def overlapping_links(
+    capsules: Sequence[Sequence[Capsule]], chain: Chain, q: Vector
+) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of links that do not follow each other and yet touch in a posture."""
+    poses = link_poses(chain, q)
+    return tuple(
+        (i, j)
+        for i in range(len(capsules))
+        for j in range(i + 2, len(capsules))
+        if any(
+            _distance(a, poses[i], b, poses[j]) <= a.radius + b.radius
+            for a in capsules[i]
+            for b in capsules[j]
+        )
+    )
+
+
+def _distance(a: Capsule, pose_a: Vector, b: Capsule, pose_b: Vector) -> float:
+    """Return the distance of two segments, to a twentieth of their lengths."""
+    one, other = (
+        np.array(list(_points(c))) @ p[:3, :3].T + p[:3, 3] for c, p in ((a, pose_a), (b, pose_b))
+    )
+    return float(np.linalg.norm(one[:, None] - other[None], axis=2).min())
+
+
+def _points(capsule: Capsule) -> Iterator[Vector]:
+    start, end = np.array(capsule.start), np.array(capsule.end)
+    for share in np.linspace(0.0, 1.0, 21):
+        yield start + share * (end - start)
+
+
+USUAL = {
+    "velocity": ("rad/s", (0.05, 50.0), (0.005, 20.0)),
+    "torque": ("Nm", (0.05, 3000.0), (1.0, 50_000.0)),
+}
+"""Of joints that turn, and of those that slide; wide enough for any arm of the market."""
+MASS, SIZE = (1e-3, 150.0), (1e-3, 1.0)
+"""Of a link that moves [kg], and radius of gyration [m]."""
+TURNS = 4.0 * np.pi + 1e-3
+"""Farthest position of a joint that has limits: more is mostly said in degrees [rad]."""
+GRAVITY = 9.81
+
+
+def doubts(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
+    r"""Yield a sentence for everything odd: path, what was got, what is usual.
+
+    A link's radius of gyration is :math:`\sqrt{\operatorname{tr} I / 2 m}`; the torque of a joint
+    that turns has to carry what hangs on it, at least where that is stretched out,
+    :math:`\tau \ge g \sum m_j \ell_j` with half of the way from the joint.
+
+    Args:
+        path: Of the description.
+        chain: The arm in it.
+        limits: Of its joints, whoever gave them.
+    """
+    for link, body in zip(chain.links[1:], chain.bodies[1:]):
+        where = f"{path}: link {link}"
+        if not MASS[0] <= body.mass <= MASS[1]:
+            yield f"{where}: got {body.mass:g} kg, usual {MASS[0]:g} to {MASS[1]:g} kg"
+        size = float(np.sqrt(np.trace(body.inertia) / 2.0 / body.mass))
+        if not SIZE[0] <= size <= SIZE[1]:
+            yield (
+                f"{where}: got an inertia as of its mass {size:.3g} m from its centre, usual "
+                f"{SIZE[0]:g} to {SIZE[1]:g} m: kg m^2?"
+            )
+    for i, joint in enumerate(chain.joints):
+        where, slides = f"{path}: joint {joint.name}", bool(limits.slides[i])
+        for name, (unit, turning, sliding) in USUAL.items():
+            got, (low, high) = float(getattr(limits, name)[i]), sliding if slides else turning
+            unit = limits.unit(i, unit)
+            if not low <= got <= high:
+                yield f"{where}: {name}: got {got:g} {unit}, usual {low:g} to {high:g} {unit}"
+        farthest = max(abs(limits.lower[i]), abs(limits.upper[i]))
+        if not slides and TURNS < farthest < np.inf:
+            yield f"{where}: got limits of {farthest:g} rad, usual up to {TURNS:.4g} rad: degrees?"
+    yield from _too_weak(path, chain, limits)
+
+
+def _too_weak(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
+    """Yield the joints that could not carry the arm behind them, half stretched out."""
+    steps = [float(np.linalg.norm(origin[:3, 3])) for origin in chain.origins]
+    for i, joint in enumerate(chain.joints):
+        away = np.cumsum([0.0, *steps[i + 1 :]])
+        masses = np.array([body.mass for body in chain.bodies[i + 1 :]])
+        need, got = 0.5 * GRAVITY * float(masses @ away), float(limits.torque[i])
+        if i > 0 and not limits.slides[i] and need > got:  # the first mostly turns upright
+            yield (
+                f"{path}: joint {joint.name}: torque: got {got:g} Nm, usual more than the "
+                f"{need:.3g} Nm that the arm behind it weighs half stretched out"
+            )
+
+
+_FROM_URDF = ("lower", "upper", "velocity", "torque")
+_DERIVED = ("acceleration", "jerk", "torque_rate", "armature")
+
+
+def read_robot(
+    extra: Path | None = None,
+    *,
+    urdf: Path | None = None,
+    mjcf: Path | None = None,
+    base: str = "",
+    tip: str = "",
+    name: str = "",
+) -> Robot:
+    """Return the robot that a URDF or MJCF and a YAML with what that lacks describe.
+
+    The arm is the chain of joints from ``base`` to ``tip``; the description may have more than
+    that. Joints are revolute, continuous, prismatic or fixed, along any axis; what is fixed to a
+    link is part of it. Links keep their names and frames. Pictures are those of the capsules where
+    nobody drew others. What neither
+    file says follows from limits and inertia (:mod:`~multipanda_py.robots.extra_data`).
+
+    Args:
+        extra: The YAML; it may name ``urdf`` or ``mjcf`` (relative to it), ``base`` and ``tip``.
+        urdf: The URDF.
+        mjcf: MuJoCo's format instead.
+        base: Link that is fixed to the world.
+        tip: Link that carries things.
+        name: By default that of the YAML's file, else of the description's.
+
+    Raises:
+        ConfigurationError: If a file or key is missing, there is no such chain, it has a joint of
+            another kind or a link that is no body, or there is not one number per joint; says
+            where, what was got and what is allowed.
+    """
+    data = {} if extra is None else read_extra(extra)
+    given = {key: path.absolute() for key, path in zip(SOURCES, (urdf, mjcf)) if path}
+    if given:
+        data = {key: value for key, value in data.items() if key not in SOURCES}
+    data |= given | {key: value for key, value in (("base", base), ("tip", tip)) if value}
+    sources = [key for key in SOURCES if key in data]
+    where = extra or urdf or mjcf
+    if where is None or len(sources) != 1:
+        got = " and ".join(sources) or "neither urdf nor mjcf"
+        raise ConfigurationError(f"{where or 'model'}: got {got}, allowed one of urdf and mjcf")
+    for key in ("base", "tip"):
+        if not isinstance(data.get(key), str):
+            got = f"got {data[key]!r}, allowed" if data.get(key) is not None else "missing:"
+            raise ConfigurationError(f"{where}: {key}: {got} the name of a link")
+    source = where.parent / str(data[sources[0]])
+    try:
+        return _robot(source, sources[0], data, where, name or re.sub(r"\W", "_", where.stem))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{source}: cannot be read: {error}") from None
+
+
+def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str) -> Robot:
+    if kind == "mjcf":
+        from multipanda_py.robots.read_mjcf import read_mjcf  # MuJoCo takes half a second
+
+        tree = read_mjcf(source)
+    else:
+        tree = read_urdf(source)
+    chain = chain_of(tree, data["base"], data["tip"])
+    joints = tuple(
+        Joint(joint.name, Origin.of(origin), point_of(joint.axis))
+        for joint, origin in zip(chain.joints, chain.origins)
+    )
+    extra = Extra(where, data, [joint.name for joint in joints])
+    limits, armature = _limits(chain, extra)
+    place = chain.places[chain.tip][1]
+    tip = np.array(place[:3, 3])
+    posture: Sequence[float | None] = [None] * len(joints)
+    if not extra.says_all("ready"):
+        posture = default_ready(chain, tip, limits.lower, limits.upper).tolist()
+    ready = extra.per_joint("ready", posture)
+    for i, (q, low, high) in enumerate(zip(ready, limits.lower, limits.upper)):
+        if not low <= q <= high:
+            raise ConfigurationError(
+                f"{where}: ready: joint {joints[i].name}: got {q:g} {limits.unit(i)}, allowed "
+                f"[{low:g}, {high:g}]"
+            )
+    capsules = link_capsules(chain, extra, tip)
+    mobility = np.array(np.linalg.inv(mass_matrix(chain, armature, ready)).diagonal())
+    sections, overlapping = extra.sections(), extra.overlapping()
+    if overlapping is None:
+        overlapping = overlapping_links(capsules, chain, ready)
+    return Robot(
+        name=name,
+        source=None if data.get("look") else source,
+        limits=limits,
+        joints=joints,
+        links=tuple(
+            Link(link, inertial_of(body), shapes, look or tuple(map(picture, shapes)))
+            for link, body, shapes, look in zip(
+                chain.links, chain.bodies, capsules, link_looks(chain, extra)
+            )
+        ),
+        flange=_flange(chain, place),
+        armature=armature,
+        ready=ready,
+        sections=default_sections(len(joints)) if sections is None else sections,
+        overlapping=overlapping,
+        compensates_gravity=extra.flag("compensates_gravity", True),
+        doubts=(*doubts(source, chain, limits), *extra.doubts()),
+        figures=extra.figures(default_figures(limits, mobility)),
+    )
+
+
+def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
+    """Return the limits, and the armature, which descriptions have beside them."""
+    said = {
+        key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
+    }
+    found = {key: extra.per_joint(key, said[key]) for key in _FROM_URDF}
+    for key in ("velocity", "torque"):  # others follow from them, and would be blamed
+        for joint, value in zip(chain.joints, found[key]):
+            if not value > 0.0:
+                raise ConfigurationError(
+                    f"{extra.path}: {key}: got {value:g} for joint {joint.name}, allowed more "
+                    "than 0"
+                )
+    otherwise = default_limits(found["velocity"], found["torque"])
+    for key in _DERIVED:
+        values = [value if own is None else own for own, value in zip(said[key], otherwise[key])]
+        found[key] = extra.per_joint(key, values)
+    armature = found.pop("armature")
+    if (armature < 0.0).any():
+        raise ConfigurationError(f"{extra.path}: armature: got {armature}, allowed 0 or more")
+    try:
+        return ArmLimits(**found, slides=chain.slides), armature
+    except ConfigurationError as error:
+        raise ConfigurationError(*(f"{extra.path}: {fault}" for fault in error.faults)) from None
+
+
+def _flange(chain: Chain, place: Vector) -> Flange:
+    """Return the frame of the tip; one of its own if the tip is a link that moves."""
+    if chain.tip in chain.links:
+        return Flange(f"{chain.tip}_flange", f"{chain.tip}_flange_joint", Origin.of(place))
+    return Flange(chain.tip, f"{chain.tip}_joint", Origin.of(place))

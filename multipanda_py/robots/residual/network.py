@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two networks of Realeasy, in numpy: one step by step, one over whole motions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.state import Matrix, Vector
+
+_dot, _add, _multiply, _tanh = np.dot, np.add, np.multiply, np.tanh
+Single = NDArray[np.float32]
+"""What layers calculate with: they were trained so, and tanh takes a third of the time."""
+GATES = 4
+"""Input, forget, candidate and output, in this order, of h rows each."""
+
+
+@dataclass(frozen=True, eq=False)
+class LstmWeights:
+    """Weights of a layer of h units with m inputs.
+
+    Attributes:
+        of_input: W, (4 h, m).
+        of_output: U, of its own last output, (4 h, h).
+        bias: b, (4 h,).
+    """
+
+    of_input: Matrix
+    of_output: Matrix
+    bias: Vector
+
+    def __post_init__(self) -> None:
+        units = self.of_output.shape[-1]
+        shapes = [self.of_input.shape[:1], self.of_output.shape, self.bias.shape]
+        if shapes != [(GATES * units,), (GATES * units, units), (GATES * units,)]:
+            raise ConfigurationError(
+                f"weights of a layer: got shapes {self.of_input.shape}, {self.of_output.shape} "
+                f"and {self.bias.shape}, allowed (4 h, m), (4 h, h) and (4 h,)"
+            )
+
+    @property
+    def units(self) -> int:
+        """Number of units h."""
+        return int(self.of_output.shape[1])
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs m."""
+        return int(self.of_input.shape[1])
+
+
+class Lstm:
+    r"""A layer with its state, without allocations.
+
+    .. math::
+        (i, f, g, o) = (\sigma, \sigma, \tanh, \sigma)(W x + U h + b), \qquad
+        c \leftarrow f \odot c + i \odot g, \qquad h \leftarrow o \odot \tanh c
+
+    Within, gates are in the order g, f, i, o behind c, so that both products of the cell are one;
+    the three sigmoids are a hyperbolic tangent of half the size, moved: one call serves all gates;
+    and the bias is the weight of a one between x and h.
+
+    Source: Hochreiter and Schmidhuber, Neural Computation 1997, with the forget gate of Gers,
+    Schmidhuber and Cummins 2000.
+
+    Args:
+        weights: Of the layer.
+        row: Where x, a one and h are, (m + 1 + h,), so that layers can stand in one row; its own
+            if none is given.
+
+    Attributes:
+        output: h, (h,); changed in place by every step.
+
+    Thread: one.
+    """
+
+    def __init__(self, weights: LstmWeights, row: Single | None = None) -> None:
+        h, m = weights.units, weights.inputs
+        self._row = np.zeros(m + 1 + h, np.float32) if row is None else row
+        self._row[m] = 1.0
+        self._input, self.output = self._row[:m], self._row[m + 1 :]
+        stacked = np.column_stack([weights.of_input, weights.bias, weights.of_output])
+        gates_in, forget, new, out = np.split(stacked, GATES)
+        halves = np.vstack([new, 0.5 * forget, 0.5 * gates_in, 0.5 * out])
+        self._matrix: Single = halves.astype(np.float32)
+        self._scale: Single = np.repeat([1.0, 0.5, 0.5, 0.5], h).astype(np.float32)
+        self._shift: Single = np.float32(1.0) - self._scale
+        self._all = np.zeros((1 + GATES) * h, np.float32)
+        self._parts = np.zeros(2 * h, np.float32)
+        self._cell, self._gates = self._all[:h], self._all[h:]
+        self._before, self._shares = self._all[: 2 * h], self._all[2 * h : 4 * h]
+        self._out, self._kept, self._added = self._all[4 * h :], *np.split(self._parts, 2)
+
+    @property
+    def states(self) -> tuple[Single, Single]:
+        """What it carries from step to step, live: h and c, (h,) each."""
+        return self.output, self._cell
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.output[:] = 0.0
+        self._cell[:] = 0.0
+
+    def step(self, x: Vector | Single) -> Single:
+        """Take an input in, (m,); return h, (h,), which the next step changes."""
+        self._input[:] = x
+        self.go_on()
+        return self.output
+
+    def go_on(self) -> None:
+        """Take the input in that stands in its row."""
+        gates, cell, part = self._gates, self._cell, self._kept
+        _dot(self._matrix, self._row, gates)
+        _tanh(gates, gates)
+        _add(_multiply(gates, self._scale, gates), self._shift, gates)
+        _multiply(self._before, self._shares, self._parts)
+        _add(part, self._added, cell)
+        _multiply(_tanh(cell, part), self._out, self.output)
+
+    def run(self, rows: Matrix, backwards: bool = False) -> Matrix:
+        """Return the outputs for a sequence (k, m) from nothing known, (k, h).
+
+        Args:
+            rows: Inputs.
+            backwards: From the last row to the first; outputs stay beside their rows.
+        """
+        self.reset()
+        found = np.zeros((len(rows), self.output.size))
+        order = range(len(rows) - 1, -1, -1) if backwards else range(len(rows))
+        for k in order:
+            found[k] = self.step(rows[k])
+        return found
+
+
+REAL_TIME, PRECISE = "real_time", "precise"
+KINDS = (REAL_TIME, PRECISE)
+LAYERS = {
+    REAL_TIME: ("first", "second"),
+    PRECISE: ("first_forwards", "first_backwards", "second_forwards", "second_backwards"),
+}
+"""Names of the recurrent layers; each has ``of_input``, ``of_output`` and ``bias``."""
+Arrays = Mapping[str, np.ndarray[Any, np.dtype[np.float64]]]
+
+
+def layer(arrays: Arrays, name: str) -> LstmWeights:
+    """Return the weights of a recurrent layer by its name."""
+    return LstmWeights(*(arrays[f"{name}.{part}"] for part in ("of_input", "of_output", "bias")))
+
+
+class Dense:
+    r"""The last layer, without a nonlinearity: :math:`y = W h + V x + b`.
+
+    V, ``direct.weight``, is from inputs past the recurrent layers; a network may have none.
+    """
+
+    def __init__(self, arrays: Arrays, hidden: int, inputs: int, outputs: int) -> None:
+        self.weight, self.bias = arrays["dense.weight"], arrays["dense.bias"]
+        self.direct = arrays.get("direct.weight", np.zeros((outputs, inputs)))
+        found = [self.weight.shape, self.bias.shape, self.direct.shape]
+        allowed = [(outputs, hidden), (outputs,), (outputs, inputs)]
+        if found != allowed:
+            raise ConfigurationError(
+                "dense layer: got {}, {} and direct weights {}, allowed {}, {} and {}".format(
+                    *found, *allowed
+                )
+            )
+
+
+class RealTimeNetwork:
+    r"""Predict the residual of now from all states until now.
+
+    .. math:: \hat r_k = W_d h^{(2)}_k + V_d x_k + b_d, \quad
+        h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad h^{(1)} = \mathrm{LSTM}(x)
+
+    All that it goes on from stands in one row, :math:`(x, 1, h^{(1)}, 1, h^{(2)})`, of which each
+    layer takes a part.
+
+    Args:
+        arrays: Weights by name, see :data:`LAYERS`, ``dense.weight``, ``dense.bias``, and perhaps
+            ``direct.weight``.
+
+    Attributes:
+        inputs: Numbers m that it sees at once.
+        size: Of a residual, 3 n.
+
+    Source: Realeasy, the real-time network: two layers of 3 n units, states carried.
+
+    Thread: one.
+    """
+
+    def __init__(self, arrays: Arrays) -> None:
+        first, second = (layer(arrays, name) for name in LAYERS[REAL_TIME])
+        self.inputs, self.size = first.inputs, len(arrays["dense.bias"])
+        if second.inputs != first.units:
+            raise ConfigurationError(
+                f"second layer: got {second.inputs} inputs, allowed {first.units}"
+            )
+        m, end = self.inputs, self.inputs + 1 + first.units
+        self._row: Single = np.zeros(end + 1 + second.units, np.float32)
+        self._seen = self._row[:m]
+        self._first = Lstm(first, self._row[:end])
+        self._second = Lstm(second, self._row[m + 1 :])
+        dense = Dense(arrays, second.units, m, self.size)
+        nothing = np.zeros((self.size, 1 + first.units))
+        found = np.column_stack([dense.direct, nothing, dense.bias, dense.weight])
+        self._dense: Single = found.astype(np.float32)
+        self._residual: Single = np.zeros(self.size, np.float32)
+
+    @property
+    def states(self) -> tuple[Single, ...]:
+        """What both layers carry from step to step, live."""
+        return (*self._first.states, *self._second.states)
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._first.reset()
+        self._second.reset()
+
+    def step(self, x: Vector) -> Single:
+        """Return the normalised residual (3 n,) of an input; changed by the next step."""
+        self._seen[:] = x
+        self._first.go_on()
+        self._second.go_on()
+        return np.dot(self._dense, self._row, self._residual)
+
+    def run(self, rows: Matrix) -> Matrix:
+        """Return the normalised residuals (k, 3 n) of a motion's inputs from its start."""
+        self.reset()
+        return np.array([self.step(row).copy() for row in rows]).reshape(-1, self.size)
+
+
+class PreciseNetwork:
+    r"""Predict the residuals of a whole motion, each from all that was before and comes after.
+
+    .. math:: \hat r = W_d (\overrightarrow{h}^{(2)} + \overleftarrow{h}^{(2)}) + V_d x + b_d,
+        \qquad h^{(1)} = [\overrightarrow{h}^{(1)}, \overleftarrow{h}^{(1)}]
+
+    The first layer's directions are put side by side, the second's are added.
+
+    Args:
+        arrays: Weights by name, as for :class:`RealTimeNetwork`.
+
+    Source: Realeasy, the precise network.
+
+    Thread: one.
+    """
+
+    def __init__(self, arrays: Arrays) -> None:
+        weights = [layer(arrays, name) for name in LAYERS[PRECISE]]
+        self.inputs, self.size = weights[0].inputs, len(arrays["dense.bias"])
+        both = weights[0].units + weights[1].units
+        allowed = [self.inputs, self.inputs, both, both]
+        if [w.inputs for w in weights] != allowed:
+            raise ConfigurationError(
+                f"layers: got {[w.inputs for w in weights]} inputs, allowed {allowed}"
+            )
+        self._layers = [Lstm(one) for one in weights]
+        self._dense = Dense(arrays, weights[2].units, self.inputs, self.size)
+
+    def run(self, rows: Matrix) -> Matrix:
+        """Return the normalised residuals (k, 3 n) of a motion's inputs."""
+        forwards, backwards, again, back = self._layers
+        first = np.hstack([forwards.run(rows), backwards.run(rows, backwards=True)])
+        second = again.run(first) + back.run(first, backwards=True)
+        found: Matrix = second @ self._dense.weight.T + rows @ self._dense.direct.T
+        found += self._dense.bias
+        return found
+
+
+def network(kind: str, arrays: Arrays) -> RealTimeNetwork | PreciseNetwork:
+    """Return the network of a kind.
+
+    Raises:
+        ConfigurationError: If the kind is unknown, or weights are missing or do not fit.
+    """
+    if kind not in KINDS:
+        raise ConfigurationError(f"network: got {kind!r}, allowed {' or '.join(KINDS)}")
+    needed = [
+        f"{name}.{part}" for name in LAYERS[kind] for part in ("of_input", "of_output", "bias")
+    ]
+    missing = [name for name in (*needed, "dense.weight", "dense.bias") if name not in arrays]
+    if missing:
+        raise ConfigurationError(f"network: weights are missing: {', '.join(missing)}")
+    return RealTimeNetwork(arrays) if kind == REAL_TIME else PreciseNetwork(arrays)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trained network in a file, with all that is needed to run it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.files import open_regular, replacing
+from multipanda_py.robots.residual.bodies import BodyDifference
+from multipanda_py.robots.residual.inputs import Inputs, Normalisation
+from multipanda_py.robots.residual.network import Arrays, PreciseNetwork, RealTimeNetwork, network
+from multipanda_py.state import Matrix, Vector
+
+LARGEST = 1 << 26
+"""Of all arrays of a file together [bytes]; those of seven joints are 150 kB."""
+FASTEST = 1e6
+"""Largest number of states a second."""
+UNREADABLE = (
+    EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RecursionError, MemoryError,
+    OverflowError,
+)  # fmt: skip
+"""What numpy, zipfile and json raise of damaged files, besides ValueError and KeyError."""
+
+
+def arrays_in(path: Path) -> dict[str, Any]:
+    """Return what a file of numpy has, none of which is run or larger than sense.
+
+    Raises:
+        OSError, ValueError: And others of :data:`UNREADABLE`.
+    """
+    with open_regular(path, LARGEST) as file:  # numpy advises to trust what is no npz
+        if not zipfile.is_zipfile(file):
+            raise zipfile.BadZipFile("no npz, or cut")
+        with zipfile.ZipFile(file) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+        if size > LARGEST:
+            raise ValueError(f"got {size} bytes, allowed {LARGEST}")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as data:
+            found = {name: data[name] for name in data.files}
+    if others := [name for name, part in found.items() if not isinstance(part, np.ndarray)]:
+        raise ValueError(f"got {', '.join(others)}, allowed arrays only")
+    return found
+
+
+def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
+    """Refuse what a file says of itself if it is of other kinds than it is to be.
+
+    Raises:
+        ConfigurationError: With what was got.
+    """
+    if not isinstance(about, dict):
+        raise ConfigurationError(f"{path}: about: got {about!r:.60}, allowed names with values")
+    if (form := about.get("format")) not in formats:
+        known = " or ".join(map(str, formats))
+        raise ConfigurationError(f"{path}: got format {form!r:.60}, allowed {known}")
+    for name in ("kind", "robot", "data"):
+        if not isinstance(given := about.get(name, ""), str):
+            raise ConfigurationError(f"{path}: {name}: got {given!r:.60}, allowed a text")
+    rate, joints = about.get("rate", 1.0), about.get("joints", [])
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or abs(rate) > FASTEST:
+        raise ConfigurationError(
+            f"{path}: rate: got {rate!r:.60}, allowed a number up to {FASTEST:g}"
+        )
+    if not isinstance(joints, list) or not all(isinstance(one, str) for one in joints):
+        raise ConfigurationError(f"{path}: joints: got {joints!r:.60}, allowed names")
+
+
+FORMAT = 3
+OLDER = 2
+"""The same without springs and direct weights; it is read as well."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedResidual:
+    """A network with what it was trained on.
+
+    Attributes:
+        kind: One of :data:`.KINDS`.
+        arrays: Its weights by name.
+        normalisation: Of its states and residuals.
+        robot: Model of the arm.
+        joints: Names of its joints.
+        rate: States a second.
+        low: Least normalised state of the training, (3 n,).
+        high: Largest of them, (3 n,).
+        bound: Largest normalised residual of the training, (3 n,): never more is predicted.
+        data: Digest of the training data.
+        speeds: What speeds are compared with in the network's inputs, (s,) [rad/s].
+        bodies: What the plant's bodies are more than the twin's; the network knows the rest.
+        distances: Of springs that slip, in its inputs, (d,) [rad, m].
+    """
+
+    kind: str
+    arrays: Arrays
+    normalisation: Normalisation
+    robot: str
+    joints: tuple[str, ...]
+    rate: float
+    low: Vector
+    high: Vector
+    bound: Vector
+    data: str
+    speeds: Vector = field(default_factory=lambda: np.zeros(0))
+    bodies: BodyDifference | None = None
+    distances: Vector = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        n, size = len(self.joints), 3 * len(self.joints)
+        shapes = {np.shape(part) for part in (self.low, self.high, self.bound)}
+        net = self.network()
+        if shapes != {(size,)} or 3 * self.normalisation.joints != size or net.size != size:
+            raise ConfigurationError(
+                f"residual of {n} joints: got weights of {net.size} numbers a "
+                f"state and a range of {shapes}, allowed {size}"
+            )
+        if (inputs := self.inputs().size) != net.inputs:
+            raise ConfigurationError(
+                f"residual of {n} joints, {len(self.speeds)} speeds and {len(self.distances)} "
+                f"springs: got weights of {net.inputs} inputs, allowed {inputs}"
+            )
+        if self.bodies is not None and len(self.bodies.parts["axes"]) != n:
+            raise ConfigurationError(
+                f"bodies of a residual: got {len(self.bodies.parts['axes'])}, allowed {n}"
+            )
+        numbers = [*self.arrays.values(), self.low, self.high, self.bound]
+        if not all(np.isfinite(part).all() for part in numbers):
+            raise ConfigurationError("residual: got weights that are not finite")
+        if not 0.0 < self.rate < np.inf:
+            raise ConfigurationError(
+                f"residual: got {self.rate:g} states a second, allowed more than 0, finite"
+            )
+        if (self.bound < 0.0).any():
+            raise ConfigurationError(
+                f"residual's bound: got {self.bound.min():g}, allowed 0 or more"
+            )
+        if (self.low > self.high).any():
+            raise ConfigurationError(
+                f"range of the training: got {self.low.tolist()} to {self.high.tolist()}, "
+                "allowed the lower first"
+            )
+
+    def network(self) -> RealTimeNetwork | PreciseNetwork:
+        """Return a network of its own, which knows nothing yet."""
+        return network(self.kind, self.arrays)
+
+    def inputs(self) -> Inputs:
+        """Return what turns normalised states into the network's inputs."""
+        return Inputs(self.normalisation, self.speeds, self.distances)
+
+    def run(self, states: Matrix) -> Matrix:
+        """Return the normalised residuals of a motion's states (k, 3 n), within the bound."""
+        found = self.network().run(self.inputs().rows(states))
+        if self.bodies is not None:
+            n = len(self.joints)
+            q, dq, _ = np.hsplit(self.normalisation.state_of(states), 3)
+            span = self.normalisation.span[2 * n :]
+            most = self.bound[2 * n :]
+            found[:, 2 * n :] += np.clip(self.bodies.run(q, dq, self.rate) / span, -most, most)
+        return np.clip(found, -self.bound, self.bound)
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all.
+
+        Raises:
+            ConfigurationError: If it cannot be written.
+        """
+        about = {
+            "format": FORMAT, "kind": self.kind, "robot": self.robot, "joints": self.joints,
+            "rate": self.rate, "data": self.data,
+        }  # fmt: skip
+        parts = {f"weights.{name}": np.asarray(part, float) for name, part in self.arrays.items()}
+        parts |= {
+            name: np.asarray(getattr(self, name), float) for name in ("low", "high", "bound")
+        }
+        parts |= {name: np.asarray(getattr(self, name), float) for name in ("speeds", "distances")}
+        if self.bodies is not None:
+            parts |= {f"bodies.{name}": part for name, part in self.bodies.parts.items()}
+        parts |= {"scale_low": self.normalisation.low, "scale_high": self.normalisation.high}
+        text = json.dumps(about, sort_keys=True)
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.savez(file, about=text, digest=digest_of(text, parts), **parts)  # type: ignore[arg-type]
+
+
+def load_residual(path: Path) -> TrainedResidual:
+    """Read a trained network.
+
+    Raises:
+        ConfigurationError: If there is none, or the file was cut or changed.
+    """
+    try:
+        found = arrays_in(path)
+        text, digest = str(found.pop("about")), str(found.pop("digest"))
+        about = json.loads(text)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (*UNREADABLE, KeyError, ValueError) as error:
+        raise ConfigurationError(f"{path}: not a trained residual: {error}") from None
+    for name, part in found.items():
+        if part.dtype != np.float64:
+            raise ConfigurationError(f"{path}: {name}: got {part.dtype}, allowed float64")
+    if digest_of(text, found) != digest:
+        raise ConfigurationError(
+            f"{path}: was cut or changed: its digest is not that of its parts"
+        )
+    check_about(path, about, (OLDER, FORMAT))
+    if about["format"] == OLDER:
+        found["distances"] = np.zeros(0)
+    weights = {
+        name.removeprefix("weights."): part
+        for name, part in found.items() if name.startswith("weights.")
+    }  # fmt: skip
+    bodies = {
+        name.removeprefix("bodies."): part
+        for name, part in found.items() if name.startswith("bodies.")
+    }  # fmt: skip
+    try:
+        return TrainedResidual(
+            about["kind"], weights, Normalisation(found["scale_low"], found["scale_high"]),
+            about["robot"], tuple(about["joints"]), float(about["rate"]),
+            found["low"], found["high"], found["bound"], about["data"], found["speeds"],
+            BodyDifference.of_parts(bodies) if bodies else None, found["distances"],
+        )  # fmt: skip
+    except KeyError as error:
+        raise ConfigurationError(f"{path}: not a trained residual: {error} is missing") from None
+
+
+def digest_of(text: str, parts: dict[str, Any]) -> str:
+    """Return the SHA-256 of a file's description and arrays, as hexadecimal digits."""
+    found = hashlib.sha256(text.encode())
+    for name in sorted(parts):
+        part = np.ascontiguousarray(parts[name], float)
+        found.update(f"{name}{part.shape}".encode())
+        found.update(part.tobytes())
+    return found.hexdigest()

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that hears hands: streams of poses and twists, clutches and grips.
+
+Run by ``multipanda teleop --source ros`` as ``python -m multipanda_py.ros.client.device_listener
+NAMESPACE ARM ...``: every message goes to standard output as a line of JSON, until standard input
+ends. What moves the arms has no part of ROS in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import rclpy
+from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from std_msgs.msg import Bool
+
+from multipanda_py.realtime.system.dds import announce_without_types
+
+NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""Streams: over a bad network the newest, not the lost one again."""
+LOOK = 0.1
+"""Between two counts of publishers [s]."""
+EVERY = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+"""What is said once."""
+
+
+def pose_numbers(message: PoseStamped) -> list[float]:
+    """Return position, then quaternion, seven numbers."""
+    p, q = message.pose.position, message.pose.orientation
+    return [p.x, p.y, p.z, q.x, q.y, q.z, q.w]
+
+
+def twist_numbers(message: Twist | TwistStamped) -> list[float]:
+    """Return linear, then angular velocity, six numbers."""
+    twist = message.twist if isinstance(message, TwistStamped) else message
+    v, w = twist.linear, twist.angular
+    return [v.x, v.y, v.z, w.x, w.y, w.z]
+
+
+HEARD: tuple[tuple[str, Any, str, Callable[[Any], Any], QoSProfile], ...] = (
+    ("pose", PoseStamped, "pose", pose_numbers, NEWEST),
+    ("twist", TwistStamped, "twist", twist_numbers, NEWEST),
+    ("cmd_vel", Twist, "twist", twist_numbers, NEWEST),
+    ("clutch", Bool, "clutch", lambda message: message.data, EVERY),
+    ("gripper", Bool, "gripper", lambda message: message.data, EVERY),
+)
+"""Topics by arm: name, type, what is said of it, its numbers, how it is heard."""
+
+
+def tell(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> None:
+    """Write a message as a line, with the time of this machine at which it was heard [s]."""
+    said = {"arm": arm, "kind": kind, "value": read(message), "time": time.monotonic()}
+    sys.stdout.write(f"{json.dumps(said)}\n")
+    sys.stdout.flush()
+
+
+class Crowds:
+    """Tell which arms have a stream with more than one publisher, whenever that has changed.
+
+    Args:
+        node: Of this process.
+        root: Namespace of the topics.
+        arms: Names.
+    """
+
+    def __init__(self, node: Node, root: str, arms: Sequence[str]) -> None:
+        self._node, self._told = node, dict.fromkeys(arms, "")
+        streams = [topic for topic, _, kind, _, _ in HEARD if kind in ("pose", "twist")]
+        self._topics = {arm: [f"{root}/{arm}/{topic}" for topic in streams] for arm in arms}
+
+    def look(self) -> None:
+        """Count publishers, and tell what is new."""
+        for arm, topics in self._topics.items():
+            counts = {topic: self._node.count_publishers(topic) for topic in topics}
+            crowd = [
+                f"{topic} has {count} publishers" for topic, count in counts.items() if count > 1
+            ]
+            now = crowd[0] if crowd else ""
+            if now != self._told[arm]:
+                self._told[arm] = now
+                tell(arm, "crowd", str, now)
+
+
+def main() -> int:
+    """Say what is heard until standard input ends, or nobody reads any more."""
+    namespace, *arms = sys.argv[1:]
+    root = f"/{namespace.strip('/')}".rstrip("/")
+    announce_without_types()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    node = rclpy.create_node(
+        f"hand_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False
+    )
+    for arm in arms:
+        for topic, type_, kind, read, quality in HEARD:
+            take = partial(tell, arm, kind, read)
+            node.create_subscription(type_, f"{root}/{arm}/{topic}", take, quality)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    crowds, next_look = Crowds(node, root, arms), 0.0
+    with contextlib.suppress(BrokenPipeError):
+        while not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
+            executor.spin_once(timeout_sec=LOOK)
+            if time.monotonic() >= next_look:
+                crowds.look()
+                next_look = time.monotonic() + LOOK
+    node.destroy_node()
+    rclpy.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

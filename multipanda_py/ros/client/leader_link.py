@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node between leaders in other cells and the arms that follow them.
+
+Run by ``multipanda teleop --source leader`` as ``python -m multipanda_py.ros.client.leader_link
+ARM PLACE
+...``: what leaders say goes to standard output as lines of JSON, and lines of JSON on standard
+input say what they are to feel, until that ends. What moves the arms has no part of ROS in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import rclpy
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
+from std_msgs.msg import Bool
+
+from multipanda_py.realtime.system.child_process import lines
+from multipanda_py.realtime.system.dds import announce_without_types
+from multipanda_py.ros.client.device_listener import EVERY, NEWEST, pose_numbers, tell
+
+LOOK = 0.5
+"""Between two looks at who takes a wrench [s]."""
+
+
+def wrench_message(numbers: list[float]) -> WrenchStamped:
+    """Return force, then torque, as a message along the leader's base, of no time.
+
+    Clocks of two machines differ; how old it is the leader knows by when the last one came.
+    """
+    message = WrenchStamped()
+    force, torque = message.wrench.force, message.wrench.torque
+    force.x, force.y, force.z, torque.x, torque.y, torque.z = numbers
+    return message
+
+
+def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
+    """Publish what standard input says; nothing is to be felt when it ends. Thread: its own.
+
+    What waited while this process stood still is of the past, and left out.
+    """
+    try:
+        for line in lines():
+            said = json.loads(line)
+            if time.monotonic() < said["until"]:
+                publishers[said["arm"]].publish(wrench_message(said["wrench"]))
+        for publisher in publishers.values():
+            publisher.publish(wrench_message([0.0] * 6))
+    finally:
+        ended.set()
+
+
+def main() -> int:
+    """Say what is heard and publish what is said until standard input ends."""
+    places = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+    announce_without_types()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    node = rclpy.create_node(
+        f"leader_link_{os.getpid()}", enable_rosout=False, start_parameter_services=False
+    )
+    heard: tuple[tuple[str, Any, str, Callable[[Any], Any], Any], ...] = (
+        ("current_pose", PoseStamped, "pose", pose_numbers, NEWEST),
+        ("clutch", Bool, "clutch", lambda message: message.data, EVERY),
+        ("gripper", Bool, "gripper", lambda message: message.data, EVERY),
+    )
+    publishers: dict[str, Any] = {}
+    for arm, place in places.items():
+        for topic, type_, kind, read, quality in heard:
+            take = partial(tell, arm, kind, read)
+            node.create_subscription(type_, f"{place}/{topic}", take, quality)
+        publishers[arm] = publisher = node.create_publisher(
+            WrenchStamped, f"{place}/target_felt_wrench", NEWEST
+        )
+        count = partial(tell, arm, "takers", lambda who: who.get_subscription_count(), publisher)
+        node.create_timer(LOOK, count)
+    ended = threading.Event()
+    threading.Thread(target=pass_on, args=(publishers, ended), daemon=True).start()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    with contextlib.suppress(BrokenPipeError):
+        while not ended.is_set():
+            executor.spin_once(timeout_sec=0.1)
+    node.destroy_node()
+    rclpy.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

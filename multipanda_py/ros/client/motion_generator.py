@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user that streams target poses at 1 kHz, from a circular-field motion generator.
+
+Run as ``python -m multipanda_py.ros.client.motion_generator NAME=Y [NAME=Y ...] [--object
+CONTROLLET] [--each] [--record FILE]`` beside a node: the names of arms, and where their bases are
+along y of the world [m], which are not rotated. A point between the hands visits goals among
+moving obstacles (:mod:`multipanda_py.planning.trajectory.circular_field`); the first and the
+second arm follow 15 cm to its left and right, or an object that they hold follows it, or each of
+any number of arms does from where it is. Writes ``ready`` once it publishes; the end of standard
+input ends it, with a line of JSON: how many messages went out in which time. FILE then has what
+was sent when: CLOCK_MONOTONIC [s] and x of the first message [m], an array (n, 2).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import sys
+import time
+from itertools import cycle
+
+import numpy as np
+import rclpy
+from geometry_msgs.msg import PoseStamped
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+from multipanda_py.planning.trajectory.circular_field import CircularField, FieldObstacle
+from multipanda_py.planning.trajectory.quintic import rest_to_rest
+from multipanda_py.realtime.system.dds import announce_without_types
+from multipanda_py.state import Vector
+
+RATE = 1000
+"""Of targets, per arm [Hz]."""
+OFFSET = 0.15
+"""Of the goals of the first arm from the point along y; of the second against it [m]."""
+APPROACH = 2.0
+"""In which the arms come to their offsets [s]."""
+GOALS = ((0.08, 0.06, -0.06), (0.12, -0.06, -0.14), (0.0, -0.05, -0.16), (0.04, 0.05, -0.02))
+"""From where the point starts [m]."""
+ARRIVED = 0.01
+"""Distance from a goal at which the next one counts [m]."""
+_OBSTACLES = (
+    ((0.10, 0.00, -0.10), (0.0, 0.03, 0.0), 0.03),
+    ((0.02, 0.00, -0.09), (0.02, 0.0, 0.0), 0.02),
+    ((0.05, -0.05, -0.14), (0.0, 0.0, 0.03), 0.02),
+)
+"""Start from where the point starts [m], velocity [m/s], radius [m]."""
+_TURN = 4.0  # after which obstacles go back [s]
+_LOOK = 50  # messages between two looks at standard input
+
+
+class PoseStream:
+    """What is published on one topic: a pose that follows the point.
+
+    Args:
+        node: Publishes.
+        topic: Of targets.
+        start: The pose to start from.
+        shift: From there to where it is to follow the point, (3,) [m].
+    """
+
+    def __init__(self, node: Node, topic: str, start: PoseStamped, shift: Vector) -> None:
+        self._publisher = node.create_publisher(PoseStamped, topic, 1)
+        self._message, self._shift = start, shift
+        p = start.pose.position
+        self._start = np.array([p.x, p.y, p.z])
+
+    def send(self, moved: Vector, share: float, stamp_ns: int) -> float:
+        """Publish where the point has moved to, (3,), with a share of the shift; return its x."""
+        message = self._message
+        position = message.pose.position
+        position.x, position.y, position.z = (self._start + moved + share * self._shift).tolist()
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
+        self._publisher.publish(message)
+        return float(position.x)
+
+
+def measured_poses(node: Node, arms: list[str]) -> dict[str, PoseStamped]:
+    """Return the pose of every arm's tool in its base, as soon as all have been heard."""
+    newest: dict[str, PoseStamped] = {}
+    listening = [
+        node.create_subscription(
+            PoseStamped, f"{arm}/current_pose", lambda m, arm=arm: newest.setdefault(arm, m), 1
+        )
+        for arm in arms
+    ]
+    while len(newest) < len(arms):
+        rclpy.spin_once(node, timeout_sec=1.0)
+    for subscription in listening:
+        node.destroy_subscription(subscription)
+    return newest
+
+
+def make_streams(
+    node: Node, bases: dict[str, float], controllet: str, each: bool
+) -> list[PoseStream]:
+    """Return the streams of all arms, or of the object that they hold."""
+    poses = measured_poses(node, list(bases))
+    hands = {arm: pose.pose.position.y + bases[arm] for arm, pose in poses.items()}
+    middle = float(np.mean(list(hands.values())))
+    if controllet:
+        held = PoseStamped()
+        held.header.frame_id = "world"
+        for axis in "xz":
+            mean = float(np.mean([getattr(p.pose.position, axis) for p in poses.values()]))
+            setattr(held.pose.position, axis, mean)
+        held.pose.position.y = middle
+        return [PoseStream(node, f"{controllet}/target_pose", held, np.zeros(3))]
+    sides = {} if each else dict(zip(bases, (OFFSET, -OFFSET)))
+    return [
+        PoseStream(
+            node, f"{arm}/target_pose", pose,
+            np.array([0.0, middle + sides[arm] - hands[arm] if arm in sides else 0.0, 0.0]),
+        )
+        for arm, pose in poses.items()
+    ]  # fmt: skip
+
+
+def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
+    """Publish until standard input ends; return when, and x of the first message."""
+    field = CircularField(
+        np.zeros(3),
+        [
+            FieldObstacle(np.array(at), np.array(v), r, np.array([0.0, 0.0, 1.0]))
+            for at, v, r in _OBSTACLES
+        ],
+    )
+    goals = cycle(np.array(goal) for goal in GOALS)
+    goal, period = next(goals), 1.0 / RATE
+    sent: list[tuple[float, float]] = []
+    deadline = time.monotonic()
+    os.write(1, b"ready\n")
+    while len(sent) % _LOOK or not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
+        now = len(sent) * period
+        if sent and len(sent) % round(_TURN * RATE) == 0:
+            for obstacle in field.obstacles:
+                obstacle.velocity *= -1.0
+        moved = field.step(goal, period)
+        if float(np.abs(goal - moved).max()) < ARRIVED:
+            goal = next(goals)
+        share, stamp, at = rest_to_rest(min(1.0, now / APPROACH)), time.time_ns(), time.monotonic()
+        sent.append((at, [stream.send(moved, share, stamp) for stream in streams][0]))  # noqa: RUF015
+        deadline += period
+        time.sleep(max(0.0, deadline - time.monotonic()))
+    return sent
+
+
+def main() -> int:
+    """Publish until told to end."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("arms", nargs="+", metavar="NAME=Y", help="an arm, its base along y [m]")
+    parser.add_argument("--object", default="", metavar="CONTROLLET", help="that holds an object")
+    parser.add_argument("--each", action="store_true", help="arms move from where they are")
+    parser.add_argument("--namespace", default="", help="of the cell")
+    parser.add_argument("--record", default="", metavar="FILE", help="an .npy file to write")
+    options = parser.parse_args()
+    bases = {name: float(y) for name, _, y in (text.partition("=") for text in options.arms)}
+    announce_without_types()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    node = rclpy.create_node(
+        f"motion_generator_{os.getpid()}",
+        namespace=options.namespace,
+        enable_rosout=False,
+        start_parameter_services=False,
+    )
+    sent = publish(make_streams(node, bases, options.object, options.each))
+    if options.record:
+        np.save(options.record, np.array(sent))
+    os.write(1, json.dumps({"rounds": len(sent), "seconds": sent[-1][0] - sent[0][0]}).encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

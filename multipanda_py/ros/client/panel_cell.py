@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cell of a node that runs already, for a panel: what it does, and what may be asked of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Duration
+from controller_manager_msgs.srv import ListControllers, SwitchController
+from numpy.typing import NDArray
+from rcl_interfaces.srv import GetParameters, SetParameters
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell.goals import Frames
+from multipanda_py.cell.switch_planning import Strictness, SwitchResult
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
+from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
+from multipanda_py.config.node_names import NODE
+from multipanda_py.exceptions import (
+    ConfigurationError,
+    LoopError,
+    NodeRefused,
+    ParameterRejected,
+    SwitchRejected,
+    TargetRejected,
+    TopicLost,
+)
+from multipanda_py.pose import Pose
+from multipanda_py.realtime.events import LoopEvent
+from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.realtime.system.dds import where_to_look
+from multipanda_py.realtime.timing import LoopStatistics
+from multipanda_py.robots import ArmDescription
+from multipanda_py.ros.client.arm import NodeHand
+from multipanda_py.ros.client.cell_state import HeardCell
+from multipanda_py.ros.client.node_link import NodeLink
+from multipanda_py.ros.client.service_call import Awaited, Call, FollowUp
+from multipanda_py.ros.client.target_publisher import SentTargets
+from multipanda_py.ros.node.settings import ask_for_cell, parameters_of
+from multipanda_py.ros.services.arms import ANSWERED
+from multipanda_py.state import ArmSnapshot
+
+PATIENCE = 30.0
+"""For the node to be found, and for what it is [s]."""
+GONE = 10.0
+"""Silence of the node after which it is taken to have ended [s]."""
+SILENT = 0.5
+"""Silence of the node after which what is asked of it has to be asked anew [s]."""
+QUIET = 1.5
+"""Silence of the node from which on it is said [s]."""
+FRESH = 1.0
+"""Age of parameters from which on they are asked for again [s]."""
+STOP_AGAIN = 0.25
+"""After so long without an answer a stop is asked for again [s]."""
+SHOWN = 3
+"""So many names of what is missing are said."""
+
+
+class NodeCell(Closing):
+    """Ask a node what a panel asks of a cell, by what it offers everybody.
+
+    Nothing waits, but for the beginning. Requests to stop have a participant and a thread of
+    their own, as they have in the node: they wait for no answer and behind no state. A switch
+    that was under way is followed by another stop.
+
+    Args:
+        namespace: Of the cell.
+        config: The cell, if not as the node's parameters say.
+
+    Raises:
+        TopicLost: If there is no such node, or it does not answer.
+        ConfigurationError: If its cell cannot be read here.
+
+    Attributes:
+        config: The cell.
+        link: Node that subscribes and calls services.
+        states: States that are received from the node.
+
+    Thread: one; :meth:`ask_hold` any.
+    """
+
+    def __init__(self, namespace: str = "", config: CellConfig | None = None) -> None:
+        self._root = f"/{namespace.strip('/')}".rstrip("/")
+        name = f"multipanda_panel_{os.getpid()}"
+        self.link, self._stop = NodeLink(name), NodeLink(f"{name}_stop")
+        try:
+            self._stop.offer(Trigger, f"{self._root}/stop")
+            self._stop.start()
+            self._begin(config)
+        except BaseException:
+            self.link.close()
+            self._stop.close()
+            raise
+
+    def _begin(self, config: CellConfig | None) -> None:
+        root, link = self._root, self.link
+        if not (from_file := config is not None):
+            config = ask_for_cell(link, root, PATIENCE)
+        self.config = config
+        self.descriptions: Mapping[str, ArmDescription] = {
+            arm.name: arm for arm in describe_arms(config)
+        }
+        self.specs = instance_specs(config)
+        self._by_name = {spec.name: spec for spec in self.specs}
+        self.frames = Frames(config)
+        self.states = HeardCell(link, root, config)
+        self._manager = f"{root}/controller_manager"
+        link.offer(SwitchController, f"{self._manager}/switch_controller")
+        link.offer(ListControllers, f"{self._manager}/list_controllers")
+        for arm in self.arms:
+            link.offer(Trigger, f"{root}/{arm}/error_recovery")
+        for spec in self._laws():
+            link.offer(GetParameters, f"{root}/{spec.name}/get_parameters")
+            link.offer(SetParameters, f"{root}/{spec.name}/set_parameters")
+        self._hands = {
+            arm: NodeHand(link, root, arm, described.gripper)
+            for arm, described in self.descriptions.items()
+            if described.gripper is not None
+        }
+        self._sent = SentTargets(
+            link, root, config, self.frames, lambda: self.states.status.has_system_time
+        )
+        self._switches: list[Call[SwitchResult]] = []
+        self._beginnings = dict.fromkeys(self.arms, -1)
+        link.start()
+        self._find(from_file)
+        link.need(self.states.silent, PATIENCE, "nothing heard", where_to_look())
+        asked = {spec.name: self._ask_parameters(spec) for spec in self._laws()}
+        self._values = {name: link.answer(call) for name, call in asked.items()}
+        self._asked_at = dict.fromkeys(self._values, time.monotonic())
+
+    def _find(self, from_file: bool) -> None:
+        """Wait until the node's services are there.
+
+        Raises:
+            ConfigurationError: If a node is there that lacks some of a file's cell.
+            TopicLost: If there is none.
+        """
+
+        def missing() -> list[str]:
+            return [*self._stop.not_found(), *self.link.not_found()]
+
+        if self.link.until(lambda: not missing(), PATIENCE):
+            return
+        names = missing()
+        text = ", ".join(names[:SHOWN])
+        if len(names) > SHOWN:
+            text += f" and {len(names) - SHOWN} more"
+        if from_file and not self._stop.not_found():
+            raise ConfigurationError(
+                f"{self._root}/{NODE}: has no {text}: is the file that of its cell?"
+            )
+        raise TopicLost(f"{text}: not there within {PATIENCE:g} s{where_to_look()}")
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of its arms."""
+        return tuple(self.config.arms)
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Names of the instances that are active, as far as is known."""
+        return self.states.status.active
+
+    def beginnings(self, arm: str) -> int:
+        """Return how often a law has begun on an arm, as far as is known."""
+        return self.states.status.arms[arm].beginnings
+
+    def silence_reason(self) -> str:
+        """Say that nothing is heard of the node; empty if something is, diagnostics at least."""
+        since = max(self.states.status.heard, *(self.states.heard(arm) for arm in self.arms))
+        silence = time.monotonic() - since
+        if silence < max(QUIET, 5.0 / self.config.cell.joint_state_rate):
+            return ""
+        return f"nothing was heard of the node for {silence:.0f} s"
+
+    def check(self) -> None:
+        """Show that this panel is there, and see whether the node is; to be called all the time.
+
+        Raises:
+            LoopError: If nothing was heard of the node for ``GONE``.
+        """
+        self._sent.say_life()
+        for arm in self.arms:
+            self._take_back(arm)
+        if time.monotonic() - self.states.status.heard > max(
+            GONE, 3.0 / self.config.cell.diagnostics_rate
+        ):
+            raise LoopError(f"nothing was heard of the node for {GONE:g} s: it has ended")
+
+    def row(self) -> NDArray[np.void]:
+        """Return where everything is."""
+        return self.states.row()
+
+    def state(self, arm: str) -> ArmSnapshot:
+        """Return what an arm does; torques are those that were measured."""
+        return self.states.state(arm)
+
+    def pose(self, arm: str) -> Pose:
+        """Return where its tool is, in its base."""
+        state = self.state(arm)
+        return Pose(state.position_ee_in_base, state.rotation_ee_in_base)
+
+    def statistics(self, cycles: int = 1000) -> LoopStatistics:
+        """Return what diagnostics say of the loop's time, of as many cycles as they like."""
+        return self.states.status.statistics()
+
+    def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
+        """Return how much was reported, and what came after the first ``count``."""
+        return self.states.status.events_since(count)
+
+    def parameters(self, name: str) -> dict[str, Any]:
+        """Return the parameters of an instance as they were a moment ago."""
+        if name not in self._values:
+            return self._by_name[name].initial_values()
+        now = time.monotonic()
+        if now > self._asked_at[name] + FRESH:
+            self._asked_at[name] = now
+            call = self._ask_parameters(self._by_name[name])
+            call.when_done(lambda: self._values.__setitem__(name, call.look() or {}))
+        return dict(self._values[name])
+
+    def set_parameters(self, name: str, values: Mapping[str, object]) -> Awaited:
+        """Change parameters of an instance, if the node takes them.
+
+        Of a vector those elements are changed that differ from what :meth:`parameters` says, which
+        is of a moment ago; the others stay as the node has them by then.
+
+        Raises:
+            ParameterRejected: If one is not allowed.
+        """
+        accepted, known = self._by_name[name].checked(values), dict(self._values[name])
+        vectors = [key for key, one in accepted.items() if isinstance(one, np.ndarray)]
+        if not vectors:
+            return self._set(name, accepted)
+        newest = parameters_of(self.link, f"{self._root}/{name}", vectors, PATIENCE)
+
+        def go_on(said: Mapping[str, Any]) -> Awaited:
+            changed = {key: accepted[key] != np.array(known[key]) for key in vectors}
+            merged = {key: np.where(changed[key], accepted[key], said[key]) for key in vectors}
+            return self._set(name, accepted | merged)
+
+        return FollowUp(newest, go_on)
+
+    def _set(self, name: str, accepted: dict[str, Any]) -> Call[object]:
+        def read(said: Any) -> object:
+            if reasons := [one.reason for one in said.results if not one.successful]:
+                raise ParameterRejected("; ".join(reasons))
+            self._values[name] |= accepted
+            return said
+
+        parameters = [
+            Parameter(key, value=_plain(value)).to_parameter_msg()
+            for key, value in accepted.items()
+        ]
+        request = SetParameters.Request(parameters=parameters)
+        return self.link.call(f"{self._root}/{name}/set_parameters", request, read)
+
+    def set_target(self, arm: str, pose: Pose | None = None, *, frame: str = "") -> None:
+        """Give an arm's law a pose for its tool.
+
+        Raises:
+            TargetRejected: If it is too far from there, or the node is silent: another one may
+                have taken its place when it speaks again. What it refuses is reported later.
+        """
+        silence = self.states.silence(arm)
+        if silence > max(SILENT, 5.0 / self.config.cell.joint_state_rate):
+            raise TargetRejected(
+                f"{arm}: target: nothing was heard of the node for {silence:.1f} s: ask again"
+            )
+        if pose is not None:
+            self._sent.give(self.state(arm), pose, frame)
+
+    def ask_switch(
+        self,
+        activate: Sequence[str] = (),
+        deactivate: Sequence[str] = (),
+        strictness: str = "strict",
+        timeout: float = 1.0,
+        by: str = "",
+    ) -> Call[SwitchResult]:
+        """Request a switch; the node reports its service in place of ``by``."""
+
+        def read(said: Any) -> SwitchResult:
+            message = getattr(said, "message", "")  # some distributions have none
+            if not said.ok:
+                raise SwitchRejected(message or "the node has refused the switch")
+            self._ask_active()
+            return SwitchResult(tuple(activate), tuple(deactivate), (), (), 0.0, (message,))
+
+        request = SwitchController.Request(
+            activate_controllers=list(activate), deactivate_controllers=list(deactivate),
+            strictness=int(Strictness[strictness.upper()]),
+            timeout=Duration(sec=int(timeout), nanosec=int(timeout % 1.0 * 1e9)),
+        )  # fmt: skip
+        service = f"{self._manager}/switch_controller"
+        call = self.link.call(service, request, read, timeout + 10.0)
+        self._switches = [one for one in self._switches if not one.is_done] + [call]
+        return call
+
+    def ask_hold(self, *, by: str = "") -> Call[object]:
+        """Have every arm brake and hold; asked for at once, and again while no answer comes."""
+        call = self._stop_now()
+        for switch in self._switches:
+            if not switch.is_done:  # it may reach the node after the stop
+                switch.when_done(self._stop_now)
+        return call
+
+    def ask_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
+        """Clear the fault of one arm."""
+        (arm,) = arms or self.arms
+        service = f"{self._root}/{arm}/error_recovery"
+        return self.link.call(service, Trigger.Request(), _done, ANSWERED)
+
+    def gripper(self, arm: str) -> NodeHand:
+        """Return the hand of an arm that has one."""
+        return self._hands[arm]
+
+    def close(self) -> None:
+        """Have arms hold that are on their way by this panel's targets, and let go of the node."""
+        self._sent.close(self.state)
+        self.link.close()
+        self._stop.close()
+
+    def _take_back(self, arm: str) -> None:
+        """Have an arm hold if its new law may have had a target that was meant for another one."""
+        status = self.states.status.arms[arm]
+        before, self._beginnings[arm] = self._beginnings[arm], status.beginnings
+        law = self._by_name.get(status.owner)
+        if before == status.beginnings or law is None or "pose" not in law.channel_table:
+            return
+        if self._sent.has_just_given(arm):
+            with contextlib.suppress(TargetRejected):
+                self.set_target(arm, self.pose(arm))
+
+    def _laws(self) -> list[InstanceSpec]:
+        return [spec for spec in self.specs if not spec.is_hold]
+
+    def _ask_parameters(self, spec: InstanceSpec) -> Call[dict[str, Any]]:
+        names = [one.name for one in spec.parameter_specs]
+        return parameters_of(self.link, f"{self._root}/{spec.name}", names, PATIENCE)
+
+    def _stop_now(self) -> Call[object]:
+        def read(said: Any) -> object:
+            self._ask_active()
+            return _done(said)
+
+        return self._stop.call(f"{self._root}/stop", Trigger.Request(), read, again=STOP_AGAIN)
+
+    def _ask_active(self) -> None:
+        """Ask which laws are active now: diagnostics say it a second later."""
+
+        def read(said: Any) -> object:
+            names = [one.name for one in said.controller if one.state == "active"]
+            laws = [self._by_name[name] for name in names if name in self._by_name]
+            taken = {arm for law in laws for arm in law.config.arms}
+            holds = [spec for spec in self.specs if spec.is_hold]
+            free = [one.name for one in holds if not taken.intersection(one.config.arms)]
+            self.states.status.active = (*(law.name for law in laws), *free)
+            return said
+
+        call = self.link.call(f"{self._manager}/list_controllers", ListControllers.Request(), read)
+        call.when_done(call.look)
+
+
+def _done(said: Any) -> object:
+    """Read the answer of a trigger.
+
+    Raises:
+        NodeRefused: If it was not done.
+    """
+    if not said.success:
+        raise NodeRefused(said.message)
+    return said
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that hears what a cell says of its arms, on this machine or another one.
+
+Run by ``multipanda shadow --topics`` as ``python -m multipanda_py.ros.client.state_listener
+NAMESPACE ARM ...``: every state goes to standard output as a line of JSON, until standard input
+ends. What follows the arms has no part of ROS in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import sys
+from typing import Any
+
+import rclpy
+from geometry_msgs.msg import WrenchStamped
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+
+from multipanda_py.realtime.system.dds import announce_without_types
+
+HEARD = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""As sensors are listened to: over a bad network the newest, not the lost one again."""
+
+
+class ArmListener:
+    """Say a state of an arm when its joints and its wrench of one instant are there.
+
+    Args:
+        node: Subscribes.
+        namespace: Of the cell, with a slash at its end.
+        arm: Name of the arm.
+    """
+
+    def __init__(self, node: Any, namespace: str, arm: str) -> None:
+        self._arm = arm
+        self._joints: JointState | None = None
+        self._wrench: WrenchStamped | None = None
+        for kind, name, take in (
+            (JointState, "joint_states", self._take_joints),
+            (WrenchStamped, "external_wrench", self._take_wrench),
+        ):
+            node.create_subscription(kind, f"{namespace}{arm}/{name}", take, HEARD)
+
+    def _take_joints(self, message: JointState) -> None:
+        self._joints = message
+        self._say()
+
+    def _take_wrench(self, message: WrenchStamped) -> None:
+        self._wrench = message
+        self._say()
+
+    def _say(self) -> None:
+        joints, wrench = self._joints, self._wrench
+        if joints is None or wrench is None or joints.header.stamp != wrench.header.stamp:
+            return
+        self._joints = self._wrench = None
+        stamp, force, torque = joints.header.stamp, wrench.wrench.force, wrench.wrench.torque
+        said = {
+            "arm": self._arm, "time": stamp.sec + 1e-9 * stamp.nanosec,
+            "joints": list(joints.name), "q": list(joints.position),
+            "dq": list(joints.velocity), "tau": list(joints.effort),
+            "wrench": [force.x, force.y, force.z, torque.x, torque.y, torque.z],
+        }  # fmt: skip
+        sys.stdout.write(f"{json.dumps(said)}\n")
+        sys.stdout.flush()
+
+
+def main() -> int:
+    """Say what is heard until standard input ends, or nobody reads any more."""
+    namespace, *arms = sys.argv[1:]
+    root = namespace.strip("/")
+    announce_without_types()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    node = rclpy.create_node(
+        f"shadow_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False
+    )
+    for arm in arms:
+        ArmListener(node, f"/{root}/" if root else "/", arm)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    with contextlib.suppress(BrokenPipeError):
+        while not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
+            executor.spin_once(timeout_sec=0.1)
+    node.destroy_node()
+    rclpy.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user of ``switch_controller`` that is told what to ask by lines of JSON.
+
+Run as ``python -m multipanda_py.ros.client.switch_client`` beside a node. A line such as
+``{"activate": ["left/law"]}`` is answered by one with ``ok``, ``message`` and ``seconds``, the
+time until the answer; with nothing to activate it asks for ``error_recovery``. Writes ``ready``
+when the node is there; the end of standard input ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import rclpy
+from controller_manager_msgs.srv import SwitchController
+from rclpy.signals import SignalHandlerOptions
+from std_srvs.srv import Trigger
+
+from multipanda_py.realtime.system.dds import announce_without_types
+
+FORCE_AUTO = 4
+PATIENCE = 120.0
+"""Of waiting for the node [s]."""
+ANSWER = 10.0
+"""Of waiting for its answer [s]."""
+
+
+def main() -> int:
+    """Ask until told to end."""
+    announce_without_types()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    node = rclpy.create_node(
+        f"switch_client_{os.getpid()}", enable_rosout=False, start_parameter_services=False
+    )
+    client = node.create_client(SwitchController, "controller_manager/switch_controller")
+    if not client.wait_for_service(PATIENCE):
+        return 1
+    recovery = node.create_client(Trigger, "error_recovery")
+    _say("ready")
+    for line in sys.stdin:
+        names, begun = json.loads(line)["activate"], time.monotonic()
+        if names:
+            future = client.call_async(
+                SwitchController.Request(activate_controllers=names, strictness=FORCE_AUTO)
+            )
+        else:
+            future = recovery.call_async(Trigger.Request())
+        rclpy.spin_until_future_complete(node, future, timeout_sec=ANSWER)
+        answer, took = future.result(), time.monotonic() - begun
+        done = bool(answer is not None and (answer.ok if names else answer.success))
+        # Some distributions have no message in the answer to a switch.
+        message = getattr(answer, "message", "") if answer else f"no answer in {ANSWER:g} s"
+        _say(json.dumps({"ok": done, "message": message, "seconds": took}))
+    return 0
+
+
+def _say(text: str) -> None:
+    os.write(1, text.encode() + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things of the world of a running node, as a client puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import first_real_arm
+from multipanda_py.exceptions import SimulationRefused, TopicLost
+from multipanda_py.pose import Pose
+from multipanda_py.ros.client.node_link import HeardTopic, NodeLink
+from multipanda_py.ros.node.conversions import write_pose
+from multipanda_py.ros.services.entities import WORLD
+
+try:
+    from simulation_interfaces.msg import Result
+    from simulation_interfaces.srv import SetEntityState
+except ImportError:  # not of every distribution
+    SetEntityState = None
+
+
+class RemoteWorld:
+    """Put movable things of simulated arms somewhere else.
+
+    Args:
+        link: Asks.
+        root: Namespace of the cell.
+        config: The cell.
+        things: Topics of their poses, by name.
+        patience: For answers [s].
+    """
+
+    def __init__(
+        self,
+        link: NodeLink,
+        root: str,
+        config: CellConfig,
+        things: Mapping[str, HeardTopic],
+        patience: float,
+    ) -> None:
+        self._link, self._name, self._things = link, f"{root}/set_entity_state", things
+        self._real, self._patience = first_real_arm(config), patience
+        if not self.refusal():
+            link.offer(SetEntityState, self._name)
+
+    def refusal(self) -> str:
+        """Say why nothing can be put anywhere, or nothing."""
+        if self._real:
+            return f"got {self._real}, allowed simulated arms"
+        return "" if SetEntityState is not None else "simulation_interfaces is not installed"
+
+    def ask_pose(self, thing: str, pose: Pose) -> int:
+        """Put a thing somewhere, at rest, and wait until it is said to be there.
+
+        Raises:
+            SimulationRefused: If it cannot be there; says why.
+            TopicLost: If the node does not answer.
+        """
+        request = SetEntityState.Request(entity=thing)
+        request.state.header.frame_id = WORLD
+        write_pose(request.state.pose, pose)
+        answer = self._link.ask(self._name, request, self._patience).result
+        if answer.result != Result.RESULT_OK:
+            raise SimulationRefused(f"{thing}: {answer.error_message}")
+        topic, before = self._things[thing], self._things[thing].count
+        if not self._link.until(lambda: topic.count > before + 1, self._patience):
+            raise TopicLost(f"{topic.name}: nothing heard within {self._patience:g} s")
+        return 0
+
+    def is_placed(self, thing: str, number: int) -> bool:
+        """Return whether a request has been answered: it has."""
+        return True

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names and messages of franka_ros2 and CRISP."""

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The actions of franka_ros2's ``franka_gripper``: homing, move, grasp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from rclpy.action import CancelResponse, GoalResponse
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import MultipandaError, SettingsRejected, shortened
+from multipanda_py.robots.geometry import rpy_from_rotation
+from multipanda_py.robots.gripper import GripperMotion, GripperResult
+from multipanda_py.ros.node.action_server import PlainActionServer
+from multipanda_py.ros.node.deferred_responses import Work
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.parameter_requests import set_together
+from multipanda_py.ros.node.running import every
+from multipanda_py.ros.services.arms import RecoveryServices
+from multipanda_py.ros.services.grippers import GripperAction, Hand
+
+PERIOD = 0.02
+"""Between two looks at a recovery [s]."""
+_ORTHONORMAL = 1e-5
+Values = dict[str, Any]
+
+
+class FrankaServices:
+    """``<arm>/service_server/...`` and ``<arm>/action_server/error_recovery`` of Franka arms.
+
+    Args:
+        node: Offers them.
+        robots: Nodes whose parameters are the settings of a Franka, by arm.
+        recovery: Recovers arms.
+
+    Raises:
+        ImportError: If franka_msgs is not installed.
+
+    Thread: executor.
+    """
+
+    def __init__(
+        self, node: GuardedNode, robots: Mapping[str, GuardedNode], recovery: RecoveryServices
+    ) -> None:
+        from franka_msgs import srv
+        from franka_msgs.action import ErrorRecovery
+
+        self._robots, self._logger, self._recovery = robots, node.get_logger(), recovery
+        self._kind, self._work = ErrorRecovery, dict[str, tuple[Any, Any, Work]]()
+        self._servers: dict[str, PlainActionServer] = {}
+        services: list[tuple[str, type, Callable[[Any], Values]]] = [
+            ("set_load", srv.SetLoad, _load),
+            ("set_joint_stiffness", srv.SetJointStiffness, _joint_stiffness),
+            ("set_cartesian_stiffness", srv.SetCartesianStiffness, _cartesian_stiffness),
+            ("set_stiffness_frame", srv.SetStiffnessFrame, _stiffness_frame),
+            ("set_tcp_frame", srv.SetTCPFrame, _tcp_frame),
+            ("set_force_torque_collision_behavior", srv.SetForceTorqueCollisionBehavior,
+             _thresholds),
+            ("set_full_collision_behavior", srv.SetFullCollisionBehavior, _lowest_thresholds),
+        ]  # fmt: skip
+        for arm in robots:
+            for name, kind, read in services:
+                full = f"{arm}/service_server/{name}"
+                node.serve(kind, full, partial(self._set, arm, name, read))
+            self._servers[arm] = PlainActionServer(
+                node,
+                ErrorRecovery,
+                f"{arm}/action_server/error_recovery",
+                execute_callback=partial(self._begin, arm),
+                goal_callback=lambda _: GoalResponse.ACCEPT,
+                cancel_callback=lambda _: CancelResponse.REJECT,
+            )
+        every(node, PERIOD, self._tick)
+
+    def _set(
+        self, arm: str, name: str, read: Callable[[Any], Values], request: Any, response: Any
+    ) -> Work:
+        """Set the parameters that a request stands for; answered when the robot has answered."""
+        try:
+            reason = yield from set_together(self._robots[arm], read(request))
+        except MultipandaError as error:
+            reason = str(error)
+        response.success, response.error = not reason, shortened(reason)
+        if reason:
+            self._logger.warning(f"{arm}/service_server/{name}: refused: {response.error}")
+
+    def _begin(self, arm: str, handle: Any) -> None:
+        response = Trigger.Response()
+        key = bytes(handle.goal_id.uuid).hex()
+        work = self._recovery.recover((arm,), None, response)
+        self._work[key] = (self._servers[arm], handle, _with(work, response))
+
+    def _tick(self) -> None:
+        for key, (server, handle, work) in list(self._work.items()):
+            try:
+                next(work)
+            except StopIteration as end:
+                del self._work[key]
+                server.finish(handle, "succeed" if end.value else "abort", self._kind.Result())
+
+
+def _with(work: Work, response: Any) -> Any:
+    """Go through some work, and return whether it has succeeded; the log has said why not."""
+    yield from work
+    return bool(response.success)
+
+
+def _load(request: Any) -> Values:
+    inertia = np.reshape(request.load_inertia, (3, 3))
+    if not np.allclose(inertia, inertia.T):
+        raise SettingsRejected(
+            f"load_inertia: got {list(request.load_inertia)}, allowed a symmetric matrix"
+        )
+    (xx, xy, xz), (_, yy, yz), (*_, zz) = inertia.tolist()
+    is_point = not inertia.any()  # which robots take, and no body is
+    return {
+        "load_mass": float(request.mass),
+        "load_com": list(map(float, request.center_of_mass)),
+        "load_inertia": [1e-4] * 3 + [0.0] * 3 if is_point else [xx, yy, zz, xy, xz, yz],
+    }
+
+
+def _joint_stiffness(request: Any) -> Values:
+    return {"joint_impedance": list(map(float, request.joint_stiffness))}
+
+
+def _cartesian_stiffness(request: Any) -> Values:
+    return {"cartesian_impedance": list(map(float, request.cartesian_stiffness))}
+
+
+def _stiffness_frame(request: Any) -> Values:
+    """Read EE_T_K, column by column as libfranka has it."""
+    pose = np.reshape(request.transformation, (4, 4), order="F")
+    rotation = pose[:3, :3]
+    is_rigid = np.allclose(rotation @ rotation.T, np.eye(3), atol=_ORTHONORMAL)
+    if not is_rigid or np.linalg.det(rotation) < 0.0 or not np.allclose(pose[3], [0, 0, 0, 1]):
+        raise SettingsRejected(
+            "transformation: got no rigid motion, allowed a homogeneous one, column by column"
+        )
+    rpy = rpy_from_rotation(rotation)
+    return {"stiffness_position": pose[:3, 3].tolist(), "stiffness_rpy": list(map(float, rpy))}
+
+
+def _tcp_frame(request: Any) -> Values:
+    raise SettingsRejected(
+        "transformation: is not changed while the cell runs, as laws compute with it; say `tool` "
+        "of the arm in the cell file"
+    )
+
+
+def _thresholds(request: Any, end: str = "_nominal") -> Values:
+    return {
+        f"{bound}_{what}_thresholds": list(
+            map(float, getattr(request, f"{bound}_{what}_thresholds{end}"))
+        )
+        for bound in ("lower", "upper")
+        for what in ("torque", "force")
+    }
+
+
+def _lowest_thresholds(request: Any) -> Values:
+    """Take the lower of those for accelerated and steady motion: here is one set for both."""
+    steady, fast = _thresholds(request), _thresholds(request, "_acceleration")
+    return {name: np.minimum(steady[name], fast[name]).tolist() for name in steady}
+
+
+class FrankaHandActions:
+    """``<arm>/franka_gripper/{homing,move,grasp,stop}`` of one hand.
+
+    Args:
+        node: Offers them.
+        cell: The cell.
+        arm: The arm that carries the hand.
+        hand: Its other interfaces; looks after goals.
+
+    Raises:
+        ImportError: If franka_msgs is not installed.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell, arm: str, hand: Hand) -> None:
+        from franka_msgs.action import Grasp, Homing, Move
+
+        self._gripper = cell.gripper(arm)
+        for name, kind, start in (
+            ("homing", Homing, self._homing),
+            ("move", Move, self._move),
+            ("grasp", Grasp, self._grasp),
+        ):
+
+            def feedback(motion: GripperMotion, kind: Any = kind) -> Any:
+                return kind.Feedback(current_width=self._gripper.state().width)
+
+            def result(motion: GripperMotion, found: GripperResult, kind: Any = kind) -> Any:
+                text = "" if found.succeeded else shortened(found.text)
+                return kind.Result(success=found.succeeded, error=text)
+
+            def refused(reason: str, kind: Any = kind) -> Any:
+                return kind.Result(success=False, error=shortened(reason))
+
+            action = GripperAction(kind, start, feedback, result, refused)
+            hand.goals.offer(f"{arm}/franka_gripper/{name}", action)
+        node.serve(Trigger, f"{arm}/franka_gripper/stop", hand.stop)
+
+    def _homing(self, goal: Any) -> GripperMotion:
+        return self._gripper.homing()
+
+    def _move(self, goal: Any) -> GripperMotion:
+        return self._gripper.move(goal.width, goal.speed)
+
+    def _grasp(self, goal: Any) -> GripperMotion:
+        wide = goal.epsilon
+        return self._gripper.grasp(goal.width, goal.speed, goal.force, wide.inner, wide.outer)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics of franka_ros2's ``franka_robot_state_broadcaster`` and gripper, by its names."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from numpy.typing import NDArray
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+
+from multipanda_py.cell import Cell
+from multipanda_py.hardware.franka.settings import FrankaSettings
+from multipanda_py.realtime.cycle_record import TRACED_CHANNELS
+from multipanda_py.robots.geometry import rotation_from_rpy
+from multipanda_py.ros.compat.franka_robot_state import RobotStateMessage, set_pose
+from multipanda_py.ros.topics.state_topic import Fresh, StateTopic
+from multipanda_py.state import Vector
+
+BROADCASTER, GRIPPER = "franka_robot_state_broadcaster", "franka_gripper"
+_POSE, _JOINT, _TWIST = (1 << TRACED_CHANNELS.index(one) for one in ("pose", "joint", "twist"))
+
+
+class FrankaTopics:
+    """Topics of every arm with the settings of a Franka. Thread: executor.
+
+    Signs are libfranka's: external wrenches and torques count what the robot exerts on its
+    environment as positive, the opposite of :attr:`.ArmState.tau_ext`. Desired values are those
+    that the controllet follows. Where it follows none, as a joint law knows no desired pose, they
+    are the measured ones, as libfranka has them under torque control.
+
+    Args:
+        node: Node that publishes.
+        cell: Cell of the arms.
+        arms: Names of the arms.
+    """
+
+    def __init__(self, node: Node, cell: Cell, arms: list[str]) -> None:
+        self._arms = {cell.arms.index(arm): _FrankaArmTopics(node, cell, arm) for arm in arms}
+
+    def send(self, fresh: Fresh) -> None:
+        """Send what is wanted of the newest states."""
+        for index, stamp in zip(fresh.arms, fresh.stamps):
+            if index in self._arms:
+                self._arms[index].send(fresh.row, fresh.row["arms"][index], stamp)
+
+
+class _FrankaArmTopics:
+    """Topics of one arm, along the axes of its base unless they say otherwise."""
+
+    def __init__(self, node: Node, cell: Cell, arm: str) -> None:
+        self._cell, self._arm = cell, arm
+        description, base = cell.descriptions[arm], cell.frames.base_of(arm)
+        self._frames = base, description.ee_frame
+        self._names = list(description.joint_names)
+        self._n = description.n_joints
+
+        def topic(kind: type, name: str, frame: str = base) -> StateTopic:
+            return StateTopic(node, kind, f"{arm}/{BROADCASTER}/{name}", frame)
+
+        self._pose = topic(PoseStamped, "current_pose")
+        self._last_pose = topic(PoseStamped, "last_desired_pose")
+        self._twist = topic(TwistStamped, "desired_end_effector_twist")
+        self._in_base = topic(WrenchStamped, "external_wrench_in_base_frame")
+        self._in_stiffness = topic(
+            WrenchStamped, "external_wrench_in_stiffness_frame", description.ee_frame
+        )
+        self._measured = topic(JointState, "measured_joint_states")
+        self._desired = topic(JointState, "desired_joint_states")
+        self._external = topic(JointState, "external_joint_torques")
+        self._hand: StateTopic | None = None
+        if description.hand:
+            self._hand = StateTopic(node, JointState, f"{arm}/{GRIPPER}/joint_states")
+            self._hand.message.name = list(description.finger_joint_names)
+        self._topics = [
+            self._pose, self._last_pose, self._twist, self._in_base, self._in_stiffness,
+            self._measured, self._desired, self._external,
+        ]  # fmt: skip
+        self._state: StateTopic | None = None
+        self._whole: RobotStateMessage | None = None
+        if find_spec("franka_msgs") is not None:
+            from franka_msgs.msg import FrankaRobotState
+
+            self._state = topic(FrankaRobotState, "robot_state")
+            self._whole = RobotStateMessage(cell, arm, self._state.message)
+            self._topics.append(self._state)
+
+    def send(
+        self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
+    ) -> None:
+        """Send what is wanted of one arm's record."""
+        if self._hand is not None and self._hand.wanted():
+            fingers = record["fingers"].tolist()
+            _set_joints(self._hand.message, self._hand.message.name, fingers, [0.0] * 2, [0.0] * 2)
+            self._hand.send(stamp)
+        wanted = [topic for topic in self._topics if topic.wanted()]
+        if not wanted:
+            return
+        self._fill(record)
+        if self._state in wanted:
+            self._fill_state(row, record, stamp)
+        for topic in wanted:
+            topic.send(stamp)
+
+    def _fill(self, record: NDArray[np.void]) -> None:
+        n, targets = self._n, int(record["target_channels"])
+        place, turn = record["position_ee_in_base"], record["rotation_ee_in_base"]
+        set_pose(self._pose.message.pose, place, turn)
+        desired = record["target_pose"] if targets & _POSE else None
+        if desired is not None:
+            place, turn = desired[:3], desired[3:].reshape(3, 3)
+        set_pose(self._last_pose.message.pose, place, turn)
+        twist = record["target_twist"] if targets & _TWIST else np.zeros(6)
+        _set_pair(self._twist.message.twist, "linear", "angular", twist)
+        in_base, in_stiffness = self._wrenches(record)
+        _set_pair(self._in_base.message.wrench, "force", "torque", in_base)
+        _set_pair(self._in_stiffness.message.wrench, "force", "torque", in_stiffness)
+        q, dq = record["q"][:n].tolist(), record["dq"][:n].tolist()
+        _set_joints(self._measured.message, self._names, q, dq, record["tau_J"][:n].tolist())
+        tau = record["tau"][:n].tolist()
+        if int(record["interface"]):
+            q, dq = record["joint_command"][:2, :n].tolist()
+        elif targets & _JOINT:
+            q, dq = record["target_joint"][:, :n].tolist()
+        _set_joints(self._desired.message, self._names, q, dq, tau)
+        nothing = [0.0] * n
+        external = (-record["tau_ext"][:n]).tolist()
+        _set_joints(self._external.message, self._names, nothing, nothing, external)
+
+    def _wrenches(self, record: NDArray[np.void]) -> tuple[Vector, Vector]:
+        """Return the robot's wrench on its environment at the stiffness frame.
+
+        Returns:
+            The wrench along the axes of the base, then along those of the stiffness frame,
+            (6,) each [N, Nm].
+        """
+        force, torque = np.split(-record["wrench_ext_in_base"], 2)
+        turn = record["rotation_ee_in_base"]
+        place, own = self._stiffness_frame()
+        torque = torque - np.cross(turn @ place, force)
+        own = turn @ own
+        return np.hstack([force, torque]), np.hstack([own.T @ force, own.T @ torque])
+
+    def _stiffness_frame(self) -> tuple[Vector, Vector]:
+        """Return its place and orientation in the tool's frame."""
+        settings = self._cell.robot_settings(self._arm)
+        if not isinstance(settings, FrankaSettings):
+            return np.zeros(3), np.eye(3)
+        return np.array(settings.stiffness_position), rotation_from_rpy(*settings.stiffness_rpy)
+
+    def _fill_state(
+        self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
+    ) -> None:
+        """Fill in the whole state: the messages of the split topics, then the other fields."""
+        if self._state is None or self._whole is None:
+            return
+        message, (base, tool) = self._state.message, self._frames
+        for name, topic in (
+            ("measured_joint_state", self._measured), ("desired_joint_state", self._desired),
+            ("tau_ext_hat_filtered", self._external), ("o_t_ee", self._pose),
+            ("o_t_ee_d", self._last_pose), ("o_t_ee_c", self._last_pose),
+            ("o_dp_ee_d", self._twist), ("o_dp_ee_c", self._twist),
+            ("o_f_ext_hat_k", self._in_base), ("k_f_ext_hat_k", self._in_stiffness),
+        ):  # fmt: skip
+            part = topic.message
+            part.header.stamp.sec, part.header.stamp.nanosec = stamp
+            part.header.frame_id = tool if name == "k_f_ext_hat_k" else base
+            setattr(message, name, part)
+        self._whole.fill(row, record)
+
+
+def _set_pair(body: Any, first: str, second: str, values: Vector) -> None:
+    for name, numbers in ((first, values[:3]), (second, values[3:])):
+        part = getattr(body, name)
+        part.x, part.y, part.z = numbers.tolist()
+
+
+def _set_joints(
+    message: Any, names: list[str], q: list[float], dq: list[float], effort: list[float]
+) -> None:
+    message.name, message.position, message.velocity, message.effort = names, q, dq, effort

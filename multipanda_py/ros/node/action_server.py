@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action server whose goals are executed beside the executor; see :mod:`.deferred_responses`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+
+from multipanda_py.exceptions import shortened
+from multipanda_py.ros.node.bounded_messages import REQUEST, MessageSize, bounded_action, too_large
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.qos import REQUESTS
+
+
+def refuse_goal(result: Any, reason: str) -> Any:
+    """Fill in the reason in the result of an aborted goal, if its type has a field for it."""
+    for field in ("error_string", "return_message", "error"):
+        if hasattr(result, field):
+            setattr(result, field, shortened(reason))
+    if hasattr(result, "INVALID_GOAL"):
+        result.error_code = result.INVALID_GOAL
+    return result
+
+
+class PlainActionServer(ActionServer):
+    """Action server whose goals are not tasks of the executor; only their answers are.
+
+    Args:
+        node: Node that offers it.
+        kind: Type of the action.
+        name: Name of the action.
+        limit: Maximum size of a goal.
+        callbacks: Callbacks of :class:`rclpy.action.ActionServer`.
+
+    Attributes:
+        unsent: Number of answers that the executor has not sent yet.
+    """
+
+    def __init__(
+        self,
+        node: GuardedNode,
+        kind: Any,
+        name: str,
+        limit: MessageSize = REQUEST,
+        **callbacks: Any,
+    ) -> None:
+        self._guard, self._name, self._kind = node.guard, name, kind
+        self.unsent = 0
+        accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
+        callbacks["goal_callback"] = lambda goal: (
+            GoalResponse.ACCEPT  # to be aborted with the reason
+            if too_large(goal)
+            else self._guard.call(name, accept, goal) or GoalResponse.REJECT
+        )
+        callbacks["cancel_callback"] = lambda handle: (
+            self._guard.call(name, cancel, handle) or CancelResponse.REJECT
+        )
+        profiles = {f"{of}_service_qos_profile": REQUESTS for of in ("goal", "result", "cancel")}
+        super().__init__(node, kind, name, **callbacks, **profiles)
+        self._action_type = bounded_action(kind, limit)
+
+    def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
+        """Begin a goal that is accepted and in state executing; called by its handle."""
+        if reason := too_large(goal_handle.request):
+            self._guard.note_large(self._name, reason)
+            result = refuse_goal(self._kind.Result(), f"goal: {reason}")
+            self.finish(goal_handle, "abort", result)
+            return
+        try:
+            self._execute_callback(goal_handle)
+        except Exception as error:
+            self._guard.note(self._name, error)
+            self.finish(goal_handle, "abort", self._kind.Result())
+
+    def finish(self, handle: Any, how: str, result: Any) -> None:
+        """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
+
+        def answer(handle: Any) -> Any:
+            self.unsent -= 1  # the rest is done in the same breath
+            getattr(handle, how)()
+            return result
+
+        self.unsent += 1
+        super().notify_execute(handle, answer)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Responses that come later, beside the executor.
+
+A callback that waits keeps the executor from everything else, a stop among it, and a task that
+waits keeps some releases' executor by events busy. Here a request is work in the form of a
+generator: it yields while there is nothing to say, and returns when it has filled in the
+response. One timer goes on with everything that is open. Thread: executor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
+
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.node import Node
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.arm_request import STILL
+from multipanda_py.exceptions import LoopTimeout, shortened
+from multipanda_py.ros.node.bounded_messages import too_large
+
+Work = Generator[None, None, None]
+"""Yields until a response is filled in."""
+PERIOD = 2e-3
+"""Between looks at what is open; nothing is looked at while nothing is [s]."""
+_Found = TypeVar("_Found")
+
+
+class _Open(NamedTuple):
+    name: str
+    work: Work
+    response: Any
+    header: Any
+    send: Callable[[Any, Any], None]
+
+
+class DeferredResponses:
+    """What has been asked for and is not answered yet.
+
+    Args:
+        note: Takes where an exception came from, and the exception.
+        count: Takes the name of a service and what it answers.
+        note_large: Function that takes the name of a service and why its request is too large.
+    """
+
+    def __init__(
+        self,
+        note: Callable[[str, Exception], None],
+        count: Callable[[str, Any], None],
+        note_large: Callable[[str, str], None],
+    ) -> None:
+        self._note, self._count, self._note_large = note, count, note_large
+        self._open: list[_Open] = []
+        self._timer: Any = None
+
+    def start(self, node: Node) -> None:
+        """Let a node's timer go on with what is open."""
+        clock = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = node.create_timer(PERIOD, self._look, clock=clock)
+        self._timer.cancel()
+
+    def serve(
+        self, create: Callable[[Any], Any], name: str, work: Callable[[Any, Any], Work]
+    ) -> Any:
+        """Offer a service that is answered when its work is done.
+
+        Args:
+            create: Makes the service from its callback.
+            name: Of the service.
+            work: Makes the work from a request and its response.
+        """
+        begun: dict[int, Work] = {}
+
+        def refuse_large(response: Any, reason: str) -> Work:
+            self._note_large(name, reason)
+            refuse(response, f"request: {reason}")
+            yield from ()
+
+        def call(request: Any, response: Any) -> Any:
+            if reason := too_large(request):
+                begun[id(response)] = refuse_large(response, reason)
+            else:
+                begun[id(response)] = work(request, response)
+            return response
+
+        service = create(call)
+        # Every executor answers through this method of the service.
+        send = service.send_response
+
+        def keep(response: Any, header: Any) -> None:
+            item = _Open(name, begun.pop(id(response)), response, header, send)
+            if not self._advance(item):
+                self._open.append(item)
+                if self._timer is not None:
+                    self._timer.reset()
+
+        service.send_response = keep
+        return service
+
+    def close(self, reason: str) -> None:
+        """Answer whoever still waits."""
+        for item in self._open:
+            item.work.close()
+            self._send(item._replace(response=refuse(item.response, reason)))
+        self._open = []
+
+    def _look(self) -> None:
+        self._open = [item for item in self._open if not self._advance(item)]
+        if not self._open:
+            self._timer.cancel()
+
+    def _advance(self, item: _Open) -> bool:
+        """Go on with one request; return whether it is answered."""
+        try:
+            next(item.work)
+            return False
+        except StopIteration:
+            self._send(item)
+        except Exception as error:
+            self._note(item.name, error)
+            self._send(item._replace(response=refuse(item.response, str(error))))
+        return True
+
+    def _send(self, item: _Open) -> None:
+        self._count(item.name, item.response)
+        try:
+            item.send(item.response, item.header)
+        except Exception as error:  # the client may have gone away
+            self._note(item.name, error)
+
+
+def until(
+    cell: Cell,
+    look: Callable[[], _Found | None],
+    what: str,
+    timeout: float,
+    give_up: Callable[[], str],
+) -> Generator[None, None, _Found]:
+    """Yield until the loop has answered; return what it said.
+
+    Args:
+        cell: Its cell.
+        look: Returns the answer, or None while there is none.
+        what: Is waited for.
+        timeout: How long [s].
+        give_up: Withdraws the request; returns in words whether it still may happen.
+
+    Raises:
+        LoopTimeout: If no answer came in time, or the loop stands still.
+    """
+    since = time.monotonic()
+    while (found := look()) is None:
+        waited = time.monotonic() - since
+        if waited > timeout or (waited > STILL and cell.silence() > STILL):
+            silence = cell.silence_reason()
+            why = f" ({silence})" if silence else ""
+            raise LoopTimeout(f"no answer to {what} within {waited:.1f} s{why}; {give_up()}")
+        yield
+    return found
+
+
+def refuse(response: Any, reason: str) -> Any:
+    """Fill in a response of a request that failed, as far as its type has words for that."""
+    for field in ("success", "ok"):
+        if hasattr(response, field):
+            setattr(response, field, False)
+    for field in ("message", "error"):  # the latter in franka_msgs
+        if hasattr(response, field):
+            setattr(response, field, shortened(reason))
+    result: Any = getattr(response, "result", None)
+    if hasattr(result, "error_message"):  # in simulation_interfaces
+        result.result = result.RESULT_OPERATION_FAILED
+        result.error_message = shortened(reason)
+    if isinstance(response, SetParameters.Response):
+        response.results = [SetParametersResult(successful=False, reason=shortened(reason))]
+    elif isinstance(result, SetParametersResult):
+        result.successful, result.reason = False, shortened(reason)
+    return response
+
+
+class TimeSlice:
+    """Time slice of work that lets other callbacks run.
+
+    Args:
+        length: Longest time without a break [s].
+    """
+
+    def __init__(self, length: float = 10e-3) -> None:
+        self._length = length
+        self._end = time.monotonic() + length
+
+    def rest(self) -> Work:
+        """Yield once if the time slice has ended."""
+        if time.monotonic() > self._end:
+            yield
+            self._end = time.monotonic() + self._length

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the cell is: ``/diagnostics`` once a second, and the loop's events as they come."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.recovery import HoldReasons
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.control.impedance.modal_damping import KEPT
+from multipanda_py.control.reference.reference_limits import FOLLOWED, HELD
+from multipanda_py.realtime.events import Event, LoopEvent
+from multipanda_py.realtime.timing import LoopStatistics
+from multipanda_py.realtime.torque_terms import BEGINS
+from multipanda_py.ros.node.clock import NodeClock
+from multipanda_py.ros.node.guard import PARAMETERS, GuardedNode, SaidOnce
+from multipanda_py.ros.node.qos import NUMBERS
+from multipanda_py.ros.node.running import every
+from multipanda_py.ros.topics.targets import Targets
+
+LOOK_PERIOD = 0.02
+"""Between two looks at whether the loop runs [s]."""
+MISSED_SHARE = 0.005
+"""Share of missed cycles from which on the loop is not well."""
+
+
+class Diagnostics:
+    """One status for the loop and one for every arm.
+
+    Attributes:
+        faults: The newest fault of each arm that had one.
+        reported: How often the loop has reported what, by kind of event.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell, targets: Targets, clock: NodeClock) -> None:
+        self._node, self._cell, self._targets, self._clock = node, cell, targets, clock
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
+        self._received = 0
+        self._since = time.monotonic()
+        self.faults: dict[str, LoopEvent] = {}
+        self.reported: Counter[str] = Counter()
+        self._holds = HoldReasons(cell.arms)
+        self._notices: Counter[str] = Counter()
+        self._last_notice: dict[str, str] = {}
+        self._held: dict[str, dict[str, str]] = {}
+        self._missing_force: dict[str, str] = {}
+        self._stuck, self._timeless = False, False
+        self._clipped: Counter[str] = Counter()
+        self._beginnings = self._count_beginnings()
+        self._said = SaidOnce()
+        every(node, 1.0 / cell.config.cell.diagnostics_rate, self._tick)
+        every(node, LOOK_PERIOD, self._look)
+
+    def log_events(self) -> None:
+        """Log what the loop has reported since the last call."""
+        logger = self._node.get_logger()
+        for event in self._cell.events():
+            self.note(event)
+            if event.event.is_fault:
+                logger.error(str(event))
+            elif event.event.is_routine:
+                logger.info(str(event))
+            else:
+                logger.warning(str(event))
+
+    def note(self, event: LoopEvent) -> None:
+        """Count what the loop has reported."""
+        self.reported[event.event.name.lower()] += 1
+        self._holds.note(event)
+        if event.event.is_fault:
+            self.faults[event.arm] = event
+        if event.event is Event.FORCE_MISSING:
+            self._missing_force[event.controllet] = event.text
+        elif event.event is Event.FORCE_NO_LONGER_MISSING:
+            self._missing_force.pop(event.controllet, None)
+        if event.event is Event.NOTICE:
+            self._notices[event.controllet] += 1
+            self._last_notice[event.controllet] = event.text
+            self._note_held(event)
+
+    def _note_held(self, event: LoopEvent) -> None:
+        """Store the targets that are not followed now, by controllet and arm."""
+        held = self._held.setdefault(event.controllet, {})
+        name, _, text = event.text.partition(": ")
+        if text.startswith(HELD):
+            held[name] = event.text
+        elif text.startswith(FOLLOWED):
+            held.pop(name, None)
+
+    def _look(self) -> None:
+        """Say at once when the loop or the time stands still or goes on, or a law begins."""
+        if self._beginnings != (now := self._count_beginnings()):
+            self._beginnings = now
+            self._held.clear()  # a new controllet starts at the measured state
+            self._tick()
+        self._look_at_loop()
+        self._look_at_gate()
+        worry = self._clock.worry()
+        if bool(worry) != self._timeless:
+            self._timeless = bool(worry)
+            text = f"{worry}; {self._consequence()}" if worry else "/clock goes on"
+            self._node.get_logger().warning(text)
+            self._tick()
+
+    def _count_beginnings(self) -> list[int]:
+        return [self._cell.beginnings(arm) for arm in self._cell.arms]
+
+    def _look_at_gate(self) -> None:
+        """Say once that an arm stays behind its stream of targets."""
+        for whose, count in self._cell.clipped.items():
+            if count != self._clipped[whose]:
+                self._clipped[whose] = count
+                text = f"{whose}: the stream is further from the arm than the gate: clipped to it"
+                if news := self._said.news(text):
+                    self._node.get_logger().warning(news)
+
+    def _look_at_loop(self) -> None:
+        reason = self._cell.silence_reason()
+        if bool(reason) == self._stuck:
+            return
+        self._stuck = bool(reason)
+        logger = self._node.get_logger()
+        if reason:
+            # A rclpy logger has one severity for each place that it is called from.
+            if self._cell.world.is_paused:
+                logger.info(f"{reason}; targets are refused")
+            else:
+                logger.error(f"{reason}; targets are refused")
+        else:
+            logger.warning("the loop runs again")
+        self._tick()
+
+    def _consequence(self) -> str:
+        """Say what a time that cannot be trusted means."""
+        if self._clock.has_begun:
+            return "stamps stand still with it, and targets are refused"
+        return "states are not published, and targets are refused"
+
+    def _tick(self) -> None:
+        self.log_events()  # so that a fault does not come without its reason
+        self._publisher.publish(self.message())
+
+    def message(self) -> DiagnosticArray:
+        """Return how everything is, as of now."""
+        message = DiagnosticArray()
+        clock = self._node.get_clock() if self._clock.has_begun else Clock()
+        message.header.stamp = clock.now().to_msg()
+        message.status = [self._loop(), *(self._arm(arm) for arm in self._cell.arms)]
+        active = self._cell.active
+        message.status += [
+            self._controllet(spec)
+            for spec in self._cell.specs
+            if spec.name in active and spec.law.report_names and not spec.is_hold
+        ]
+        return message
+
+    def _loop(self) -> DiagnosticStatus:
+        cell, refused = self._cell, self._node.guard.refused
+        rate = cell.config.cell.rate
+        measured = cell.statistics(max(2, round(rate / cell.config.cell.diagnostics_rate)))
+        level, summary = judge(measured, rate)
+        worry = self._clock.worry()
+        if worry:
+            level = DiagnosticStatus.WARN if self._clock.has_begun else DiagnosticStatus.ERROR
+            summary = f"{worry}; {self._consequence()}"
+        if taken := self._node.guard.taken_twice:
+            level, summary = DiagnosticStatus.WARN, f"{taken}: another node has this name, too"
+        if reason := cell.silence_reason():
+            paused = cell.world.is_paused
+            level = DiagnosticStatus.WARN if paused else DiagnosticStatus.ERROR
+            summary = f"{reason}; targets are refused"
+        if reason := self._node.guard.unresponsive:
+            level, summary = DiagnosticStatus.ERROR, f"{reason}; all arms hold"
+        now, received = time.monotonic(), self._targets.received.total()
+        per_second = (received - self._received) / max(now - self._since, 1e-3)
+        self._received, self._since = received, now
+        values = {
+            "rate [Hz]": f"{measured.rate:.1f}",
+            "lateness p50 [us]": f"{measured.lateness_p50 * 1e6:.0f}",
+            "lateness p99 [us]": f"{measured.lateness_p99 * 1e6:.0f}",
+            "lateness max [us]": f"{measured.lateness_max * 1e6:.0f}",
+            "compute p50 [us]": f"{measured.compute_p50 * 1e6:.0f}",
+            "compute p99 [us]": f"{measured.compute_p99 * 1e6:.0f}",
+            "compute max [us]": f"{measured.compute_max * 1e6:.0f}",
+            "missed cycles": f"{measured.missed} of {measured.cycles}",
+            "time": worry or ("/clock" if self._clock.comes_from_topic else "system"),
+            "real-time factor": f"{measured.real_time_factor:.3f}",
+            "target messages [1/s]": f"{per_second:.1f}",
+            "since newest cycle [ms]": f"{cell.silence() * 1e3:.1f}",
+            "withdrawn requests": _listed(cell.withdrawn) or "0",
+            "exceptions in callbacks": _listed(self._node.guard.caught) or "0",
+            "last exception": self._node.guard.last,
+            "refused switches": str(cell.rejected["switch"]),
+            "refused parameters": str(refused[PARAMETERS]),
+            "requests answered by no": _listed(refused),
+            "refused, by kind": _listed(cell.rejected),
+            "clipped, by kind": _listed(cell.clipped),
+            "events": _listed(self.reported),
+            "warnings of the start": "; ".join(cell.warnings) or "none",
+            "not heard": "; ".join(self._node.guard.unheard.values()),
+            "names taken twice": taken or "none",
+            "active": ", ".join(cell.active),
+        }
+        return self._status("loop", cell.config.cell.name, level, summary, values)
+
+    def _arm(self, arm: str) -> DiagnosticStatus:
+        state = self._cell.state(arm)
+        if state.fault:  # The loop reports a fault before its state: read the reason after it.
+            self.log_events()
+        level = DiagnosticStatus.ERROR if state.fault else DiagnosticStatus.OK
+        summary = f"latched fault: {state.fault}" if state.fault else f"follows {state.owner}"
+        has_hand = self._cell.config.arms[arm].hand
+        problem = self._cell.gripper(arm).state().problem if has_hand else ""
+        if problem and not state.fault:
+            level, summary = DiagnosticStatus.WARN, f"{summary}; {problem}"
+        missing = self._missing_force.get(state.owner, "")
+        if missing and not state.fault:
+            level, summary = DiagnosticStatus.WARN, f"{summary}; {missing}"
+        values = {
+            "node": self._node.get_fully_qualified_name(),
+            "owner": state.owner,
+            "beginnings": str(self._cell.beginnings(arm)),
+            "takes laws": "no: it is inactive" if self._cell.is_resting(arm) else "yes",
+            "fault": state.fault or "none",
+            "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
+            "hold reason": self._holds.of(arm) if self._is_hold(state.owner) else "",
+            "refused targets": str(self._cell.rejected[f"{arm} target"]),
+            "clipped targets": str(
+                sum(n for whose, n in self._cell.clipped.items() if whose.split()[0] == arm)
+            ),
+            "refused gripper goals": str(self._cell.rejected[f"{arm} gripper"]),
+            "last gripper refusal": self._targets.last_reason.get(f"{arm} gripper", ""),
+            "last gripper abort": self._targets.last_reason.get(f"{arm} gripper abort", ""),
+            "gripper problem": problem or "none",
+            "requested force": missing or "reached, or none",
+            "tare [Nm]": self._tare(arm),
+            "last refusal": self._targets.last_reason.get(arm, ""),
+            "streams held off": ", ".join(self._targets.held_off.channels(arm)) or "none",
+            "target messages": str(self._targets.received[arm]),
+            "several senders": self._several(arm),
+        }
+        return self._status(arm, f"{self._cell.config.cell.name}/{arm}", level, summary, values)
+
+    def _is_hold(self, owner: str) -> bool:
+        return bool(owner) and self._cell.spec(owner).is_hold
+
+    def _several(self, who: str) -> str:
+        """Say who else publishes a target of an arm that somebody publishes."""
+        senders = self._targets.senders.items()
+        return "; ".join(
+            f"{name}: {', '.join(nodes)}"
+            for (whose, name), nodes in senders
+            if whose == who and len(nodes) > 1
+        )
+
+    def _tare(self, arm: str) -> str:
+        """Say what is taken off the torques that an arm feels."""
+        offset = self._cell.tare_offset(arm)
+        return " ".join(f"{value:.2f}" for value in offset) if offset.any() else "none"
+
+    def _controllet(self, spec: InstanceSpec) -> DiagnosticStatus:
+        """Say what an active controllet reports of itself."""
+        report = self._cell.report(spec.name)
+        values = {title: f"{value:.4g}" for title, value in report.items()}
+        values["notices"] = str(self._notices[spec.name])
+        values["last notice"] = self._last_notice.get(spec.name, "")
+        if any(channel.shared for channel in spec.channel_table.values()):
+            values["refused targets"] = str(self._cell.rejected[f"{spec.name} target"])
+            values["last refusal"] = self._targets.last_reason.get(spec.name, "")
+        hardware = f"{self._cell.config.cell.name}/{spec.name}"
+        level, summary = DiagnosticStatus.OK, spec.config.type
+        if held := self._held.get(spec.name):
+            level, summary = DiagnosticStatus.WARN, "; ".join(held.values())
+        elif report.get(str(KEPT), 1.0) < BEGINS:
+            summary = (
+                f"{summary}, as soft as {report[str(KEPT)]:.0%} of its stiffness in some "
+                "direction: "
+                "at this posture more would swing with latency"
+            )
+        return self._status(spec.name, hardware, level, summary, values)
+
+    def _status(
+        self, name: str, hardware: str, level: bytes, summary: str, values: dict[str, str]
+    ) -> DiagnosticStatus:
+        return DiagnosticStatus(
+            level=level,
+            name=f"{self._node.get_name()}: {name}",
+            message=summary,
+            hardware_id=hardware,
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count)
+
+
+def judge(measured: LoopStatistics, rate: float) -> tuple[bytes, str]:
+    """Return the level of the loop's timing, and why.
+
+    Args:
+        measured: Timing since the last message.
+        rate: Cycles per second as configured [Hz].
+    """
+    worries = []
+    if measured.lateness_p99 > 0.5 / rate:
+        worries.append(f"one cycle in a hundred is {measured.lateness_p99 * 1e6:.0f} us late")
+    if measured.missed > MISSED_SHARE * max(measured.cycles, 1):
+        worries.append(f"{measured.missed} of {measured.cycles} cycles missed")
+    if worries:
+        return DiagnosticStatus.WARN, "; ".join(worries)
+    return DiagnosticStatus.OK, f"on time at {rate:g} Hz"

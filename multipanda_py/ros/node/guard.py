@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would be said at every message: said once, then counted."""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from rcl_interfaces.srv import GetParameters, SetParameters, SetParametersAtomically
+from rclpy.action import ActionServer
+from rclpy.logging import get_logger
+from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message
+
+from multipanda_py.exceptions import LoopError, shortened
+from multipanda_py.ros.node.bounded_messages import MESSAGE, bounded_service, too_large
+from multipanda_py.ros.node.deferred_responses import DeferredResponses, Work, refuse
+from multipanda_py.ros.node.parameter_requests import ParameterNode, set_work, value_of
+from multipanda_py.ros.node.qos import REQUESTS, Mismatch
+
+try:
+    from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+except ImportError:  # before Iron
+    from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
+
+
+FATAL = (LoopError, MemoryError)
+"""What ends the node whoever raises it: the loop is gone, or nothing can be served any more."""
+PARAMETERS = "parameters"
+"""Name under which refused parameters are counted."""
+BARE: Mapping[str, Any] = {
+    "use_global_arguments": False,
+    "enable_rosout": False,
+    "start_parameter_services": False,
+    "parameter_overrides": [Parameter("start_type_description_service", value=False)],
+}
+"""Arguments of a node without log topic, parameter services and remappings."""
+
+
+class Guard:
+    """Take what callbacks raise.
+
+    Args:
+        name: Of the logger.
+
+    Attributes:
+        failure: Why the node has to end, or an empty string.
+        caught: Exceptions by where they came from.
+        last: The newest of them in a sentence.
+        refused: Requests answered by a no, by service; parameters of all nodes together.
+        mismatches: Publishers and subscriptions that do not match, not looked at yet.
+        unheard: What was found out about them, by topic.
+        taken_twice: Names of this cell that somebody else has, too.
+        unresponsive: Reason of a failed self-check of the node, or an empty string.
+
+    Thread: executor.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.failure = ""
+        self.caught: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.last = ""
+        self.mismatches: list[Mismatch] = []
+        self.unheard: dict[str, str] = {}
+        self.taken_twice = ""
+        self.unresponsive = ""
+        self._logger = get_logger(name)
+        self._said: set[tuple[str, str, int]] = set()
+        self._large: set[str] = set()
+
+    def note(self, where: str, error: Exception) -> None:
+        """Count an exception, and log it with its trace if this is the first from there."""
+        text = shortened(f"{type(error).__name__}: {error}")
+        if isinstance(error, FATAL):
+            self.failure = self.failure or shortened(str(error)) or text
+            return
+        self.caught[where] += 1
+        self.last = f"{where}: {text}"
+        frames = traceback.extract_tb(error.__traceback__)
+        place = (where, type(error).__name__, frames[-1].lineno or 0 if frames else 0)
+        if place not in self._said:
+            self._said.add(place)
+            trace = shortened("".join(traceback.format_exception(error)))
+            self._logger.error(f"{where} failed, and the node goes on; said once:\n{trace}")
+
+    def count(self, service: str, response: Any) -> None:
+        """Count an answer that is a no: whoever refuses, and for whatever reason."""
+        if isinstance(response, SetParameters.Response):
+            self.refused[PARAMETERS] += sum(not one.successful for one in response.results)
+        elif isinstance(response, SetParametersAtomically.Response):
+            self.refused[PARAMETERS] += not response.result.successful
+        elif not getattr(response, "success", getattr(response, "ok", True)):
+            self.refused[service.lstrip("/")] += 1
+
+    def note_large(self, where: str, reason: str) -> None:
+        """Log the first request, goal or message of a name that is too large."""
+        if where not in self._large:
+            self._large.add(where)
+            self._logger.warning(f"{where}: refused: {reason}; said once")
+
+    def call(self, where: str, callback: Callable[..., Any], *args: Any) -> Any:
+        """Return what a callback returns, or None if it raises."""
+        try:
+            return callback(*args)
+        except Exception as error:
+            self.note(where, error)
+            return None
+
+
+class GuardedNode(ParameterNode):
+    """A node whose callbacks may raise, and whose services may answer late.
+
+    Args:
+        name: Its name.
+        guard: That of another node which is served with this one, or None to make one.
+        answers: Likewise.
+        options: Of a node.
+
+    Attributes:
+        guard: What its callbacks raise goes here.
+        answers: What is not answered yet.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        guard: Guard | None = None,
+        answers: DeferredResponses | None = None,
+        **options: Any,
+    ) -> None:
+        self.guard = guard or Guard(name)
+        self.answers = answers or DeferredResponses(
+            self.guard.note, self.guard.count, self.guard.note_large
+        )
+        super().__init__(name, **options)
+        if answers is None:
+            self.answers.start(self)
+
+    def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
+        """Offer a service that answers when its work is done; see :class:`DeferredResponses`."""
+        create = partial(super().create_service, kind, name, qos_profile=REQUESTS)
+        self._bound(self.answers.serve(create, name, work), kind)
+
+    def serve_waiting(self) -> None:
+        """Take the requests that are there, right after this node has got another executor.
+
+        An executor by events learns of each once, when it comes. Who learned of some and serves
+        this node no more takes that with it, and they would wait for ever. Thread: executor.
+        """
+        for service in list(self.services):
+            while True:
+                with service.handle:
+                    taken = service.handle.service_take_request(service.srv_type.Request)
+                if taken is None or taken[0] is None:
+                    break
+                response = service.callback(taken[0], service.srv_type.Response())
+                service.send_response(response, taken[1])
+
+    def create_service(
+        self, srv_type: Any, srv_name: str, callback: Callable[..., Any], **options: Any
+    ) -> Any:
+        """Offer a service; a request whose callback raises is answered with the reason."""
+        plain = super().create_service
+        options.setdefault("qos_profile", REQUESTS)
+        if srv_type in (SetParameters, SetParametersAtomically):
+            create = partial(plain, srv_type, srv_name, **options)
+            work = partial(set_work, self)
+            return self._bound(self.answers.serve(create, srv_name, work), srv_type)
+        if srv_type is GetParameters:
+            callback = partial(self._get_parameters, callback)
+
+        def answer(request: Any, response: Any) -> Any:
+            try:
+                if reason := too_large(request):
+                    self.guard.note_large(srv_name, reason)
+                    answered = refuse(response, f"request: {reason}")
+                else:
+                    answered = callback(request, response)
+            except Exception as error:
+                self.guard.note(srv_name, error)
+                answered = refuse(srv_type.Response(), str(error))
+            self.guard.count(srv_name, answered)
+            return answered
+
+        return self._bound(plain(srv_type, srv_name, answer, **options), srv_type)
+
+    def _bound(self, service: Any, kind: Any) -> Any:
+        """Make executors count the requests of a service before they convert them."""
+        service.srv_type = bounded_service(kind)
+        return service
+
+    def _get_parameters(self, plain: Callable[..., Any], request: Any, response: Any) -> Any:
+        names = self.other_names
+        if names is None or not any(name for name in request.names if names.has(name)):
+            return plain(request, response)
+        response.values = [value_of(self, names, name) for name in request.names]
+        return response
+
+    def create_subscription(
+        self,
+        msg_type: Any,
+        topic: str,
+        callback: Callable[..., Any],
+        qos_profile: Any,
+        **options: Any,
+    ) -> Any:
+        """Subscribe; a message whose callback raises, or that is too large, is left out."""
+        is_raw, max_size = options.pop("raw", False), options.pop("max_size", MESSAGE)
+
+        def read(message: bytes) -> None:
+            callback(message if is_raw else deserialize_message(message, msg_type))
+
+        def take(message: bytes) -> None:
+            if len(message) > max_size:
+                reason = f"got a message of {len(message)} bytes, allowed {max_size}"
+                self.guard.note_large(topic, reason)
+                self.guard.refused[topic.lstrip("/")] += 1
+            else:
+                self.guard.call(topic, read, message)
+
+        events = SubscriptionEventCallbacks(
+            incompatible_qos=partial(self._mismatched, topic, qos_profile, False)
+        )
+        options.setdefault("event_callbacks", events)
+        return super().create_subscription(msg_type, topic, take, qos_profile, raw=True, **options)
+
+    def create_publisher(self, msg_type: Any, topic: str, qos_profile: Any, **options: Any) -> Any:
+        """Publish; who asks for what is not offered is noted."""
+        events = PublisherEventCallbacks(
+            incompatible_qos=partial(self._mismatched, topic, qos_profile, True)
+        )
+        options.setdefault("event_callbacks", events)
+        return super().create_publisher(msg_type, topic, qos_profile, **options)
+
+    def _mismatched(self, topic: str, profile: Any, publishes: bool, event: Any) -> None:
+        if isinstance(profile, int):
+            profile = QoSProfile(depth=profile)
+        self.guard.mismatches.append(Mismatch(self, topic, profile, publishes))
+
+    def destroy_node(self) -> None:
+        """Give everything back, servers of actions too, which rclpy leaves to Python."""
+        for waitable in list(self.waitables):
+            if isinstance(waitable, ActionServer):
+                waitable.destroy()
+        super().destroy_node()
+
+    def create_timer(self, period: float, callback: Any, *args: Any, **options: Any) -> Any:
+        """Call back from time to time, also after a call that raised."""
+        name = getattr(callback, "__qualname__", "timer")
+
+        def tick() -> None:
+            self.guard.call(name, callback)
+
+        return super().create_timer(period, tick, *args, **options)
+
+
+SILENCE = 10.0
+"""After this long without it something is news again [s]."""
+MOST = 500
+"""So many kinds are remembered."""
+_NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
+
+
+class SaidOnce:
+    """Which complaints are new. Those that differ in numbers only are the same.
+
+    Args:
+        now: The machine's time [s].
+
+    Attributes:
+        known: Time and number of repetitions by complaint, without its numbers.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self.known: dict[str, tuple[float, int]] = {}
+
+    def news(self, text: str) -> str:
+        """Return a text that is to be said, with how often it was not before; else nothing."""
+        key, now = _NUMBER.sub("#", text), self._now()
+        if len(self.known) > MOST:
+            self.known.clear()
+        last, unsaid = self.known.get(key, (-SILENCE, 0))
+        if now - last < SILENCE:
+            self.known[key] = now, unsaid + 1
+            return ""
+        self.known[key] = now, 0
+        more = f" (and {unsaid} more like it the last time)" if unsaid else ""
+        return f"{text}{more}"

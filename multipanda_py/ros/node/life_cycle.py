@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life cycle of the node, by which a supervisor brings a cell up and takes it down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from lifecycle_msgs.msg import State, Transition, TransitionDescription, TransitionEvent
+from lifecycle_msgs.srv import ChangeState, GetAvailableStates, GetAvailableTransitions, GetState
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.exceptions import MultipandaError, shortened
+from multipanda_py.ros.node.deferred_responses import Work
+from multipanda_py.ros.node.guard import BARE, GuardedNode
+from multipanda_py.ros.node.qos import NUMBERS
+
+UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED = "unconfigured", "inactive", "active", "finalized"
+_IDS = {
+    "unknown": State.PRIMARY_STATE_UNKNOWN,
+    UNCONFIGURED: State.PRIMARY_STATE_UNCONFIGURED,
+    INACTIVE: State.PRIMARY_STATE_INACTIVE,
+    ACTIVE: State.PRIMARY_STATE_ACTIVE,
+    FINALIZED: State.PRIMARY_STATE_FINALIZED,
+}
+
+
+class _Way(NamedTuple):
+    number: int
+    label: str
+    start: str
+    goal: str
+
+
+WHO = "the life cycle of the node"
+WAYS = (
+    _Way(Transition.TRANSITION_CONFIGURE, "configure", UNCONFIGURED, INACTIVE),
+    _Way(Transition.TRANSITION_CLEANUP, "cleanup", INACTIVE, UNCONFIGURED),
+    _Way(Transition.TRANSITION_ACTIVATE, "activate", INACTIVE, ACTIVE),
+    _Way(Transition.TRANSITION_DEACTIVATE, "deactivate", ACTIVE, INACTIVE),
+    _Way(Transition.TRANSITION_UNCONFIGURED_SHUTDOWN, "shutdown", UNCONFIGURED, FINALIZED),
+    _Way(Transition.TRANSITION_INACTIVE_SHUTDOWN, "shutdown", INACTIVE, FINALIZED),
+    _Way(Transition.TRANSITION_ACTIVE_SHUTDOWN, "shutdown", ACTIVE, FINALIZED),
+)
+
+
+class LifeCycle:
+    """``lifecycle_msgs`` services of the node: what a managed node of ROS 2 has.
+
+    Unconfigured: no loop, no arms, nothing but this. Inactive: arms hold and take no law. Active:
+    they take laws. The node that carries these services outlives the cell; their names are those
+    of the node that stands for it.
+
+    One transition is under way at a time. Who asks for the same waits with whoever asked first;
+    any other is refused, but a shutdown.
+
+    Args:
+        main: The node that stands for the cell; gives names.
+        wants_cell: Whether a cell is to be brought up at once, and active.
+
+    Attributes:
+        node: To be served with all others.
+        wants_cell: Whether there is to be a cell; who runs it looks at this.
+        ends: Whether the process is to end.
+        state: The primary state.
+
+    Thread: executor.
+    """
+
+    def __init__(self, main: GuardedNode, wants_cell: bool) -> None:
+        self.wants_cell, self.ends, self.state = wants_cell, False, UNCONFIGURED
+        self._activates = wants_cell
+        self._cell: Cell | None = None
+        self._failure = self._under_way = ""
+        self._laws: tuple[str, ...] = ()
+        self._rested: set[str] = set()
+        self.open(main)
+
+    def open(self, main: GuardedNode) -> None:
+        """Create the node and its services, again after each new participant."""
+        self._logger = main.get_logger()
+        self.node = GuardedNode(
+            f"{main.get_name()}_life_cycle",
+            namespace=main.get_namespace(),
+            **BARE,
+        )
+        whose = main.get_fully_qualified_name()
+        self._events = self.node.create_publisher(
+            TransitionEvent, f"{whose}/transition_event", NUMBERS
+        )
+        self.node.serve(ChangeState, f"{whose}/change_state", self.change)
+        for kind, name, answer in (
+            (GetState, "get_state", self._get_state),
+            (GetAvailableStates, "get_available_states", self._get_states),
+            (GetAvailableTransitions, "get_available_transitions", self._get_transitions),
+            (GetAvailableTransitions, "get_transition_graph", self._get_graph),
+        ):
+            self.node.create_service(kind, f"{whose}/{name}", answer)
+
+    @property
+    def begins(self) -> bool:
+        """Whether this is the cell that the process was started for; without it, it ends."""
+        return self._activates and self._cell is None
+
+    def has(self, cell: Cell) -> Work:
+        """Take a cell that has been started, and bring it to the state that was asked for."""
+        self._cell, self._laws, self._rested = cell, tuple(cell.active), set()
+        if self._activates:
+            self._arrive(ACTIVE)
+            return
+        yield from self._rest(cell)
+        self._arrive(INACTIVE)
+
+    def has_none(self, failure: str = "") -> None:
+        """Take it that there is no cell, or none any more; a failure is why."""
+        self._cell, self._failure, self.wants_cell = None, failure, False
+        self._activates = False
+        if self.state != UNCONFIGURED:
+            self._arrive(UNCONFIGURED)
+
+    def close(self) -> None:
+        """Answer whoever waits, and leave the network."""
+        self.node.answers.close("the node ends")
+        self.node.destroy_node()
+
+    def change(self, request: Any, response: Any) -> Work:
+        """Execute a transition and answer, as a generator that waits for cell and loop."""
+        asked = request.transition.label or request.transition.id
+        start = self.state
+        way = next((way for way in WAYS if asked in way[:2] and way.start == start), None)
+        if way is None:
+            allowed = ", ".join(way.label for way in self._ways())
+            self._logger.warning(
+                f"life cycle: got {asked!r:.60} while {start}, allowed {allowed or 'nothing'}"
+            )
+            response.success = False
+            return
+        if self._under_way == way.label:  # clients that hear nothing ask again
+            while self._under_way == way.label:
+                yield
+        elif self._under_way and way.goal != FINALIZED:
+            self._logger.warning(
+                f"life cycle: got {way.label!r} while {self._under_way} is under way, allowed "
+                "shutdown"
+            )
+        else:
+            yield from self._try(way)
+        response.success = self.state == way.goal
+
+    def _try(self, way: _Way) -> Work:
+        self._under_way = way.label
+        try:
+            yield from self._go(way)
+        except MultipandaError as error:
+            self._logger.warning(f"life cycle: {way.label} failed: {shortened(str(error))}")
+        finally:
+            self._under_way = ""
+
+    def _go(self, way: _Way) -> Work:
+        if way.label == "configure":
+            self.wants_cell, self._activates, self._failure = True, False, ""
+            while self.state == UNCONFIGURED and not self._failure:
+                yield
+        elif way.label == "cleanup":
+            self.wants_cell = False
+            while self.state == INACTIVE:
+                yield
+        elif way.label == "shutdown":
+            self._arrive(FINALIZED)
+            self.ends = True
+        elif self._cell is not None:
+            move = self._deactivate if way.goal == INACTIVE else self._activate
+            yield from move(self._cell)
+            if self.state == way.start:  # no shutdown has come meanwhile
+                self._arrive(way.goal)
+
+    def _deactivate(self, cell: Cell) -> Work:
+        if not self._rested:  # else an attempt that failed half-way has taken laws already
+            self._laws = tuple(cell.active)
+        yield from self._rest(cell)
+
+    def _rest(self, cell: Cell) -> Work:
+        """Let all arms hold and take no law.
+
+        All are asked, also those that take none: an attempt that came too late may have left
+        them their laws.
+        """
+        self._rested |= {arm for arm in cell.arms if not cell.is_resting(arm)}
+        pending = cell.ask_rest(*cell.arms, by=WHO)
+        while pending.look() is None:
+            yield
+
+    def _activate(self, cell: Cell) -> Work:
+        """Let arms take laws again, and those that were active be so; or change nothing."""
+        for arm in self._rested:
+            cell.wake(arm)
+        try:
+            pending = cell.ask_switch(self._laws, (), Strictness.AUTO, by=WHO)
+            while pending.look() is None:
+                yield
+        except MultipandaError:
+            yield from self._rest(cell)
+            raise
+        self._rested = set()
+
+    def _arrive(self, state: str) -> None:
+        start, self.state = self.state, state
+        event = TransitionEvent(start_state=_state(start), goal_state=_state(state))
+        for way in WAYS:
+            if (way.start, way.goal) == (start, state):
+                event.transition = Transition(id=way.number, label=way.label)
+        event.timestamp = self.node.get_clock().now().nanoseconds
+        self._events.publish(event)
+        self._logger.info(f"life cycle: {state}")
+
+    def _ways(self) -> Iterator[_Way]:
+        return (way for way in WAYS if way.start == self.state)
+
+    def _get_state(self, request: Any, response: Any) -> Any:
+        response.current_state = _state(self.state)
+        return response
+
+    def _get_states(self, request: Any, response: Any) -> Any:
+        response.available_states = [_state(name) for name in _IDS]
+        return response
+
+    def _get_transitions(self, request: Any, response: Any) -> Any:
+        response.available_transitions = [_described(way) for way in self._ways()]
+        return response
+
+    def _get_graph(self, request: Any, response: Any) -> Any:
+        response.available_transitions = [_described(way) for way in WAYS]
+        return response
+
+
+def _state(name: str) -> State:
+    return State(id=_IDS[name], label=name)
+
+
+def _described(way: _Way) -> TransitionDescription:
+    return TransitionDescription(
+        transition=Transition(id=way.number, label=way.label),
+        start_state=_state(way.start),
+        goal_state=_state(way.goal),
+    )

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client wants a law to be loaded with: parameter files and arguments of a node.
+
+The spawner and ``ros2 control load_controller`` write both into parameters of the controller
+manager before they ask it to load, as ros2_control reads them there.
+
+A client may name any file that the node can read, and refusals go into ``/rosout``. They
+therefore repeat no text of a file, neither keys nor values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from rclpy.parameter import Parameter
+
+from multipanda_py.config.parameter_file import (
+    OF_EVERY_NODE,
+    Parameters,
+    load_file,
+    means,
+    sections,
+    single,
+)
+from multipanda_py.exceptions import ConfigurationError, ParameterRejected
+from multipanda_py.files import MAX_REMOTE
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.parameter_requests import MAX_NAME, set_together
+
+PARAMS_FILE, NODE_ARGUMENTS = "params_file", "node_options_args"
+"""Behind the name of a law: what the controller manager's parameters are called."""
+TYPE = "type"
+_ALLOWED = "allowed --params-file FILE and -p NAME:=VALUE; topics are those of the law's arms"
+
+
+def asked_parameters(
+    files: Sequence[str], arguments: Sequence[str], node: str, known: Sequence[str]
+) -> dict[str, Any]:
+    """Return what parameter files and arguments say to the node of a law, by dotted name.
+
+    What a section for every node says to others is left out.
+
+    Args:
+        files: Paths on this machine; empty ones are left out.
+        arguments: As after ``--ros-args``.
+        node: Full name of the law's node.
+        known: Parameters that it has.
+
+    Raises:
+        ConfigurationError: If a file cannot be read or has nothing for the node, or an argument
+            means something else.
+    """
+    more, given = _arguments(arguments)
+    found: dict[str, Any] = {}
+    for path in filter(None, (*files, *more)):
+        parts = list(sections(load_file(path, MAX_REMOTE)))
+        meant = [(key, values) for key, values in parts if means(key, node, "")]
+        if not meant:
+            raise ConfigurationError(
+                f"{path}: got parameters of {len(parts)} other nodes, allowed {node}: or "
+                f"/**/{node.split('/')[-1]}:"
+            )
+        for key, values in meant:
+            _take(values, key.strip("/") in ("**", "*"), known, found)
+    for key, values in given:
+        if not key or means(f"/**/{key.lstrip('/')}", node, ""):
+            _take(values, False, known, found)
+    return found
+
+
+def give_asked(
+    manager: GuardedNode, name: str, law: GuardedNode
+) -> Generator[None, None, list[str]]:
+    """Set what clients want a law to be loaded with; return the names of what was set.
+
+    Args:
+        manager: The node of the controller manager, whose parameters say it.
+        name: Of the law there.
+        law: Its node.
+
+    Raises:
+        MultipandaError: If it cannot be; nothing is set then.
+    """
+    files, arguments = (manager.get_parameter(leaf).value for leaf in _leaves(name))
+    known = law.get_parameters_by_prefix("")
+    node = law.get_fully_qualified_name()
+    values = asked_parameters(files, arguments, node, [*known])
+    if reason := (yield from set_together(law, values)):
+        own = _own_words(law, values)
+        raise ParameterRejected(f"{node}: {own}" if own else reason)
+    return list(values)
+
+
+def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
+    """Return a reason for refused values that repeats no text of them; empty for numbers."""
+    known = law.get_parameters_by_prefix("")
+    others = law.other_names
+    for name in values:
+        if name not in known and (others is None or not others.has(name)):
+            near = get_close_matches(name[:MAX_NAME], known, cutoff=0.5)
+            meant = f"near: {', '.join(near)}; " if near else ""
+            return f"a parameter does not exist; {meant}known: {', '.join(sorted(known))}"
+    for name, value in values.items():
+        if _has_text(value):
+            allowed = law.describe_parameter(name).additional_constraints if name in known else ""
+            return f"{name}: got a text that is not allowed; allowed: {allowed or 'others'}"
+    return ""
+
+
+def _has_text(value: Any) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    return any(isinstance(part, (str, list)) for part in parts)
+
+
+def forget_asked(manager: GuardedNode, name: str) -> None:
+    """Take back what clients want a law to be loaded with, if there is such a law."""
+    leaves = _leaves(name)
+    if all(map(manager.has_parameter, leaves)):
+        manager.set_parameters([Parameter(leaf, value=[""]) for leaf in leaves])
+
+
+def _leaves(name: str) -> list[str]:
+    return [f"{name}.{leaf}" for leaf in (PARAMS_FILE, NODE_ARGUMENTS)]
+
+
+def _take(
+    values: Mapping[str, Any], for_all: bool, known: Sequence[str], found: dict[str, Any]
+) -> None:
+    """Add values by dotted name; which law a section is for has been checked before."""
+    for name, value in _flat(values):
+        is_ours = name != TYPE and name.split(".")[0] not in OF_EVERY_NODE
+        if is_ours and (name in known or not for_all):
+            found[name] = value
+
+
+def _arguments(words: Sequence[str]) -> tuple[list[str], list[tuple[str, Parameters]]]:
+    """Return the files that arguments name, and the values that they give to nodes."""
+    files, given = [], []
+    rest = iter(word for word in words if word and word not in ("--ros-args", "--"))
+    for option in rest:
+        word = next(rest, "")
+        if option == "--params-file" and word:
+            files.append(word)
+        elif option in ("-p", "--param") and (found := single(word)) is not None:
+            given.append(found)
+        else:
+            raise ConfigurationError(f"arguments: got '{option} {word}', {_ALLOWED}")
+    return files, given
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that says in ``/diagnostics`` how arms and the twins that follow them agree.
+
+Run by ``multipanda shadow --node --ros`` as ``python -m multipanda_py.ros.node.monitor_node CELL
+NAMESPACE``: lines of JSON on standard input say how it is, and it ends with them. What computes
+the twins has no part of ROS in it, and whoever serves ROS has no part of the loop.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+
+from multipanda_py.realtime.system.dds import announce_without_types
+from multipanda_py.ros.node.qos import NUMBERS, STATES
+
+PERIOD = 1.0
+"""Between two messages on ``/diagnostics`` while nothing changes [s]."""
+
+
+def main() -> int:
+    """Say what comes in until it ends."""
+    announce_without_types()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    cell, namespace = sys.argv[1:]
+    node = rclpy.create_node(
+        f"shadow_{cell.replace('/', '_')}", namespace=namespace.strip("/"), enable_rosout=False,
+        start_parameter_services=False,
+    )  # fmt: skip
+    diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
+    states = node.create_publisher(JointState, "shadow/joint_states", STATES)
+    due, before = 0.0, ""
+    for line in sys.stdin.buffer:
+        said = json.loads(line)
+        states.publish(joint_state(said))
+        outside = json.dumps([arm["outside"] for arm in said["arms"]])
+        if said["time"] >= due or outside != before:
+            due, before = said["time"] + PERIOD, outside
+            diagnostics.publish(diagnosis(said))
+    node.destroy_node()
+    rclpy.shutdown()
+    return 0
+
+
+def joint_state(said: dict[str, Any]) -> JointState:
+    """Return where all twins are, by the names of the arms' joints."""
+    message = JointState()
+    _stamp(message, said["time"])
+    for arm in said["arms"]:
+        message.name.extend(arm["joints"])
+        message.position.extend(arm["q"])
+        message.velocity.extend(arm["dq"])
+        message.effort.extend(arm["tau"])
+    return message
+
+
+def diagnosis(said: dict[str, Any]) -> DiagnosticArray:
+    """Return a status for every arm: a warning while it is outside the band of good runs."""
+    message = DiagnosticArray()
+    _stamp(message, said["time"])
+    for arm in said["arms"]:
+        level, summary = DiagnosticStatus.OK, "within the band of good runs"
+        if not arm["has_band"]:
+            summary = "followed, without a band of good runs"
+        if arm["outside"]:
+            level, summary = DiagnosticStatus.WARN, "; ".join(arm["outside"])
+        values = {"times outside": str(arm["raised"])}
+        values |= {f"{name}: share of band": f"{v:.2f}" for name, v in arm["used"].items()}
+        values |= {name: " ".join(map(str, row)) for name, row in arm["residuals"].items()}
+        if arm["beyond"]:
+            values["load and friction"] = "; ".join(arm["beyond"])
+        message.status.append(
+            DiagnosticStatus(
+                level=level, name=f"shadow: {arm['name']}", message=summary,
+                hardware_id=f"{said['cell']}/{arm['name']}/shadow",
+                values=[KeyValue(key=key, value=value) for key, value in values.items()],
+            )
+        )  # fmt: skip
+    return message
+
+
+def _stamp(message: Any, time: float) -> None:
+    message.header.stamp.sec = int(time)
+    message.header.stamp.nanosec = int((time - int(time)) * 1e9)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to set parameters: read without raising, and answered when they are in force.
+
+rclpy answers these services itself, but raises at a type that it does not know, and keeps the
+executor waiting as long as a parameter takes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Generator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from rcl_interfaces.msg import ParameterType, ParameterValue, SetParametersResult
+from rcl_interfaces.srv import SetParameters
+from rclpy.exceptions import ParameterException
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from multipanda_py.exceptions import ParameterRejected, SettingsRejected, shortened
+from multipanda_py.ros.compat.crisp import CrispNames
+from multipanda_py.ros.node.deferred_responses import TimeSlice
+
+Change = Generator[None, None, str]
+"""Yields until a change is answered; returns why it is refused, or an empty string."""
+WIDER = {
+    Parameter.Type.INTEGER: Parameter.Type.DOUBLE,
+    Parameter.Type.INTEGER_ARRAY: Parameter.Type.DOUBLE_ARRAY,
+}
+"""Whole numbers are taken for numbers: ``ros2 param set`` sends 400 as an integer."""
+MAX_REASONS = 10
+"""Number of refusals of one request that are given and logged in full."""
+MAX_LATER_REASON = 200
+"""Maximum length of further refusals [characters]."""
+MAX_NAME = 200
+"""Maximum length of a name for which similar names are searched [characters]."""
+_ASKED = "not asked for yet"
+_LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
+
+
+class LateParameters:
+    """Parameters that somebody else may refuse, later.
+
+    A request is first offered to rclpy, which refuses what it does not know or may not be set;
+    then to ``change``; and what that takes is set.
+
+    Args:
+        change: Makes the change from values by name.
+    """
+
+    def __init__(self, change: Callable[[dict[str, Any]], Change]) -> None:
+        self._change = change
+        self._asked: dict[str, Any] = {}
+        self._granted = False
+
+    def check(self, asked: dict[str, Any]) -> None:
+        """Note what is asked for, and take only what has been granted.
+
+        Raises:
+            SettingsRejected: If nobody has granted it yet.
+        """
+        if not self._granted:
+            self._asked = asked
+            raise SettingsRejected(_ASKED)
+
+    def set(self, node: Node, parameters: list[Parameter[Any]]) -> Change:
+        """Set parameters of a node when they are granted."""
+        self._asked = {}
+        result = node.set_parameters_atomically(parameters)
+        if result.successful or result.reason != _ASKED:
+            return "" if result.successful else result.reason or "refused"
+        reason = yield from self._change(self._asked)
+        if reason:
+            return reason
+        self._granted = True
+        try:
+            return str(node.set_parameters_atomically(parameters).reason)
+        finally:
+            self._granted = False
+
+
+class ParameterNode(Node):
+    """A node whose parameters may have other names, and whose changes may be refused later.
+
+    Args:
+        name: Name of the node.
+        options: Options of :class:`rclpy.node.Node`.
+
+    Attributes:
+        late: Check of changes that is answered later, or None.
+        other_names: Further names of its parameters, or None.
+        same_values: Other values of read-only parameters that mean the same, by name.
+        says_refusals: Flag that refused changes are logged, for clients that do not show why.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self.late: LateParameters | None = None
+        self.other_names: CrispNames | None = None
+        self.same_values: dict[str, tuple[str, ...]] = {}
+        self.says_refusals = False
+        super().__init__(name, **options)
+
+
+def set_work(node: ParameterNode, request: Any, response: Any) -> Generator[None, None, None]:
+    """Set parameters as a request says: one after another, or together.
+
+    Args:
+        node: It has declared them.
+        request: Of ``set_parameters`` or ``set_parameters_atomically``.
+        response: Of the same.
+    """
+    if isinstance(request, SetParameters.Request):
+        refused, part = 0, TimeSlice()
+        for message in request.parameters:
+            result = yield from _set(node, [message])
+            refused += not result.successful
+            if refused > MAX_REASONS:
+                result.reason = result.reason[:MAX_LATER_REASON]
+            response.results.append(result)
+            yield from part.rest()
+        results = response.results
+    else:
+        response.result = yield from _set(node, request.parameters)
+        results = [response.result]
+    if node.says_refusals:
+        reasons = [result.reason for result in results if not result.successful]
+        for reason in reasons[:MAX_REASONS]:
+            node.get_logger().warning(f"parameter refused: {reason}")
+        if len(reasons) > MAX_REASONS:
+            node.get_logger().warning(f"{len(reasons) - MAX_REASONS} more parameters refused")
+
+
+def set_together(node: ParameterNode, values: Mapping[str, Any]) -> Change:
+    """Set parameters of a node from plain values, all or none; see :data:`Change`."""
+    messages = []
+    for name, value in values.items():
+        try:
+            messages.append(Parameter(name, value=value).to_parameter_msg())
+        except (ParameterException, ValueError, TypeError):
+            return f"{name}: got {value!r:.60}, allowed one number, text or list of one type"
+    result = yield from _set(node, messages)
+    return "" if result.successful else str(result.reason) or "refused"
+
+
+def value_of(node: Node, names: CrispNames, name: str) -> Any:
+    """Return the value of a parameter under one of its names; that of none is not set."""
+    if node.has_parameter(name):
+        return node.get_parameter(name).get_parameter_value()
+    if not names.has(name):
+        return ParameterValue()
+    value = names.get(name, lambda own: node.get_parameter(own).value)
+    return Parameter(name, value=value).get_parameter_value()
+
+
+def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[Any]:
+    """Return messages with other names under those that the node has declared.
+
+    Raises:
+        ParameterRejected: If one cannot be.
+    """
+    found: dict[str, Any] = {}
+    pending: dict[str, Any] = {}
+    for message in messages:
+        value = Parameter.from_parameter_msg(message).value
+        if not names.has(message.name, value):
+            found[message.name] = message
+            continue
+        read = lambda own: pending.get(own, node.get_parameter(own).value)  # noqa: E731
+        given = list(value) if isinstance(value, array) else value
+        pending.update(names.ours(message.name, given, read))
+    for name, value in pending.items():
+        found[name] = Parameter(name, value=value).to_parameter_msg()
+    return list(found.values())
+
+
+def _unknown(node: Node, name: str) -> str:
+    """Say that a node has no such parameter, and which are meant perhaps."""
+    known = sorted(node.get_parameters_by_prefix(""))
+    near = get_close_matches(name, known, cutoff=0.5) if len(name) <= MAX_NAME else []
+    meant = f"near: {', '.join(near)}; " if near else ""
+    return shortened(
+        f"{node.get_fully_qualified_name()}: parameter {name!r} does not exist; {meant}"
+        f"known: {', '.join(known)}"
+    )
+
+
+def _wrong_type(node: Node, message: Any) -> str:
+    """Say in words what rclpy refuses by the numbers of its types; empty if it will not."""
+    got, kept = Parameter.Type(message.value.type), node.get_parameter(message.name).type_
+    if kept in (got, WIDER.get(got), Parameter.Type.NOT_SET):
+        return ""
+    allowed = node.describe_parameter(message.name).additional_constraints
+    where = f"{node.get_fully_qualified_name()}: {message.name}"
+    text, hint = message.value.string_value, ""
+    if text.startswith("["):  # of which ros2 param set makes text if its numbers are of two kinds
+        hint = " (a text: write all numbers of a list with a point, or none)"
+    what = f"{text!r:.60}{hint}" if text else _kind(got)
+    return shortened(f"{where}: got {what}, allowed {allowed or _kind(kept)}")
+
+
+def _read_only(node: Node, asked: Parameter[Any]) -> str:
+    """Say that a parameter cannot be changed, and what it is."""
+    stands, where = node.get_parameter(asked.name).value, node.get_fully_qualified_name()
+    return f"{where}: {asked.name}: got {asked.value!r:.60}, but it is read-only: {stands!r:.200}"
+
+
+def _kind(kind: Parameter.Type) -> str:
+    return "nothing" if kind is Parameter.Type.NOT_SET else kind.name.lower().replace("_", " ")
+
+
+def _stands(node: ParameterNode, asked: Parameter[Any]) -> bool:
+    """Return whether what may only be read is as asked: a file that was dumped loads again."""
+    if not node.describe_parameter(asked.name).read_only:
+        return False
+    if asked.value in node.same_values.get(asked.name, ()):
+        return True
+    stands, wanted = node.get_parameter(asked.name).value, asked.value
+    if isinstance(stands, (array, list)):
+        return isinstance(wanted, (array, list)) and list(stands) == list(wanted)
+    return type(stands) is type(wanted) and bool(stands == wanted)
+
+
+def _set(
+    node: ParameterNode, messages: Sequence[Any]
+) -> Generator[None, None, SetParametersResult]:
+    names = node.other_names
+    if names is None or any(message.value.type > _LAST_TYPE for message in messages):
+        return (yield from _set_own(node, messages))
+    try:
+        own = _own_names(node, names, messages)
+    except ParameterRejected as error:
+        return SetParametersResult(successful=False, reason=shortened(str(error)))
+    result = yield from _set_own(node, own)
+    for message in messages if result.successful else ():
+        value = Parameter.from_parameter_msg(message).value
+        if names.has(message.name, value):
+            names.keep(message.name, value)
+        else:
+            names.forget(message.name)
+    return result
+
+
+def _set_own(
+    node: ParameterNode, messages: Sequence[Any]
+) -> Generator[None, None, SetParametersResult]:
+    for message in messages:
+        if not message.name:
+            text = "name: got an empty one, allowed the name of a parameter"
+            return SetParametersResult(successful=False, reason=text)
+        if message.value.type > _LAST_TYPE:
+            got = f"value.type: got {message.value.type}"
+            text = f"{message.name}: {got}, allowed 0 to {_LAST_TYPE}"
+            return SetParametersResult(successful=False, reason=shortened(text))
+        if not node.has_parameter(message.name):
+            return SetParametersResult(successful=False, reason=_unknown(node, message.name))
+        if reason := _wrong_type(node, message):
+            return SetParametersResult(successful=False, reason=reason)
+    try:
+        asked = [Parameter.from_parameter_msg(message) for message in messages]
+        parameters = [parameter for parameter in asked if not _stands(node, parameter)]
+        for parameter in parameters:
+            if node.describe_parameter(parameter.name).read_only:
+                return SetParametersResult(successful=False, reason=_read_only(node, parameter))
+        if not parameters:
+            return SetParametersResult(successful=True)
+        if node.late is None:
+            return node.set_parameters_atomically(parameters)
+        reason = yield from node.late.set(node, parameters)
+    except (ParameterException, ValueError, TypeError) as error:
+        reason = str(error) or type(error).__name__
+    return SetParametersResult(successful=not reason, reason=shortened(reason))

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of every arm as the parameters of a node, ``<arm>/franka`` for Franka arms."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.parameters import SETTINGS_TIMEOUT
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.exceptions import LoopTimeout, MultipandaError, SettingsRejected
+from multipanda_py.parameters import Spec, declared, live
+from multipanda_py.ros.compat.crisp import CrispNames
+from multipanda_py.ros.node.deferred_responses import until
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.parameter_requests import WIDER, Change, LateParameters
+
+SIM_TIME = "use_sim_time"
+
+
+def parameter_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
+    """Return a node for every instance with parameters, in its arm's namespace or the cell's.
+
+    Args:
+        main: The node that stands for the cell; gives the namespace.
+        cell: The cell.
+    """
+    laws = [instance for instance in cell.specs if not instance.is_hold]
+    return {law.name: _parameter_node(main, cell, law) for law in laws}
+
+
+def descriptor_of(spec: Spec) -> ParameterDescriptor:
+    """Return the descriptor of a parameter; scalar bounds as a range, all bounds in words."""
+    descriptor = ParameterDescriptor(
+        description=f"{spec.doc or spec.name}{f' [{spec.unit}]' if spec.unit else ''}",
+        additional_constraints=spec.allowed,
+    )
+    low, high = spec.bounds[0]
+    if spec.kind == "number" and math.isfinite(low) and math.isfinite(high):
+        # A message takes an int here, and makes another number of it.
+        bounds = FloatingPointRange(from_value=float(low), to_value=float(high))
+        descriptor.floating_point_range = [bounds]
+    return descriptor
+
+
+def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
+    """Return a node that has nothing but parameters.
+
+    Args:
+        name: Its name.
+        main: The node that stands for the cell; gives the namespace, and is served with it.
+        arm: Name of its arm, or an empty string.
+    """
+    namespace = main.get_namespace()
+    node = GuardedNode(
+        name,
+        guard=main.guard,
+        answers=main.answers,
+        namespace="/".join((namespace.rstrip("/"), arm)).rstrip("/") or "/",
+        use_global_arguments=False,  # the cell file's /** section is not meant for it
+        enable_rosout=False,
+        parameter_overrides=[Parameter("start_type_description_service", value=False)],
+    )
+    node.add_on_set_parameters_callback(partial(_refuse_time, node, main.get_name()))
+    return node
+
+
+def _refuse_time(node: Node, main: str, parameters: list[Parameter]) -> SetParametersResult:
+    """Refuse to change the time source, as a node without time stamps uses none."""
+    for parameter in parameters:
+        stands = node.get_parameter(SIM_TIME).value if node.has_parameter(SIM_TIME) else None
+        if parameter.name == SIM_TIME and parameter.value != stands:
+            where = f"{node.get_fully_qualified_name()}: {SIM_TIME}"
+            reason = (
+                f"{where}: got {parameter.value}, but it has no effect here; set it for {main} "
+                "at its start"
+            )
+            return SetParametersResult(successful=False, reason=reason)
+    return SetParametersResult(successful=True)
+
+
+def _parameter_node(main: GuardedNode, cell: Cell, instance: InstanceSpec) -> GuardedNode:
+    arm = instance.config.arms[0] if instance.config.per_arm else ""
+    node = plain_node(instance.config.short_name, main, arm)
+    values = cell.parameters(instance.name)
+    for spec in instance.parameter_specs:
+        value = values[spec.name]
+        node.declare_parameter(
+            spec.name, value.tolist() if spec.kind == "vector" else value, descriptor_of(spec)
+        )
+    names = {spec.name for spec in instance.parameter_specs}
+    if instance.config.type == "cartesian_impedance" and instance.config.per_arm:
+        joints = cell.descriptions[arm].joint_names
+        node.other_names = CrispNames(names, joints, _saying_once(main, instance.name))
+    hand_over(node, names, lambda asked: cell.set_parameters(instance.name, asked))
+    return node
+
+
+def hand_over(node: Node, names: Collection[str], apply: Callable[[dict[str, Any]], None]) -> None:
+    """Let a node's parameters be set by whoever may refuse them; the reason is the answer.
+
+    Args:
+        node: It has declared them.
+        names: Of the parameters.
+        apply: Takes values by name; raises :class:`MultipandaError` to refuse them all.
+    """
+
+    def check(parameters: list[Parameter]) -> SetParametersResult:
+        asked = {p.name: _plain(p.value) for p in parameters if p.name in names}
+        try:
+            if asked:
+                apply(asked)
+        except MultipandaError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def widen(parameters: list[Parameter]) -> list[Parameter]:
+        return [_widened(p) if p.name in names else p for p in parameters]
+
+    node.add_pre_set_parameters_callback(widen)
+    node.add_on_set_parameters_callback(check)
+
+
+def _widened(parameter: Parameter) -> Parameter:
+    """Take whole numbers for numbers."""
+    kind = WIDER.get(parameter.type_)
+    if kind is None:
+        return parameter
+    value = parameter.value
+    wide = float(value) if kind is Parameter.Type.DOUBLE else [float(x) for x in value]
+    return Parameter(parameter.name, kind, wide)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, array) else value
+
+
+def _saying_once(main: Node, whose: str) -> Callable[[str], None]:
+    heard = set()
+
+    def say(text: str) -> None:
+        if text not in heard:
+            heard.add(text)
+            main.get_logger().info(f"{whose}: {text}")
+
+    return say
+
+
+def robot_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
+    """Return a node for the robot of every arm that has settings, in the arm's namespace.
+
+    Setting a parameter is answered when the robot has answered, some tenths of a second later on
+    a real arm and at most :data:`.SETTINGS_TIMEOUT`; everything else is served meanwhile.
+
+    Args:
+        main: The node that stands for the cell; gives the namespace.
+        cell: The cell.
+    """
+    arms = [arm for arm in cell.arms if declared(type(cell.robot_settings(arm)))]
+    return {arm: _robot_node(main, cell, arm) for arm in arms}
+
+
+def _robot_node(main: GuardedNode, cell: Cell, arm: str) -> GuardedNode:
+    settings = cell.robot_settings(arm)
+    node = plain_node(cell.config.arms[arm].section, main, arm)
+    for spec in declared(type(settings)):
+        descriptor = descriptor_of(spec)
+        if spec.read_only:
+            descriptor = ParameterDescriptor(
+                description=f"{descriptor.description}.",
+                read_only=True,
+                additional_constraints="set in the cell file",
+            )
+        node.declare_parameter(spec.name, getattr(settings, spec.name), descriptor)
+    node.late = LateParameters(partial(_change, cell, arm))
+    hand_over(node, {spec.name for spec in live(type(settings))}, node.late.check)
+    return node
+
+
+def _change(cell: Cell, arm: str, asked: dict[str, Any]) -> Change:
+    """Tell a robot other settings; return why they are refused, or an empty string."""
+    try:
+        request = cell.ask_robot_settings(arm, **asked)
+        yield from until(
+            cell,
+            lambda: cell.settings_answer(request) or None,
+            f"the settings of {arm}",
+            SETTINGS_TIMEOUT,
+            lambda: cell.withdraw_settings(request),
+        )
+    except (SettingsRejected, LoopTimeout) as error:
+        return str(error)
+    return ""

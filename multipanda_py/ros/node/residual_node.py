@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that makes joint states of a simulator look like those of the robot.
+
+Run by ``multipanda residual node`` as ``python -m multipanda_py.ros.node.residual_node FILE
+PREFIX``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.executors import ExternalShutdownException
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.residual.runtime import CorrectedStates, places_of
+from multipanda_py.robots.residual.weights import TrainedResidual, load_residual
+from multipanda_py.ros.node.qos import NUMBERS, STATES
+
+HEARD = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""Every state counts: the network has to see them all."""
+REASONS = 20
+"""So many different ones are said."""
+REPEATS = 20
+"""So many states may have one stamp before that is said."""
+
+
+class ResidualNode:
+    """Publish what comes in on ``joint_states``, corrected, and how much that is to be trusted.
+
+    Topics: ``joint_states`` in, ``corrected/joint_states`` and ``residual/confidence`` out; names
+    are changed by remapping. Joints that it does not know go through as they are. Messages that
+    lack something are left out, and why is said once.
+
+    Args:
+        node: Subscribes and publishes.
+        trained: A real-time network.
+        prefix: With which the joints' names begin.
+
+    Thread: the executor's.
+    """
+
+    def __init__(self, node: Any, trained: TrainedResidual, prefix: str) -> None:
+        self._node, self._prefix = node, prefix
+        self._joints, self._states = trained.joints, CorrectedStates(trained)
+        self._names: list[str] = []
+        self._places: list[int] = []
+        self._said: set[str] = set()
+        self._stamp, self._repeats = -1.0, 0
+        self._out = node.create_publisher(JointState, "corrected/joint_states", STATES)
+        self._confidence = node.create_publisher(Float64, "residual/confidence", NUMBERS)
+        node.create_subscription(JointState, "joint_states", self._take, HEARD)
+
+    def _take(self, message: JointState) -> None:
+        if reason := self._unusable(message):
+            if reason not in self._said and len(self._said) < REASONS:
+                self._node.get_logger().error(f"left out: {reason}")
+                self._said.add(reason)
+            return
+        rows = [np.array(part) for part in (message.position, message.velocity, message.effort)]
+        stamp, gaps = message.header.stamp, self._states.gaps
+        time = stamp.sec + 1e-9 * stamp.nanosec
+        self._repeats, self._stamp = (self._repeats + 1) * (time == self._stamp), time
+        if self._repeats > REPEATS:
+            self._node.get_logger().warning(
+                f"stamps stand still at {time:g} s: nothing is corrected",
+                throttle_duration_sec=5.0,
+            )
+        state = np.concatenate([row[self._places] for row in rows])
+        corrected = self._states.correct(time, state)
+        if self._states.gaps > gaps:
+            self._node.get_logger().warning(
+                "states came too seldom, or back in time: looks on anew",
+                throttle_duration_sec=5.0,
+            )
+        for row, part in zip(rows, np.split(corrected, 3)):
+            row[self._places] = part
+        message.position, message.velocity, message.effort = (row.tolist() for row in rows)
+        self._out.publish(message)
+        self._confidence.publish(Float64(data=self._states.confidence))
+
+    def _unusable(self, message: JointState) -> str:
+        """Return why a message cannot be corrected, or nothing."""
+        names = list(message.name)
+        if names != self._names:
+            try:
+                self._places, self._names = places_of(self._joints, names, self._prefix), names
+            except ConfigurationError as error:
+                return str(error)
+        for what in ("position", "velocity", "effort"):
+            if len(getattr(message, what)) != len(names):
+                return (
+                    f"{what}: got {len(getattr(message, what))} numbers for {len(names)} joints, "
+                    "allowed one for each"
+                )
+        return ""
+
+
+def main() -> int:
+    """Correct states until the end is asked for."""
+    file, prefix, *arguments = sys.argv[1:]
+    trained = load_residual(Path(file))
+    try:
+        rclpy.init(args=["--ros-args", *arguments] if arguments else None)
+    except RuntimeError as error:  # RCLError, which has no public name
+        reason = str(error).split(", at /")[0]
+        sys.stderr.write(f"multipanda residual node: --remap: {reason}\n")
+        return 1
+    node = rclpy.create_node(
+        f"residual_{os.getpid()}", enable_rosout=False, start_parameter_services=False
+    )
+    ResidualNode(node, trained, prefix)
+    node.get_logger().info(f"corrects {trained.robot} at {trained.rate:g} states a second")
+    try:
+        rclpy.spin(node)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        return 0
+    except RuntimeError:  # RCLError: the end came while a state was being answered
+        if node.context.ok():
+            raise
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

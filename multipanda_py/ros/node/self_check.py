@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Self-check of the node by requests to the participant that serves its clients."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.node_names import SELF_CHECK_SUFFIX
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.participants import SeparateParticipant
+from multipanda_py.ros.node.qos import NUMBERS
+from multipanda_py.ros.node.running import every
+
+PATIENCE = 2.0
+"""Maximum age of the newest callback and of the newest answer of a responsive node [s]."""
+LOST = 5.0
+"""Age of the newest answer at which a participant is recreated, while callbacks run [s]."""
+FIRST = 20.0
+"""Maximum time from a new participant to its first answer, which includes discovery [s]."""
+MAX_STEP = 0.3
+"""Maximum counted time between two updates; in a longer one the process was stopped [s]."""
+
+
+class Responsiveness:
+    """Age of the newest callback and of the newest answer.
+
+    The age of the answer does not grow while no callback runs. It starts with the first answer of
+    the first participant, as discovery may be disabled.
+
+    Attributes:
+        standing: Age of the newest callback [s].
+        deaf: Age of the newest answer, without the time in which no callback ran [s].
+        unheard: Time in which the first participant had no first answer, without those times [s].
+
+    Thread: :meth:`answered` and :meth:`look` in one thread, all other methods in main.
+    """
+
+    def __init__(self) -> None:
+        self.standing = self.deaf = self.unheard = 0.0
+        self._looked = 0.0
+        self._callbacks, self._callbacks_seen = 0, 0
+        self._is_serving = False
+        self._expects, self._has_answered = False, False
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether the newest callback is older than :data:`PATIENCE`."""
+        return self.standing > PATIENCE
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the newest answer is older than :data:`PATIENCE`."""
+        return self.deaf > PATIENCE
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether the first participant has had no answer for :data:`FIRST`."""
+        return self.unheard > FIRST
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the present participant has answered."""
+        return self._has_answered
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the participant is to be recreated."""
+        return self.deaf > (LOST if self._has_answered else FIRST)
+
+    def served(self) -> None:
+        """Count a callback of the executor."""
+        self._callbacks += 1
+        self._is_serving = True
+
+    def pause(self) -> None:
+        """Suspend both ages until the next callback."""
+        self._is_serving = False
+
+    def renew(self) -> None:
+        """Treat a new participant as unresponsive until its first answer."""
+        self._has_answered, self._expects = False, True
+        self.deaf = PATIENCE + MAX_STEP
+
+    def answered(self) -> None:
+        """Reset the age of the answer."""
+        self._has_answered = self._expects = True
+        self.deaf = 0.0
+
+    def look(self, now: float) -> None:
+        """Update both ages.
+
+        Args:
+            now: Current time, CLOCK_MONOTONIC [s].
+        """
+        step, self._looked = min(now - self._looked, MAX_STEP), now
+        if self._callbacks != self._callbacks_seen or not self._is_serving:
+            self._callbacks_seen = self._callbacks
+            self.standing = 0.0
+        else:
+            self.standing += step
+        if not self._is_serving or self.standing:
+            return
+        if self._expects:
+            self.deaf += step
+        else:
+            self.unheard += step
+
+
+SERVICE = "_self_check"
+"""Name of the service, relative to the node; the underscore hides it from lists."""
+REQUEST_PERIOD = 0.5
+"""Time between two requests [s]."""
+LOOK_PERIOD = 0.1
+"""Time between two evaluations [s]."""
+MAX_PENDING = 4
+"""Maximum number of requests that wait for an answer."""
+PACKAGE = str(Path(__file__).resolve().parents[2])
+"""Folder of this package."""
+
+
+class SelfCheck:
+    """Check twice a second that the node answers requests.
+
+    A separate participant and thread send the requests. They take the path of every client: shared
+    memory or network, receiver thread and executor of the participant, and back. While the node is
+    unresponsive, the loop receives no heartbeat, so all arms hold. This thread publishes ERROR on
+    ``/diagnostics``, as a callback that does not return stops all other publishers of the node.
+
+    Args:
+        main: Main node of the cell.
+        cell: The cell.
+        args: Command line, for the middleware's security.
+
+    Thread: its own; :meth:`serve`, :meth:`beat`, :meth:`pause`, :meth:`renew` and :meth:`close`
+    belong to main, which creates it.
+    """
+
+    def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
+        self._cell, self._guard, self._logger = cell, main.guard, main.get_logger()
+        self._name, self._full_name = main.get_name(), main.get_fully_qualified_name()
+        self._main_thread = threading.get_ident()
+        self._service = main.resolve_service_name(f"~/{SERVICE}")
+        self._state = Responsiveness()
+        self._pending: list[Future] = []
+        self._published = 0.0
+        self._is_unheard = False
+        self._participant = SeparateParticipant(
+            main, SELF_CHECK_SUFFIX, cell.config.realtime, args, self._fill
+        )
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the participant that serves clients is to be recreated."""
+        return self._state.is_lost
+
+    def serve(self, main: GuardedNode) -> None:
+        """Create the service that answers the requests on the main node."""
+        main.create_service(Trigger, self._service, _answer)
+
+    def beat(self) -> None:
+        """Send a heartbeat to the loop if the node is responsive. Thread: executor."""
+        self._state.served()
+        if not self._guard.unresponsive:
+            self._cell.beat()
+
+    def pause(self) -> None:
+        """Expect no callbacks until the next heartbeat."""
+        self._state.pause()
+
+    def renew(self) -> None:
+        """Wait for the first answer of a new participant."""
+        self._state.renew()
+
+    def close(self) -> None:
+        """Stop the thread and destroy node and participant."""
+        self._participant.close()
+
+    def _fill(self, node: GuardedNode) -> None:
+        self._client = node.create_client(Trigger, self._service)
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
+        self._clock = node.get_clock()
+        every(node, REQUEST_PERIOD, self._request)
+        every(node, LOOK_PERIOD, self._look)
+
+    def _request(self) -> None:
+        while len(self._pending) >= MAX_PENDING:
+            self._client.remove_pending_request(self._pending.pop(0))
+        future = self._client.call_async(Trigger.Request())
+        self._pending.append(future)
+        future.add_done_callback(self._take)
+
+    def _take(self, future: Future) -> None:
+        if future in self._pending:
+            self._pending.remove(future)
+            if not self._state.has_answered:
+                self._logger.info("the node answers its clients")
+            self._state.answered()
+
+    def _look(self) -> None:
+        state, now = self._state, time.monotonic()
+        state.look(now)
+        if state.is_unheard and not self._is_unheard:
+            self._is_unheard = True
+            self._logger.warning(
+                f"the node has not answered itself for {state.unheard:.0f} s since its start; "
+                "clients may not find it: check ROS_AUTOMATIC_DISCOVERY_RANGE and the network, "
+                "or start it again"
+            )
+        before = self._guard.unresponsive
+        self._guard.unresponsive = reason = self._reason()
+        if reason and not before:
+            self._logger.error(f"{reason}; all arms hold{self._stack()}")
+        elif before and not reason:
+            self._logger.warning("the node answers itself again")
+        period = 1.0 / self._cell.config.cell.diagnostics_rate
+        if reason and (not before or now - self._published >= period):
+            self._published = now
+            self._publish(reason)
+
+    def _reason(self) -> str:
+        state = self._state
+        if state.is_standing:
+            place = self._place()
+            return f"callbacks of the node stand since {state.standing:.1f} s in {place}"
+        if state.is_deaf:
+            return (
+                "the participant that serves clients has not answered the node itself for "
+                f"{state.deaf:.1f} s; after {LOST:g} s the node recreates it"
+            )
+        return ""
+
+    def _frames(self) -> traceback.StackSummary:
+        """Return the frames of the main thread, which serves all callbacks."""
+        frame = sys._current_frames().get(self._main_thread)
+        return traceback.extract_stack(frame) if frame else traceback.StackSummary()
+
+    def _place(self) -> str:
+        """Return function, file and line of this package that the main thread executes."""
+        frames = [frame for frame in self._frames() if frame.filename.startswith(PACKAGE)]
+        if not frames:
+            return "an unknown function"
+        last = frames[-1]
+        return f"{last.name} ({Path(last.filename).relative_to(PACKAGE)}:{last.lineno})"
+
+    def _stack(self) -> str:
+        """Return the stack of the main thread as lines, if a callback does not return."""
+        if not self._state.is_standing:
+            return ""
+        return ":\n" + "".join(traceback.format_list(self._frames())).rstrip()
+
+    def _publish(self, reason: str) -> None:
+        """Publish the reason as status of the loop; if no callback runs, of the arms too."""
+        cell = self._cell.config.cell.name
+        names = {"loop": cell}
+        if self._state.is_standing:
+            names |= {arm: f"{cell}/{arm}" for arm in self._cell.arms}
+        message = DiagnosticArray()
+        message.header.stamp = self._clock.now().to_msg()
+        message.status = [
+            DiagnosticStatus(
+                level=DiagnosticStatus.ERROR,
+                name=f"{self._name}: {name}",
+                message=reason,
+                hardware_id=hardware,
+                values=[
+                    KeyValue(key="node", value=self._full_name),
+                    KeyValue(key="reason", value=reason),
+                ],
+            )
+            for name, hardware in names.items()
+        ]
+        self._publisher.publish(message)
+
+
+def _answer(request: Any, response: Any) -> Any:
+    response.success = True
+    return response

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cell that a running node has, as its parameters say."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor
+from rcl_interfaces.srv import GetParameters, ListParameters
+from rclpy.exceptions import ParameterException
+from rclpy.node import Node
+from rclpy.parameter import parameter_value_to_python
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.model_section import relative_to
+from multipanda_py.config.node_names import NODE, may_reach_node
+from multipanda_py.config.parameter_file import (
+    AUTOSTART,
+    FRANKA_NAMES,
+    LONGEST_AGE,
+    MAX_TARGET_AGE,
+    OF_THE_NODE,
+    PLAIN_JOINT_NAMES,
+    Parameters,
+    load,
+    sections,
+    single,
+    with_sections,
+)
+from multipanda_py.exceptions import ConfigurationError, FileRefused
+from multipanda_py.files import MAX_TEXT, check_regular, fault_of, read_text
+from multipanda_py.realtime.system.dds import where_to_look
+from multipanda_py.ros.client.node_link import AGAIN, NodeLink
+from multipanda_py.ros.client.service_call import Call
+
+_OURS = frozenset(CellConfig.model_fields)
+FLAGS = {
+    PLAIN_JOINT_NAMES: (
+        False,
+        "<arm>/joint_states has fr3_joint1 instead of left_fr3_joint1, for clients that know of "
+        "one arm; the merged joint_states does not",
+    ),
+    FRANKA_NAMES: (
+        False,
+        "offer services, actions and topics of franka_ros2 by their names too, as far as "
+        "franka_msgs is installed",
+    ),
+    AUTOSTART: (
+        True,
+        "configure and activate at the start; false: wait unconfigured for change_state",
+    ),
+}
+"""Parameters of the node that are true or false: default, and what they are."""
+
+
+def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn dotted parameters into the nested form of the cell file.
+
+    Only what belongs to a cell is taken. Order is kept: arms are numbered as in the file.
+
+    Args:
+        overrides: Values by dotted name. None stands for an empty list, which rcl cannot say.
+
+    Raises:
+        ConfigurationError: If a name is given a value and parts of its own.
+    """
+    tree: dict[str, Any] = {}
+    faults = []
+    for name, value in overrides.items():
+        *groups, leaf = name.split(".")
+        branch: Any = tree
+        for group in groups:
+            branch = branch.setdefault(group, {}) if isinstance(branch, dict) else None
+        if not isinstance(branch, dict) or isinstance(branch.get(leaf), dict):
+            faults.append(f"{name}: got a value for a name and for parts of it, allowed one")
+        else:
+            branch[leaf] = _plain(value)
+    if faults:
+        raise ConfigurationError(*faults)
+    return {name: value for name, value in tree.items() if name in _OURS}
+
+
+def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
+    """Return what the parameter files say to other nodes than that of the cell: name, values.
+
+    Refused are files that ``multipanda check`` refuses, and ROS 2 does not. Of a key that stands
+    there twice ROS 2 silently takes the last value, and may have some of the first's parts too:
+    an arm would stand elsewhere than its file says where one looks.
+
+    Args:
+        args: The process's arguments.
+
+    Raises:
+        ConfigurationError: If a file is not valid.
+    """
+    faults: list[str] = []
+    found: list[tuple[str, Parameters]] = []
+    for option, path in itertools.pairwise(args):
+        if option == "--params-file":
+            try:
+                found.extend(sections(load(read_text(path))))
+            except OSError:
+                continue  # ROS 2 has read it: it is gone since, or not meant for us
+            except yaml.YAMLError as error:
+                faults.append(f"{path}: not valid YAML: {fault_of(error)}")
+    if faults:
+        raise ConfigurationError(*faults)
+    found.extend(_single(args, faults))
+    if faults:
+        raise ConfigurationError(*faults)
+    return [(key, values) for key, values in found if not may_reach_node(key)]
+
+
+def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Parameters]]:
+    """Yield what ``-p NODE:NAME:=VALUE`` says to other nodes than that of the cell.
+
+    ROS 2 means whatever node has that name, in every namespace: both arms' law.
+    """
+    renamed = {
+        word.partition(":=")[2]
+        for option, word in itertools.pairwise(args)
+        if option in ("-r", "--remap") and re.match(r"(\w+:)?__(node|name):=", word)
+    }
+    for option, word in itertools.pairwise(args):
+        try:
+            found = single(word) if option in ("-p", "--param") else None
+        except ConfigurationError as error:
+            faults.extend(error.faults)
+            continue
+        node, values = found or ("", {})
+        if node and node not in renamed:
+            yield node if may_reach_node(node) else f"/**/{node.lstrip('/')}", values
+
+
+def unreadable_files(args: Sequence[str]) -> list[str]:
+    """Return the reasons why ROS 2 cannot read parameter files: it would block on a FIFO.
+
+    Missing files are left to ROS 2.
+    """
+    faults = []
+    for option, path in itertools.pairwise(args):
+        if option == "--params-file":
+            try:
+                check_regular(path, MAX_TEXT)
+            except FileRefused as error:
+                faults.append(f"{path}: cannot be read: {error.strerror}")
+            except OSError:
+                continue
+    return faults
+
+
+def folders_of(args: Sequence[str]) -> list[Path]:
+    """Return the folders of the parameter files, first that of the first one."""
+    pairs = itertools.pairwise(args)
+    return [Path(path).absolute().parent for option, path in pairs if option == "--params-file"]
+
+
+def cell_config(
+    node: Node,
+    folders: Sequence[Path] = (),
+    others: Sequence[tuple[str, Parameters]] = (),
+) -> CellConfig:
+    """Return the cell that the parameters of a node describe, and those for its other nodes.
+
+    They become read-only parameters of the node, so that tools can see what runs; what is
+    meant to change while it runs belongs to the nodes of the controllets.
+
+    Args:
+        node: Gets the parameters.
+        folders: Of the parameter files: files that they name are beside them.
+        others: What those files say to other nodes.
+
+    Raises:
+        ConfigurationError: With every fault of the cell.
+    """
+    # rclpy can declare overrides by itself, but fails at an empty list such as `features: []`.
+    overrides = {name: item.value for name, item in node._parameter_overrides.items()}
+    data = relative_to([*folders, Path()], nested(overrides))
+    if not data:
+        raise ConfigurationError(
+            "no cell given: run multimode_controller --ros-args --params-file <cell file>"
+        )
+    for name, value in overrides.items():
+        group = name.split(".")[0]
+        if group in _OURS:
+            _declare(node, name, value, data)
+        elif group not in OF_THE_NODE:
+            node.get_logger().warning(f"parameter {name} is no part of a cell and has no effect")
+    data, strangers = with_sections(data, others, node.get_namespace())
+    for name in strangers:
+        node.get_logger().warning(f"parameters of {name} have no effect: no node here has them")
+    config = CellConfig.from_dict(data)
+    if config.cell.placement == "inline":
+        raise ConfigurationError(
+            "cell: cell.placement: got inline, which nobody would step; allowed process, thread"
+        )
+    return config
+
+
+def _declare(node: Node, name: str, value: Any, data: Any) -> None:
+    """Declare a parameter that can only be read; paths of files are those that are opened."""
+    for key in name.split(".") if isinstance(value, str) else ():
+        data = data[key]
+    # One of its own: rclpy writes the parameter's name and type into it.
+    descriptor = ParameterDescriptor(
+        description=f"{name} of the cell file", read_only=True, dynamic_typing=True
+    )
+    node.declare_parameter(name, data if isinstance(value, str) else value, descriptor)
+
+
+def max_target_age(node: Node) -> float:
+    """Declare and return how old the stamp of a target may be [s]; 0 is any age.
+
+    Raises:
+        ConfigurationError: If the parameter is not a number that is allowed.
+    """
+    allowed = FloatingPointRange(from_value=0.0, to_value=LONGEST_AGE)
+    descriptor = ParameterDescriptor(
+        description="refuse targets whose stamp is older than this [s]; 0: never",
+        floating_point_range=[allowed],
+        read_only=True,
+    )
+    try:
+        return float(node.declare_parameter(MAX_TARGET_AGE, 1.0, descriptor).value)
+    except ParameterException as error:
+        raise ConfigurationError(
+            f"{MAX_TARGET_AGE}: {error}; allowed 0.0 to {LONGEST_AGE}"
+        ) from None
+
+
+def flag(node: Node, name: str) -> bool:
+    """Declare and return one of :data:`FLAGS`.
+
+    Raises:
+        ConfigurationError: If the parameter is not true or false.
+    """
+    default, text = FLAGS[name]
+    descriptor = ParameterDescriptor(description=text, read_only=True)
+    try:
+        return bool(node.declare_parameter(name, default, descriptor).value)
+    except ParameterException as error:
+        raise ConfigurationError(f"{name}: {error}; allowed true, false") from None
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, array) else value
+
+
+def ask_for_cell(link: NodeLink, root: str, patience: float) -> CellConfig:
+    """Return the cell that a node runs; files that it names are to be on this machine, too.
+
+    Args:
+        link: To the node, with nothing offered that need not be found.
+        root: Namespace of the cell, with a slash in front, or nothing.
+        patience: For the node to be found, and for each answer [s].
+
+    Raises:
+        TopicLost: If there is no such node, or it does not answer.
+        ConfigurationError: If it has no cell, or one that cannot be read here.
+    """
+    node = f"{root}/{NODE}"
+    listing = f"{node}/list_parameters"
+    link.offer(ListParameters, listing)
+    link.offer(GetParameters, f"{node}/get_parameters")
+    link.need(lambda: link.not_found()[:1], patience, "not there", where_to_look())
+    ask: Any = ListParameters.Request
+    names = link.answer(link.call(listing, ask(), _names_of_cell, patience, AGAIN))
+    if not names:
+        raise ConfigurationError(f"{node}: runs no cell now; configure and activate it")
+    values = link.answer(parameters_of(link, node, names, patience))
+    try:
+        return CellConfig.from_dict(nested(values), node)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            *error.faults,
+            f"{node}: files that its cell names are to be on this machine, too; a panel may be "
+            "given the cell file: multipanda panel FILE --node",
+        ) from None
+
+
+def parameters_of(
+    link: NodeLink, node: str, names: list[str], patience: float
+) -> Call[dict[str, Any]]:
+    """Ask a node for parameters; the answer has them by name."""
+
+    def read(said: Any) -> dict[str, Any]:
+        return {name: parameter_value_to_python(one) for name, one in zip(names, said.values)}
+
+    request = GetParameters.Request(names=names)
+    return link.call(f"{node}/get_parameters", request, read, patience, AGAIN)
+
+
+def _names_of_cell(said: Any) -> list[str]:
+    return [name for name in said.result.names if name.split(".")[0] in CellConfig.model_fields]

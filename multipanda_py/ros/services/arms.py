@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services to say what the hands hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.attached_objects import HOLDING_TIMEOUT
+from multipanda_py.cell.recovery import RECOVERY_TIMEOUT, TARE_TIMEOUT
+from multipanda_py.config.node_names import STOP_SUFFIX
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.realtime.events import Event
+from multipanda_py.ros.node.deferred_responses import Work, until
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.participants import SeparateParticipant
+
+ANSWERED = RECOVERY_TIMEOUT + 5.0
+"""Maximum time until a running node answers a recovery [s]."""
+
+
+class RecoveryServices:
+    """``error_recovery`` and every ``<arm>/error_recovery``.
+
+    A recovery is answered when the arms hold again, or with the reason why they cannot; the node
+    goes on serving meanwhile.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+        self._cell, self._logger = cell, node.get_logger()
+        node.serve(Trigger, "error_recovery", partial(self.recover, cell.arms))
+        for arm in cell.arms:
+            node.serve(Trigger, f"{arm}/error_recovery", partial(self.recover, (arm,)))
+
+    def recover(self, arms: Sequence[str], request: Any, response: Any) -> Work:
+        """Recover arms; the response gets ``success`` and ``message``."""
+        try:
+            pending = self._cell.ask_recovery(arms)
+            while pending.look() is None:
+                yield
+            response.success = True
+            cleared = "; ".join(f"{arm}: {was} cleared" for arm, was in pending.faults.items())
+            response.message = (
+                f"{cleared}: the arm holds" if cleared else f"no fault on {', '.join(arms)}"
+            )
+        except MultipandaError as error:
+            response.success, response.message = False, str(error)
+        self._logger.info(f"error_recovery: {response.message}")
+
+
+class TareServices:
+    """Every ``<arm>/tare`` and ``<arm>/untare``.
+
+    They are answered when the arm is tared, half a second later, or with the reason why not; the
+    node goes on serving meanwhile.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+        self._cell = cell
+        for arm in cell.arms:
+            for name, undo in (("tare", False), ("untare", True)):
+                answer = partial(self._tare, arm, undo)
+                node.serve(Trigger, f"{arm}/{name}", answer)
+
+    def _tare(self, arm: str, undo: bool, request: Any, response: Any) -> Work:
+        cell = self._cell
+        try:
+            asked = cell.ask_tare(arm, undo=undo)
+            offset = yield from until(
+                cell,
+                lambda: cell.tare_answer(asked),
+                f"the tare of {arm}",
+                TARE_TIMEOUT,
+                lambda: cell.withdraw_tare(asked),
+            )
+            numbers = ", ".join(f"{value:.2f}" for value in offset)
+            response.success = True
+            response.message = (
+                f"{arm}: nothing is taken off any more"
+                if undo
+                else f"{arm}: [{numbers}] Nm are taken off what its joints feel"
+            )
+        except MultipandaError as error:
+            response.success, response.message = False, str(error)
+
+
+PATIENCE = 5e-3
+"""Maximum time that the thread blocks for the loop, which answers at its next cycle [s]."""
+LOOK_PERIOD = 2e-4
+
+
+class Stop:
+    """Service ``stop`` with a separate participant and thread.
+
+    Under a flood of targets, the shared participant loses requests and repeats them seconds later,
+    or they wait in its executor. This participant receives requests to stop only.
+
+    Args:
+        main: Main node of the cell, from which the name of the service is taken.
+        cell: The cell.
+        args: Command line, for the middleware's security.
+
+    Attributes:
+        participant: Node of the service, with its participant and thread.
+
+    Thread: served by its own; :meth:`close` belongs to main.
+    """
+
+    def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
+        self._cell, self._logger = cell, main.get_logger()
+        name = main.resolve_service_name("stop")
+        self._by = f"service {name}"
+        self.participant = SeparateParticipant(
+            main,
+            STOP_SUFFIX,
+            cell.config.realtime,
+            args,
+            lambda node: node.serve(Trigger, name, self.handle),
+        )
+
+    def close(self) -> None:
+        """Answer all pending requests, then destroy the node and its participant."""
+        self.participant.close()
+
+    def handle(self, request: Any, response: Any) -> Work:
+        """Request a hold of all arms and answer, as a generator that waits for the loop."""
+        try:
+            pending, asked = self._cell.ask_hold(by=self._by), time.monotonic()
+            while (result := pending.look()) is None:
+                if time.monotonic() - asked < PATIENCE:
+                    time.sleep(LOOK_PERIOD)
+                else:  # a loop that stands still; somebody else may ask meanwhile
+                    yield
+            stopped = ", ".join(result.deactivated) or "nothing was active"
+            response.success = True
+            response.message = f"{who_holds(self._cell)}; deactivated: {stopped}"
+            self._logger.info(f"stop: {response.message}")
+        except MultipandaError as error:
+            response.success, response.message = False, str(error)
+            self._logger.error(f"stop failed: {error}")
+
+
+def who_holds(cell: Cell) -> str:
+    """Say that every arm holds, or which do not: an arm whose robot has stopped takes no torque.
+
+    Args:
+        cell: The cell, after a stop. Its faults are those of the newest cycle.
+    """
+    faults = {arm: fault for arm in cell.arms if (fault := cell.state(arm).fault)}
+    out = [arm for arm, fault in faults.items() if Event[fault.upper()].takes_torque]
+    if not out:
+        text = "every arm holds"
+    elif len(out) < len(cell.arms):
+        text = "every other arm holds"
+    else:
+        text = "no arm can hold"
+    return "; ".join([text, *(f"{arm} has a fault: {fault}" for arm, fault in faults.items())])
+
+
+class HoldingServices:
+    """Every ``<arm>/attach``, of the nearest movable thing, and ``<arm>/detach``.
+
+    The answer names the thing, or says why not. Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+        self._cell = cell
+        for arm in cell.arms:
+            for name in ("attach", "detach"):
+                node.serve(Trigger, f"{arm}/{name}", partial(self._change, arm, name))
+
+    def _change(self, arm: str, name: str, request: Any, response: Any) -> Work:
+        cell = self._cell
+        try:
+            asked = cell.ask_attach(arm) if name == "attach" else cell.ask_detach(arm)
+            yield from until(
+                cell,
+                lambda: cell.holding_answer(asked) or None,
+                f"{name} of {arm}",
+                HOLDING_TIMEOUT,
+                lambda: cell.withdraw_holding(asked),
+            )
+            response.success = True
+            response.message = (
+                f"{arm} holds {asked.thing}, which counts as a part of its hand"
+                if name == "attach"
+                else f"{arm} has let go of {asked.thing or 'nothing'}"
+            )
+        except MultipandaError as error:
+            response.success, response.message = False, str(error)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller manager's services for controllets: list, switch, load, configure, unload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import controller_manager_msgs.srv
+from controller_manager_msgs.msg import ControllerState
+from controller_manager_msgs.srv import (
+    ConfigureController,
+    ListControllers,
+    ListControllerTypes,
+    LoadController,
+    ReloadControllerLibraries,
+    SwitchController,
+    UnloadController,
+)
+
+from multipanda_py import registry
+from multipanda_py.cell import Cell
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.cell.switcher import ControlletInfo
+from multipanda_py.exceptions import (
+    MultipandaError,
+    SwitchRejected,
+    UnknownName,
+    shortened,
+)
+from multipanda_py.ros.node.deferred_responses import Work
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.load_parameters import forget_asked, give_asked
+from multipanda_py.targets import TRAJECTORY_CONTROLLETS
+
+BROADCASTER = "joint_state_broadcaster"
+"""What clients spawn to get joint states, which are there anyway."""
+GRIPPER = "gripper"
+"""By what an arm's hand goes; MoveIt looks for an action of it, ``gripper/gripper_cmd``."""
+GRIPPER_TYPE = "position_controllers/GripperActionController"
+REPORTED = dict.fromkeys(
+    TRAJECTORY_CONTROLLETS, "joint_trajectory_controller/JointTrajectoryController"
+)
+"""Laws that clients know by the type of the ros2_control controller with the same action. MoveIt
+finds the action of a controller by its type: moveit_ros_control_interface, lookup names."""
+FOR_GOOD = {
+    BROADCASTER: "joint states are always published",
+    GRIPPER: "a hand is always commanded",
+}
+
+
+def reported_type(law: str) -> str:
+    """Return the type by which clients know a law; its own name, if there is none."""
+    return REPORTED.get(law, law)
+
+
+def why_for_good(name: str) -> str:
+    """Return why something cannot be deactivated, or an empty string if it is a law."""
+    return FOR_GOOD.get(name.rpartition("/")[2], "")
+
+
+def standing_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[ControllerState]:
+    """Return the entries that are active for good.
+
+    Args:
+        cell: The cell.
+        arms: Those whose hands are listed.
+        is_cell: Whether hands go by full names, as in the cell's namespace.
+    """
+    rate, laws = round(cell.config.cell.rate), [info.name for info in cell.controllets()]
+    entries = [
+        ControllerState(
+            name=BROADCASTER, state="active", type=f"{BROADCASTER}/JointStateBroadcaster",
+            update_rate=rate,
+        )
+    ]  # fmt: skip
+    for arm in arms:
+        fingers = cell.descriptions[arm].finger_joint_names
+        full = f"{arm}/{GRIPPER}"
+        if fingers and full not in laws:
+            entries.append(
+                ControllerState(
+                    name=full if is_cell else GRIPPER,
+                    state="active",
+                    type=GRIPPER_TYPE,
+                    update_rate=rate,
+                    required_command_interfaces=[
+                        f"{fingers[0]}/position"
+                    ],  # which the other mimics
+                )
+            )
+    return entries
+
+
+DEFAULT_TIMEOUT = 1.0
+"""How long the loop may take over a switch when the request does not say [s]."""
+MAX_TIMEOUT = 10.0
+"""How long the loop may take at most, whatever the request says [s]."""
+
+
+class ControllerManager:
+    """``controller_manager/...`` of the whole cell, or of one arm.
+
+    In the cell's namespace every instance goes by its full name
+    (``left/cartesian_impedance_controller``). In an arm's namespace only what belongs to this
+    arm alone is there, by its short name, so that a client of one arm needs not know of the
+    others; FORCE_AUTO may still end a law that shares this arm with another one.
+
+    Args:
+        node: The controller manager; offers the services.
+        main: The node that stands for the cell; resolves names, and logs.
+        cell: The cell.
+        laws: The nodes of the instances, by full name; hold has none.
+        arm: The arm, or an empty string for the whole cell.
+        prefix: Of the services' names.
+
+    Thread: executor.
+    """
+
+    def __init__(
+        self,
+        node: GuardedNode,
+        main: GuardedNode,
+        cell: Cell,
+        laws: Mapping[str, GuardedNode],
+        arm: str,
+        prefix: str,
+    ) -> None:
+        self._cell, self._arm, self._logger = cell, arm, main.get_logger()
+        self._node, self._laws = node, laws
+        self._prefix = f"{arm}/" if arm else ""
+        self._standing = standing_controllers(cell, [arm] if arm else cell.arms, not arm)
+        self._joints = {name: arm.joint_names for name, arm in cell.descriptions.items()}
+        switch = main.resolve_service_name(f"{prefix}switch_controller")
+        self._by = f"service {switch}"
+        node.serve(SwitchController, switch, self._switch)
+        load = main.resolve_service_name(f"{prefix}load_controller")
+        node.serve(LoadController, load, self._load)
+        services = [
+            (ListControllers, "list_controllers", self._list),
+            (ListControllerTypes, "list_controller_types", self._list_types),
+            (ConfigureController, "configure_controller", self._configure),
+            (UnloadController, "unload_controller", self._unload),
+            (ReloadControllerLibraries, "reload_controller_libraries", self._reload),
+        ]
+        if cleanup := getattr(controller_manager_msgs.srv, "CleanupController", None):
+            services.append((cleanup, "cleanup_controller", self._cleanup))  # since Kilted
+        for kind, name, answer in services:
+            node.create_service(kind, main.resolve_service_name(prefix + name), answer)
+
+    def here(self) -> list[ControlletInfo]:
+        """Return the instances that are known here."""
+        return [info for info in self._cell.controllets() if self._is_here(info)]
+
+    def name_here(self, info: ControlletInfo) -> str:
+        """Return the name by which an instance goes here."""
+        return info.short_name if self._arm else info.name
+
+    def _switch(self, request: Any, response: Any) -> Work:
+        wait = request.timeout.sec + request.timeout.nanosec * 1e-9
+        try:
+            rule = request.strictness or Strictness.BEST_EFFORT
+            kept = [
+                f"{name}: {why_for_good(name)}"
+                for name in filter(self._is_standing, request.deactivate_controllers)
+            ]
+            if kept and rule != Strictness.BEST_EFFORT:
+                raise SwitchRejected("; ".join(kept))
+            pending = self._cell.ask_switch(
+                self._full(request.activate_controllers),
+                self._full(request.deactivate_controllers),
+                rule,
+                min(wait, MAX_TIMEOUT) if wait > 0 else DEFAULT_TIMEOUT,
+                by=self._by,
+            )
+            while (result := pending.look()) is None:
+                yield
+            response.ok, message = True, "; ".join([result.message, *kept])
+            if result.missing:
+                self._logger.warning(f"switched in part: {shortened(message)}")
+            else:
+                self._logger.info(f"switched: {shortened(message)}")
+        except MultipandaError as error:
+            response.ok, message = False, str(error)
+            self._logger.warning(f"switch refused: {message}")
+        if hasattr(response, "message"):  # not in every distribution
+            response.message = shortened(message)
+
+    def _list(self, request: Any, response: Any) -> Any:
+        loaded = [self._state_of(info) for info in self.here() if info.state != "unloaded"]
+        response.controller = [*loaded, *self._standing]
+        return response
+
+    def _list_types(self, request: Any, response: Any) -> Any:
+        response.types = [*registry.names("controllets"), *sorted(set(REPORTED.values()))]
+        response.base_classes = ["multipanda_py.controllet.Controllet"] * len(response.types)
+        return response
+
+    def _reload(self, request: Any, response: Any) -> Any:
+        self._logger.warning("refused to reload laws: they are loaded when their cell starts")
+        response.ok = False
+        return response
+
+    def _load(self, request: Any, response: Any) -> Work:
+        response.ok = self._is_standing(request.name)
+        if response.ok:
+            return
+        try:
+            full = self._checked(request.name, ("unloaded",))
+            given = yield from give_asked(self._node, request.name, self._laws[full])
+            self._cell.set_lifecycle(full, "unconfigured")
+            response.ok = True
+            if given:
+                self._logger.info(f"{full}: loaded with {shortened(', '.join(given))}")
+        except MultipandaError as error:
+            # Else the next load, which asks for nothing of that, would be refused for it.
+            forget_asked(self._node, request.name)
+            self._logger.warning(f"refused to load {request.name:.200}: {shortened(str(error))}")
+
+    def _configure(self, request: Any, response: Any) -> Any:
+        if self._is_standing(request.name):
+            return self._granted(response)
+        return self._change(request.name, ("unconfigured", "inactive"), "inactive", response)
+
+    def _cleanup(self, request: Any, response: Any) -> Any:
+        return self._change(request.name, ("unconfigured", "inactive"), "unconfigured", response)
+
+    def _unload(self, request: Any, response: Any) -> Any:
+        return self._change(request.name, ("unconfigured", "inactive"), "unloaded", response)
+
+    def _granted(self, response: Any) -> Any:
+        response.ok = True
+        return response
+
+    def _change(self, name: str, allowed: tuple[str, ...], state: str, response: Any) -> Any:
+        """Move an instance to another lifecycle state; these responses carry no reason."""
+        try:
+            self._cell.set_lifecycle(self._checked(name, allowed), state)
+            response.ok = True
+        except MultipandaError as error:
+            self._logger.warning(f"refused to make a controllet {state}: {error}")
+            response.ok = False
+        return response
+
+    def _checked(self, name: str, allowed: tuple[str, ...]) -> str:
+        """Return the full name of an instance that is in one of the states."""
+        full = self._prefix + name
+        states = {info.name: info.state for info in self.here()}
+        states.update({self._prefix + one.name: "always active" for one in self._standing})
+        if full not in states:
+            raise UnknownName("controllet", full, list(states))
+        if states[full] not in allowed:
+            raise SwitchRejected(f"{full}: is {states[full]}, allowed {' or '.join(allowed)}")
+        return full
+
+    def _full(self, names: Sequence[str]) -> list[str]:
+        return [self._prefix + name for name in names if not self._is_standing(name)]
+
+    def _is_standing(self, name: str) -> bool:
+        return any(one.name == name for one in self._standing)
+
+    def _is_here(self, info: ControlletInfo) -> bool:
+        return not self._arm or (info.per_arm and info.arms == (self._arm,))
+
+    def _state_of(self, info: ControlletInfo) -> ControllerState:
+        kind = registry.find("controllets", info.type).command_interface
+        claims = [f"{joint}/{kind}" for arm in info.arms for joint in self._joints[arm]]
+        return ControllerState(
+            name=self.name_here(info),
+            state=info.state,
+            type=reported_type(info.type),
+            is_async=False,
+            update_rate=round(self._cell.config.cell.rate),
+            claimed_interfaces=claims if info.state == "active" else [],
+            required_command_interfaces=claims,
+        )

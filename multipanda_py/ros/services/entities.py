@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What services about things of the simulated world share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.scene_editor import ENTRY_TIMEOUT, EntryRequest
+from multipanda_py.exceptions import SimulationRefused
+from multipanda_py.pose import Pose
+from multipanda_py.ros.node.deferred_responses import Work, until
+
+WORLD = "world"
+
+
+def refuse(result: Any, code: int, error: Exception) -> None:
+    """Fill in the ``result`` of a request that failed."""
+    result.result, result.error_message = code, str(error)
+
+
+def pose_in_world(frame: str, pose: Any) -> Pose:
+    """Return the pose of a message.
+
+    Raises:
+        SimulationRefused: If it is in another frame.
+        TargetRejected: If it is none.
+    """
+    if frame not in ("", WORLD):
+        raise SimulationRefused(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
+    place, turn = pose.position, pose.orientation
+    return Pose.from_quaternion((place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w))
+
+
+def until_entered(cell: Cell, request: EntryRequest) -> Work:
+    """Wait for what becomes of a thing, and raise what the loop refuses.
+
+    Raises:
+        SimulationRefused: If the loop does.
+        LoopTimeout: If it does not answer in time.
+    """
+    yield from until(
+        cell,
+        lambda: cell.entry_answer(request) or None,
+        f"what becomes of {request.thing}",
+        # A paused loop answers too, though it has been silent for long.
+        ENTRY_TIMEOUT,
+        lambda: cell.withdraw_entry(request),
+    )

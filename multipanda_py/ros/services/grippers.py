@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The grippers' action and services."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from control_msgs.action import GripperCommand
+from rclpy.action import CancelResponse, GoalResponse
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.robots.gripper import Action, Gripper, GripperMotion, GripperResult, Outcome
+from multipanda_py.ros.node.action_server import PlainActionServer
+from multipanda_py.ros.node.deferred_responses import Work
+from multipanda_py.ros.node.guard import GuardedNode, SaidOnce
+from multipanda_py.ros.node.running import every
+from multipanda_py.ros.topics.targets import Targets
+
+
+class GripperAction(NamedTuple):
+    """What an action means to a hand.
+
+    Attributes:
+        kind: Its type.
+        start: Begins what a goal asks for.
+        feedback: Returns the message of how a motion is doing.
+        result: Returns that of how it ended.
+        refused: Returns that of a goal which cannot be executed, from the reason.
+        accept: Judges a goal before it is begun.
+    """
+
+    kind: Any
+    start: Callable[[Any], GripperMotion]
+    feedback: Callable[[GripperMotion], Any]
+    result: Callable[[GripperMotion, GripperResult], Any]
+    refused: Callable[[str], Any]
+    accept: Callable[[Any], GoalResponse] = lambda _: GoalResponse.ACCEPT
+
+
+class _Goal(NamedTuple):
+    name: str
+    action: GripperAction
+    server: PlainActionServer
+    handle: Any
+    motion: GripperMotion
+
+
+class GripperGoals:
+    """The goals of one hand that are not answered yet.
+
+    The newest command counts, by whichever action or service it came.
+
+    Args:
+        node: Offers the actions, and logs what is aborted.
+        gripper: The hand.
+        keep: Is told why a goal was aborted: not every action's result has words.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, gripper: Gripper, keep: Callable[[str], None]) -> None:
+        self._node, self._gripper, self._keep = node, gripper, keep
+        self._open: list[_Goal] = []
+        self._said = SaidOnce()
+
+    def offer(self, name: str, action: GripperAction) -> None:
+        """Offer an action by a name."""
+
+        def begin(handle: Any) -> None:
+            try:
+                motion = action.start(handle.request)
+            except MultipandaError as error:
+                server.finish(handle, "abort", action.refused(str(error)))
+            else:
+                self._open.append(_Goal(name, action, server, handle, motion))
+
+        server = PlainActionServer(
+            self._node,
+            action.kind,
+            name,
+            execute_callback=begin,
+            goal_callback=action.accept,
+            cancel_callback=self._cancel,
+        )
+
+    def look(self) -> None:
+        """Answer what is done, and tell how the rest is doing."""
+        goals, self._open = self._open, []
+        for goal in goals:
+            result = goal.motion.result
+            if result is None:
+                self._open.append(goal)
+                goal.handle.publish_feedback(goal.action.feedback(goal.motion))
+            else:
+                self._end(goal, result)
+
+    def _end(self, goal: _Goal, result: GripperResult) -> None:
+        if result.succeeded:
+            how = "succeed"
+        elif goal.handle.is_cancel_requested:
+            how = "canceled"
+        else:
+            how = "abort"
+            self._keep(f"{goal.name}: {result.text}")
+            if news := self._said.news(result.text):  # clients send goals at the rate of a stream
+                self._node.get_logger().warning(f"{goal.name}: {news}")
+        goal.server.finish(goal.handle, how, goal.action.result(goal.motion, result))
+
+    def _cancel(self, handle: Any) -> CancelResponse:
+        for goal in self._open:
+            if goal.handle.goal_id == handle.goal_id and not goal.motion.done:
+                self._gripper.stop()
+                return CancelResponse.ACCEPT
+        return CancelResponse.REJECT
+
+
+PERIOD = 0.05
+"""Between two looks at what the grippers do [s]."""
+SPEED = 0.1
+"""Of the width, as messages have none [m/s]."""
+CLOSE_FORCE = 20.0
+"""With which ``close`` holds what it finds [N]."""
+ACTIONS = ("gripper/gripper_action", "gripper/gripper_cmd")
+"""Names of one action: ours, and that which MoveIt looks for."""
+_SAME = 1e-4
+_ARRIVED = 1e-3
+
+
+class GripperServers:
+    """``<arm>/gripper/...`` of every arm with a hand. Thread: executor.
+
+    Args:
+        node: Node that offers the interfaces.
+        cell: Cell of the arms.
+        targets: Store for the reasons why goals were refused or aborted. Diagnostics show them,
+            as neither a rejection nor the result of the action has a text.
+        whole_width: Additional names of the action, below that of the arm, with franka_ros2's
+            convention: goals are half the width, feedback and result the whole width.
+
+    Attributes:
+        hands: By arm.
+    """
+
+    def __init__(
+        self, node: GuardedNode, cell: Cell, targets: Targets, whole_width: Sequence[str] = ()
+    ) -> None:
+        arms = [name for name, arm in cell.config.arms.items() if arm.hand]
+        self.hands = {arm: Hand(node, cell, arm, targets, whole_width) for arm in arms}
+        if self.hands:
+            every(node, PERIOD, self._tick)
+
+    def _tick(self) -> None:
+        for hand in self.hands.values():
+            hand.look()
+
+
+class Hand:
+    """``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one hand.
+
+    ``gripper_cmd`` is another name of the action. A goal's ``position`` is that of one finger
+    joint, half the width [m], as in franka_ros2 and MoveIt. So are feedback and result, except
+    for the names in ``whole_width``. With ``max_effort`` above zero
+    and a width below the present one the hand grasps with that force, within libfranka's default
+    tolerance; else it moves. A goal that cannot be executed is rejected, and diagnostics say why;
+    so does the log, once for a stream of them.
+
+    Attributes:
+        goals: Of its actions.
+    """
+
+    def __init__(
+        self,
+        node: GuardedNode,
+        cell: Cell,
+        arm: str,
+        targets: Targets,
+        whole_width: Sequence[str],
+    ) -> None:
+        self._cell, self._arm, self._logger = cell, arm, node.get_logger()
+        self._targets = targets
+        self._gripper: Gripper = cell.gripper(arm)
+        self._speed = min(SPEED, self._gripper.description.speed)
+        self._problem, self._said = "", SaidOnce()
+        self.goals = GripperGoals(
+            node, self._gripper, partial(targets.last_reason.__setitem__, f"{arm} gripper abort")
+        )
+        commands: dict[str, Callable[[], GripperMotion]] = {
+            "homing": self._gripper.homing,
+            "open": self._open,
+            "close": self._close,
+        }
+        for name, start in commands.items():
+            node.serve(Trigger, f"{arm}/gripper/{name}", partial(self._trigger, name, start))
+        node.serve(Trigger, f"{arm}/gripper/stop", self.stop)
+        for names, answered_part in ((ACTIONS, 0.5), (whole_width, 1.0)):
+            action = GripperAction(
+                GripperCommand,
+                self._begin,
+                partial(self._feedback, answered_part),
+                partial(self._result, answered_part),
+                self._refused,
+                self._accept,
+            )
+            for name in names:
+                self.goals.offer(f"{arm}/{name}", action)
+
+    def stop(self, request: Any, response: Any) -> Work:
+        """Stop the fingers where they are; the work of a service."""
+        return self._trigger("stop", self._gripper.stop, request, response)
+
+    def look(self) -> None:
+        """Look after goals, and say once what is wrong with the hand."""
+        self.goals.look()
+        problem = self._gripper.state().problem
+        if problem and problem != self._problem:
+            self._logger.warning(problem)
+        self._problem = problem
+
+    def _open(self) -> GripperMotion:
+        return self._gripper.move(self._gripper.state().max_width, self._speed)
+
+    def _close(self) -> GripperMotion:
+        can = self._gripper.description
+        force = min(CLOSE_FORCE, can.force)
+        return self._gripper.grasp(0.0, self._speed, force, 0.0, can.max_width)
+
+    def _trigger(
+        self, name: str, start: Callable[[], GripperMotion], request: Any, response: Any
+    ) -> Work:
+        try:
+            motion = start()
+            while (result := motion.result) is None:
+                yield
+        except MultipandaError as error:
+            response.success, response.message = False, str(error)
+        else:
+            closed = name == "close" and result.outcome is Outcome.UNSUCCESSFUL
+            text = f"closed at {result.width:.4f} m, nothing is held" if closed else result.text
+            response.success, response.message = result.succeeded or closed, text
+        said = f"{self._arm}/gripper/{name}: {response.message}"
+        # Two lines: rclpy refuses another severity from the same one.
+        if response.success:
+            self._logger.info(said)
+        else:
+            self._logger.warning(said)
+
+    def _accept(self, goal: Any) -> GoalResponse:
+        position, effort = goal.command.position, goal.command.max_effort
+        can = self._gripper.description
+        least, largest = can.lower, self._gripper.state().max_width / 2.0
+        if not (math.isfinite(position) and least - _SAME <= position <= largest + _SAME):
+            allowed = f"[{least:g}, {largest:g}] m of one finger"
+            fault = f"position: got {position:g}, allowed {allowed}"
+        elif not (math.isfinite(effort) and 0.0 <= effort <= can.most_force):
+            fault = f"max_effort: got {effort:g}, allowed [0, {can.most_force:g}] N, 0 to move"
+        else:
+            return GoalResponse.ACCEPT
+        self._refuse(f"goal rejected: {fault}")
+        return GoalResponse.REJECT
+
+    def _refuse(self, reason: str) -> None:
+        whose = f"{self._arm} gripper"
+        self._cell.rejected[whose] += 1
+        self._targets.last_reason[whose] = reason
+        if news := self._said.news(reason):
+            self._logger.warning(f"{self._arm}/gripper/gripper_action: {news}")
+
+    def _refused(self, reason: str) -> Any:
+        self._refuse(reason)
+        return GripperCommand.Result()
+
+    def _begin(self, goal: Any) -> GripperMotion:
+        command, state = goal.command, self._gripper.state()
+        least = self._gripper.description.min_width
+        width = min(max(2.0 * command.position, least), state.max_width)
+        if command.max_effort > 0.0 and width < state.width - _SAME:
+            return self._gripper.grasp(width, self._speed, command.max_effort)
+        return self._gripper.move(width, self._speed)
+
+    def _feedback(self, answered_part: float, motion: GripperMotion) -> Any:
+        state = self._gripper.state()
+        feedback = GripperCommand.Feedback(position=answered_part * state.width)
+        feedback.effort = motion.command.force if state.is_grasped else 0.0
+        return feedback
+
+    def _result(self, answered_part: float, motion: GripperMotion, result: GripperResult) -> Any:
+        command = motion.command
+        held = command.action is Action.GRASP and self._gripper.state().is_grasped
+        far = abs(result.width - command.width) > _ARRIVED
+        message = GripperCommand.Result(
+            position=answered_part * result.width, reached_goal=result.succeeded
+        )
+        message.effort = command.force if held else 0.0
+        message.stalled = held or (result.outcome is Outcome.UNSUCCESSFUL and far)
+        return message

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller manager's services for hardware: every arm is a component with a life cycle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from controller_manager_msgs.msg import HardwareComponentState, HardwareInterface
+from controller_manager_msgs.srv import (
+    ListHardwareComponents,
+    ListHardwareInterfaces,
+    SetHardwareComponentState,
+)
+from lifecycle_msgs.msg import State
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.part_rules import interfaces_of
+from multipanda_py.exceptions import MultipandaError, SwitchRejected, shortened
+from multipanda_py.ros.node.deferred_responses import Work
+from multipanda_py.ros.node.guard import GuardedNode
+
+MEASURED = ("position", "velocity", "effort")
+PATIENCE = 0.8
+"""How long a request to activate waits for a recovery, which goes on if it takes longer [s]."""
+_LABELS = {
+    State.PRIMARY_STATE_UNCONFIGURED: "unconfigured",
+    State.PRIMARY_STATE_INACTIVE: "inactive",
+    State.PRIMARY_STATE_ACTIVE: "active",
+    State.PRIMARY_STATE_FINALIZED: "finalized",
+}
+
+
+class HardwareServices:
+    """Arms as hardware components, listed and set inactive or active.
+
+    An inactive arm holds and takes no law: its laws are deactivated, and none can be activated on
+    it. An arm with a fault is inactive; to activate it is to recover it. Arms are configured as
+    long as their cell runs.
+
+    Args:
+        node: The controller manager; offers the services.
+        main: The node that stands for the cell; resolves names, and logs.
+        cell: The cell.
+        arms: The arms that are components here.
+        prefix: Of the services' names.
+
+    Thread: executor.
+    """
+
+    def __init__(
+        self, node: GuardedNode, main: GuardedNode, cell: Cell, arms: Sequence[str], prefix: str
+    ) -> None:
+        self._cell, self._arms, self._logger = cell, arms, main.get_logger()
+        self._commands = {arm: interfaces_of(cell.config.arms[arm]) for arm in arms}
+        for kind, name, answer in (
+            (ListHardwareComponents, "list_hardware_components", self._list),
+            (ListHardwareInterfaces, "list_hardware_interfaces", self._list_interfaces),
+        ):
+            node.create_service(kind, main.resolve_service_name(prefix + name), answer)
+        name = main.resolve_service_name(f"{prefix}set_hardware_component_state")
+        self._name = f"service {name}"
+        node.serve(SetHardwareComponentState, name, self._set)
+
+    def _list(self, request: Any, response: Any) -> Any:
+        response.component = [self._component(arm) for arm in self._arms]
+        return response
+
+    def _list_interfaces(self, request: Any, response: Any) -> Any:
+        response.command_interfaces = [one for arm in self._arms for one in self._taken(arm)]
+        response.state_interfaces = [one for arm in self._arms for one in self._measured(arm)]
+        return response
+
+    def _set(self, request: Any, response: Any) -> Work:
+        arm, target = request.name, request.target_state
+        wanted = target.label or _LABELS.get(target.id, str(target.id))
+        try:
+            if arm not in self._arms:
+                raise SwitchRejected(
+                    f"hardware component {arm!r:.60}: does not exist; known: "
+                    f"{', '.join(self._arms)}"
+                )
+            if wanted == "active":
+                yield from self._activate(arm)
+            elif wanted == "inactive":
+                pending = self._cell.ask_rest(arm, by=self._name)
+                while pending.look() is None:
+                    yield
+            else:
+                raise SwitchRejected(
+                    f"{arm}: cannot become {wanted:.60}, allowed inactive or active: arms are "
+                    "configured as long as their cell runs"
+                )
+            response.ok = True
+            self._logger.info(f"{arm} is {wanted} on request")
+        except MultipandaError as error:
+            response.ok = False
+            self._logger.warning(f"life cycle refused: {shortened(str(error))}")
+        response.state = self._state(arm) if arm in self._arms else State()
+
+    def _activate(self, arm: str) -> Work:
+        self._cell.wake(arm)
+        pending, since = self._cell.ask_recovery([arm]), time.monotonic()
+        while pending.look() is None:
+            if time.monotonic() - since > PATIENCE:
+                raise SwitchRejected(
+                    f"{arm}: its fault, {pending.faults[arm]}, is there after {PATIENCE:g} s; a "
+                    "recovery that takes longer goes on"
+                )
+            yield
+
+    def _component(self, arm: str) -> HardwareComponentState:
+        component = HardwareComponentState(
+            name=arm,
+            type="system",
+            state=self._state(arm),
+            command_interfaces=list(self._taken(arm)),
+            state_interfaces=list(self._measured(arm)),
+        )
+        backend, rate = self._cell.config.arms[arm].backend, round(self._cell.config.cell.rate)
+        for field, value in (("plugin_name", backend), ("class_type", backend), ("rw_rate", rate)):
+            if hasattr(component, field):  # not in every distribution
+                setattr(component, field, value)
+        return component
+
+    def _state(self, arm: str) -> State:
+        is_active = not (self._cell.is_resting(arm) or self._cell.state(arm).fault)
+        number = State.PRIMARY_STATE_ACTIVE if is_active else State.PRIMARY_STATE_INACTIVE
+        return State(id=number, label=_LABELS[number])
+
+    def _taken(self, arm: str) -> Iterator[HardwareInterface]:
+        """Yield what the joints can be commanded; claimed is what they are commanded now."""
+        state = self._cell.state(arm)
+        is_available = not (state.fault or self._cell.is_resting(arm))
+        for joint in self._cell.descriptions[arm].joint_names:
+            for kind in self._commands[arm]:
+                is_claimed = bool(state.owner) and kind == state.interface
+                yield _interface(f"{joint}/{kind}", is_available, is_claimed)
+
+    def _measured(self, arm: str) -> Iterator[HardwareInterface]:
+        for joint in self._cell.descriptions[arm].joint_names:
+            for kind in MEASURED:
+                yield _interface(f"{joint}/{kind}", True, False)
+
+
+def _interface(name: str, is_available: bool, is_claimed: bool) -> HardwareInterface:
+    interface = HardwareInterface(name=name, is_available=is_available, is_claimed=is_claimed)
+    if hasattr(interface, "data_type"):  # not in every distribution
+        interface.data_type = "double"
+    return interface

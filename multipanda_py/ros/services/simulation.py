@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pause, step and look into the simulated world, as simulation_interfaces has it."""
+
+from __future__ import annotations
+
+import time
+from importlib.util import find_spec
+from typing import Any
+
+from simulation_interfaces.msg import Result, SimulationState
+from simulation_interfaces.srv import (
+    GetEntityState,
+    GetSimulationState,
+    SetEntityState,
+    SetSimulationState,
+    StepSimulation,
+)
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import (
+    LoopTimeout,
+    MultipandaError,
+    SimulationRefused,
+    UnknownName,
+)
+from multipanda_py.ros.node.conversions import write_pose
+from multipanda_py.ros.node.deferred_responses import Work
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.services.entities import WORLD, pose_in_world, refuse, until_entered
+
+MISSING = (
+    "spawn_entity, delete_entity and get_spawnables are not offered: simulation_interfaces has no "
+    "SpawnEntity here; update it, or make the environment anew"
+)
+STILL = 2.0
+"""Without a cycle for that long a step has failed [s]."""
+
+
+class SimulationServices:
+    """Services ``{get,set}_simulation_state``, ``step_simulation``, ``{get,set}_entity_state``.
+
+    Entities are the things of the cell file that have a mass and are in the scene; poses are in
+    ``world``. Nothing is put into an arm, which it would throw aside.
+
+    Args:
+        node: Offers them.
+        cell: All its arms are simulated.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+        self._cell, self._world = cell, cell.world
+        node.create_service(GetSimulationState, "get_simulation_state", self._get_state)
+        node.create_service(GetEntityState, "get_entity_state", self._get_entity)
+        node.serve(SetSimulationState, "set_simulation_state", self._set_state)
+        node.serve(StepSimulation, "step_simulation", self._step)
+        node.serve(SetEntityState, "set_entity_state", self._set_entity)
+        if find_spec("simulation_interfaces.srv._spawn_entity") is None:
+            node.get_logger().warning(MISSING)
+        else:
+            from multipanda_py.ros.services.spawn import SpawnServices
+
+            self._spawning = SpawnServices(node, cell)
+
+    def _get_state(self, request: Any, response: Any) -> Any:
+        paused = self._world.is_paused
+        playing = SimulationState.STATE_PLAYING
+        response.state.state = SimulationState.STATE_PAUSED if paused else playing
+        response.result.result = Result.RESULT_OK
+        return response
+
+    def _set_state(self, request: Any, response: Any) -> Work:
+        wanted = request.state.state
+        if wanted == SimulationState.STATE_PLAYING:
+            self._world.resume()
+        elif wanted == SimulationState.STATE_PAUSED:
+            yield from self._wait(self._world.pause(), response.result)
+            return
+        else:
+            response.result.result = Result.RESULT_FEATURE_UNSUPPORTED
+            response.result.error_message = f"state: got {wanted}, allowed 1 or 2 (play, pause)"
+            return
+        response.result.result = Result.RESULT_OK
+
+    def _step(self, request: Any, response: Any) -> Work:
+        try:
+            goal = self._world.ask_steps(request.steps)
+        except SimulationRefused as error:
+            refuse(response.result, Result.RESULT_INCORRECT_STATE, error)
+            return
+        yield from self._wait(goal, response.result)
+
+    def _wait(self, goal: int, result: Any) -> Work:
+        """Wait until there were so many cycles, as long as there are some."""
+        before, since = self._world.cycles, time.monotonic()
+        while (now := self._world.cycles) < goal:
+            if now != before:
+                before, since = now, time.monotonic()
+            if time.monotonic() - since > STILL:
+                result.result = Result.RESULT_OPERATION_FAILED
+                result.error_message = f"cycles: got {now} within {STILL:g} s, expected {goal}"
+                return
+            yield
+        result.result = Result.RESULT_OK
+
+    def _get_entity(self, request: Any, response: Any) -> Any:
+        things = self._cell.objects()
+        if request.entity not in things:
+            error = UnknownName("thing that moves", request.entity, tuple(things))
+            refuse(response.result, Result.RESULT_NOT_FOUND, error)
+            return response
+        response.state.header.frame_id = WORLD
+        write_pose(response.state.pose, things[request.entity])
+        response.result.result = Result.RESULT_OK
+        return response
+
+    def _set_entity(self, request: Any, response: Any) -> Work:
+        result, cell = response.result, self._cell
+        try:
+            target = pose_in_world(request.state.header.frame_id, request.state.pose)
+            speed, spin = request.state.twist.linear, request.state.twist.angular
+            # MuJoCo has the angular velocity of a free body in its own axes.
+            own = target.rotation.T @ (spin.x, spin.y, spin.z)
+            asked = cell.ask_move(request.entity, target, (speed.x, speed.y, speed.z, *own))
+            yield from until_entered(cell, asked)
+        except UnknownName as error:
+            refuse(result, Result.RESULT_NOT_FOUND, error)
+        except LoopTimeout as error:
+            refuse(result, Result.RESULT_OPERATION_FAILED, error)
+        except MultipandaError as error:
+            refuse(result, SetEntityState.Response.INVALID_POSE, error)
+        else:
+            result.result = Result.RESULT_OK

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks as goals of an action, of the type by which trees of behaviours are executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from rclpy.action import CancelResponse, GoalResponse
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+
+from multipanda_py.cell.tasks import TaskRunner
+from multipanda_py.cell.tasks.execution import TaskEvent
+from multipanda_py.exceptions import MultipandaError, TaskFailed, shortened
+from multipanda_py.ros.node.action_server import PlainActionServer
+from multipanda_py.ros.node.deferred_responses import PERIOD
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.qos import KEPT
+
+_LEVELS = {"failed": DiagnosticStatus.ERROR, "aborted": DiagnosticStatus.WARN}
+
+
+class TaskState:
+    """``task_runner/state``; the newest is kept for who comes later.
+
+    ``message`` is the newest event in words. ``values`` are ``state``, ``subtask``, ``progress``
+    (0 to 1) and ``reason``, which is empty unless the task has failed or was stopped.
+
+    Args:
+        node: Publishes.
+        cell: Name of the cell.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: str) -> None:
+        self._cell, self._words = cell, ""
+        topic = node.resolve_topic_name("~/state")
+        self._publisher = node.create_publisher(DiagnosticStatus, topic, KEPT)
+
+    def send(self, runner: TaskRunner, event: TaskEvent | None) -> None:
+        """Publish how a task goes, after an event of it or between two."""
+        if event is not None:
+            self._words = str(event).lstrip()
+        values = {
+            "state": runner.state,
+            "subtask": runner.subtask,
+            "progress": f"{runner.progress:.3f}",
+            "reason": runner.reason,
+        }
+        self._publisher.publish(
+            DiagnosticStatus(
+                level=_LEVELS.get(runner.state, DiagnosticStatus.OK),
+                name=runner.task.name,
+                message=self._words,
+                hardware_id=self._cell,
+                values=[KeyValue(key=key, value=value) for key, value in values.items()],
+            )
+        )
+
+
+class TaskAction:
+    """``task_runner/execute``: starts a task, says how it goes, and ends it if that is asked for.
+
+    Its type is ``btcpp_ros2_interfaces/action/ExecuteTree``. ``target_tree`` is the task, as the
+    parameter ``file`` names one; ``payload`` is empty. Feedback is the subtask, how much of the
+    task is over, and what happens, in words. The result is SUCCESS or FAILURE, with the reason.
+    The action ends as cancelled if its own client cancels it, as aborted if somebody else stops
+    the task. A goal while another task is under way is aborted, and disturbs nothing.
+
+    Args:
+        node: Offers the action.
+        begin: Starts the task of a name, see :meth:`.TaskServices.begin`.
+        end: Ends the task, see :meth:`.TaskServices.end`.
+
+    Raises:
+        ImportError: If its interface is not installed.
+
+    Thread: executor.
+    """
+
+    def __init__(
+        self,
+        node: GuardedNode,
+        begin: Callable[[str], Generator[None, None, TaskRunner]],
+        end: Callable[[str], Generator[None, None, str]],
+    ) -> None:
+        from btcpp_ros2_interfaces.action import ExecuteTree
+        from btcpp_ros2_interfaces.msg import NodeStatus
+
+        self._kind, self._status = ExecuteTree, NodeStatus
+        self._begin, self._end = begin, end
+        self._starting: tuple[Any, Generator[None, None, TaskRunner]] | None = None
+        self._ending: list[Generator[None, None, str]] = []
+        self._goal: tuple[Any, TaskRunner] | None = None
+        self._server = PlainActionServer(
+            node,
+            ExecuteTree,
+            node.resolve_service_name("~/execute"),
+            execute_callback=self._take,
+            goal_callback=lambda _: GoalResponse.ACCEPT,  # a refusal would have no words
+            cancel_callback=self._cancel,
+        )
+        self._timer = node.create_timer(
+            PERIOD, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME)
+        )
+        self._timer.cancel()  # until a task is to start or to end
+
+    def hear(self, runner: TaskRunner, event: TaskEvent | None) -> None:
+        """Tell the client how its task goes, and answer it at the end."""
+        if self._goal is None or self._goal[1] is not runner:
+            return
+        handle, _ = self._goal
+        words = f": {event.what} {event.text}".rstrip() if event is not None else ""
+        message = f"{runner.subtask}, {100.0 * runner.progress:.0f} %{words}"
+        handle.publish_feedback(self._kind.Feedback(message=message))
+        if not runner.is_going:
+            self._goal = None
+            self._answer(handle, runner.state == "done", runner.reason or runner.state)
+
+    def close(self) -> None:
+        """Answer a goal whose task was called off before it began."""
+        self._look()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether an answer waits for the executor to send it."""
+        return self._server.unsent > 0
+
+    def _take(self, handle: Any) -> None:
+        request = handle.request
+        if request.payload:
+            self._answer(handle, False, f"payload: got {request.payload!r:.200}, allowed ''")
+            return
+        work = self._begin(request.target_tree)
+        if not self._has_started(handle, work):  # no second one gets here meanwhile
+            self._starting = (handle, work)
+            self._timer.reset()
+
+    def _cancel(self, handle: Any) -> CancelResponse:
+        """End the task of this goal, and no other."""
+        under_way = [goal[0].goal_id for goal in (self._starting, self._goal) if goal is not None]
+        if handle.goal_id not in under_way:
+            return CancelResponse.REJECT
+        self._ending.append(self._end("cancelled by its client"))
+        self._timer.reset()
+        return CancelResponse.ACCEPT
+
+    def _look(self) -> None:
+        self._ending = [work for work in self._ending if not self._has_ended(work)]
+        if self._starting is not None and self._has_started(*self._starting):
+            self._starting = None
+        if self._starting is None and not self._ending:
+            self._timer.cancel()
+
+    def _has_ended(self, work: Generator[None, None, str]) -> bool:
+        try:
+            next(work)
+        except (StopIteration, TaskFailed):  # it may have ended by itself meanwhile
+            return True
+        return False
+
+    def _has_started(self, handle: Any, work: Generator[None, None, TaskRunner]) -> bool:
+        try:
+            next(work)
+        except StopIteration as done:
+            self._goal = (handle, done.value)
+            self.hear(done.value, None)
+            return True
+        except MultipandaError as error:
+            self._answer(handle, False, str(error))
+            return True
+        return False
+
+    def _answer(self, handle: Any, is_done: bool, words: str) -> None:
+        status = self._status.SUCCESS if is_done else self._status.FAILURE
+        result = self._kind.Result(
+            node_status=self._status(status=status), return_message=shortened(words)
+        )
+        unfinished = "canceled" if handle.is_cancel_requested else "abort"
+        how = "succeed" if is_done else unfinished
+        self._server.finish(handle, how, result)

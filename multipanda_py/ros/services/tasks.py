@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks of several steps, done by a running node for clients who name a file."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
+from rcl_interfaces.msg import ParameterDescriptor
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.cell.tasks import TaskFile, TaskRunner, check_task
+from multipanda_py.cell.tasks.controllet_client import look
+from multipanda_py.cell.tasks.execution import TaskEvent
+from multipanda_py.cell.tasks.runner import TICK
+from multipanda_py.config.node_names import TASKS
+from multipanda_py.config.parameter_file import read
+from multipanda_py.exceptions import ConfigurationError, LoopError, MultipandaError, TaskFailed
+from multipanda_py.files import MAX_REMOTE
+from multipanda_py.planning.tasks.check import SubtaskCheck
+from multipanda_py.planning.tasks.task_file import LAW
+from multipanda_py.ros.node.deferred_responses import Work
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.parameters import hand_over, plain_node
+from multipanda_py.ros.services.task_action import TaskAction, TaskState
+from multipanda_py.ros.topics.targets import Targets
+
+_NEEDED = {"name", "law", "subtasks"}
+
+
+def task_of(name: str) -> TaskFile:
+    """Read the task of that name: one of the package's share, or a file by its absolute path.
+
+    Args:
+        name: ``carry_box`` or ``/home/me/tasks/lift.yaml``. A relative path would be one of the
+            folder that the node was started in, which its clients do not know.
+
+    Raises:
+        ConfigurationError: If there is none, or it is faulty, with every fault.
+
+    Thread: any.
+    """
+    path = Path(name)
+    if not path.is_absolute():
+        shipped = _shipped()
+        if name not in shipped:
+            known = ", ".join(sorted(shipped)) or "none is installed"
+            raise ConfigurationError(
+                f"file: got {name!r:.200}, allowed an absolute path, or a task of the package: "
+                f"{known}"
+            )
+        path = shipped[name]
+    data = read(path, MAX_REMOTE)
+    if not isinstance(data, dict) or not _NEEDED <= data.keys() <= TaskFile.model_fields.keys():
+        raise ConfigurationError(  # without content: a client may name a private file
+            f"{path}: got no task file, allowed the keys {', '.join(TaskFile.model_fields)}"
+        )
+    return TaskFile.from_content(data, path)
+
+
+def _shipped() -> dict[str, Path]:
+    """Return the tasks of the package by name."""
+    try:
+        share = Path(get_package_share_directory("multipanda_py"))
+    except PackageNotFoundError:
+        return {}
+    return {path.stem: path for path in (share / "config" / "tasks").glob("*.yaml")}
+
+
+SWITCH_TIMEOUT = 2.0
+"""How long the law may take to get its arms, which may have to come to rest first [s]."""
+STATE_PERIOD = 0.2
+"""Between two messages about a task that goes on [s]."""
+Beginning: TypeAlias = Generator[None, None, TaskRunner]
+Ending: TypeAlias = Generator[None, None, str]
+
+
+def does_tasks(cell: Cell) -> bool:
+    """Return whether a cell has a law for tasks."""
+    return any(spec.config.type == LAW for spec in cell.specs)
+
+
+class TaskServices:
+    """Everything of the node ``task_runner``.
+
+    Its parameter ``file`` names the task; ``start``, ``stop``, ``pause`` and ``resume`` are
+    services, and ``state`` is a topic, which says how it goes. The action ``execute`` names a task
+    and starts it in one, where its interface is installed.
+
+    One task runs at a time. While it does, streams of targets and trajectories for its law are
+    not taken, and ``file`` cannot be changed. Whatever ends it early leaves all arms holding.
+
+    Args:
+        main: The node that stands for the cell; logs.
+        cell: The cell, with a law for tasks.
+        targets: Of the same arms.
+
+    Attributes:
+        node: Carries parameter, services and topic.
+        runner: Runner of the newest task; None before the first.
+
+    Thread: executor.
+    """
+
+    def __init__(self, main: GuardedNode, cell: Cell, targets: Targets) -> None:
+        self._cell, self._targets, self._logger = cell, targets, main.get_logger()
+        self.runner: TaskRunner | None = None
+        self._is_starting, self._called_off = False, ""
+        self._action: TaskAction | None = None
+        self._held_off: list[tuple[str, str]] = []
+        self._said_at = 0.0
+        self.node = plain_node(TASKS, main, "")
+        self.node.declare_parameter(
+            "file",
+            "",
+            ParameterDescriptor(
+                description="task to do: a name from the package's config/tasks, or an absolute "
+                "path on the node's machine; read again at every start"
+            ),
+        )
+        hand_over(self.node, {"file"}, self._change)
+        self._told = [TaskState(self.node, cell.config.cell.name).send]
+        with contextlib.suppress(ImportError):
+            self._action = TaskAction(self.node, self.begin, self.end)
+            self._told.append(self._action.hear)
+        for name, work in (
+            ("start", self.start),
+            ("stop", self.stop),
+            ("pause", self._pause),
+            ("resume", self._resume),
+        ):
+            self.node.serve(Trigger, self.node.resolve_service_name(f"~/{name}"), work)
+        clock = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = self.node.create_timer(TICK, self.step, clock=clock)
+        self._timer.cancel()  # until a task runs
+
+    def close(self, why: str = "the node ends") -> None:
+        """End a task that still runs, or is about to; all arms hold."""
+        # Without a loop arms hold by themselves, and the node says why it ends.
+        with contextlib.suppress(MultipandaError):
+            if self._is_starting:
+                self._called_off = why
+                if self._action is not None:
+                    self._action.close()
+            elif self.runner is not None:
+                self.runner.abort(why)
+                self.runner.close()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a client's answer waits for the executor to send it."""
+        return self._action is not None and self._action.is_answering
+
+    def _change(self, values: dict[str, Any]) -> None:
+        self._refuse_second()
+        if values["file"]:
+            task_of(values["file"]).check(self._cell.config)
+
+    def _refuse_second(self) -> None:
+        """Refuse another task while one is under way.
+
+        Raises:
+            TaskFailed: If it is.
+        """
+        if self._is_starting:
+            raise TaskFailed("a task is starting; stop it first")
+        if (runner := self.runner) is not None and runner.is_going:
+            raise TaskFailed(f"{runner.task.name} is {runner.state}; stop it first")
+
+    def begin(self, name: str) -> Beginning:
+        """Give the arms to the law of a task, and start it.
+
+        Args:
+            name: As :func:`.task_of` takes it.
+
+        Returns:
+            It yields while the arms change hands, and returns the running task.
+
+        Raises:
+            MultipandaError: If there is no such task, or it cannot start; nothing has changed.
+        """
+        while self._is_starting and self._called_off:  # until its generator has ended
+            yield
+        self._refuse_second()
+        runner = TaskRunner(self._cell, task_of(name), self._hear)
+        runner.check()
+        self._is_starting, self._called_off = True, ""
+        try:
+            yield from self._checked(runner)
+            if not self._called_off and runner.task.law not in self._cell.active:
+                pending = self._cell.ask_switch(
+                    [runner.task.law], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT,
+                    f"task {runner.task.name}",
+                )  # fmt: skip
+                while not self._called_off and pending.look() is None:
+                    yield
+            self.runner = runner
+            if self._called_off:  # the law may be there, and arms are to hold
+                runner.call_off(self._called_off)
+                raise TaskFailed(runner.reason)
+            runner.start()
+        finally:
+            self._is_starting = False
+        self._hold_off(runner)
+        self._timer.reset()
+        return runner
+
+    def _checked(self, runner: TaskRunner) -> Generator[None, None, None]:
+        """Plan all subtasks in a thread before anything moves; see :func:`.check_task`.
+
+        Yields:
+            None, while they are planned.
+
+        Raises:
+            TaskFailed: With the subtask that cannot be executed.
+        """
+        cell, task = self._cell, runner.task
+        start = look(cell, cell.spec(task.law).config.arms)
+        pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
+
+        def tell(check: SubtaskCheck) -> None:
+            if self._called_off or ended.is_set():  # the end of the process waits for this thread
+                raise TaskFailed(f"{check.subtask}: the check was called off")
+
+        try:
+            found = pool.submit(check_task, cell.config, task, start, tell)
+            while not (self._called_off or found.done()):
+                yield
+            if not self._called_off:
+                found.result()
+        finally:
+            ended.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def end(self, why: str = "asked for") -> Ending:
+        """End the task, or the start of one: a stop comes before a switch that is open.
+
+        Args:
+            why: In words.
+
+        Returns:
+            It yields until that is so, and returns what has ended.
+
+        Raises:
+            TaskFailed: If none runs.
+        """
+        if self._is_starting:
+            self._called_off = why
+            pending = self._cell.ask_hold(by=f"the end of a task: {why}")
+            while pending.look() is None:
+                yield
+            return "not started; every arm holds"
+        runner = self._going()
+        runner.abort(why)
+        self._after()
+        return f"{runner.reason}; every arm holds"
+
+    def start(self, request: Any, response: Any) -> Work:
+        """Start the task of ``file`` and answer, as a generator that waits for the loop."""
+        try:
+            name = str(self.node.get_parameter("file").value)
+            if not name:
+                raise TaskFailed("no task: set the parameter file first")
+            runner = yield from self.begin(name)
+            response.success = True
+            response.message = f"{runner.task.name}: {len(runner.task.subtasks)} subtasks"
+        except MultipandaError as error:
+            self._refuse(response, "start", error)
+
+    def stop(self, request: Any, response: Any) -> Work:
+        """End the task and answer, as a generator that waits for the loop."""
+        try:
+            response.message = yield from self.end()
+            response.success = True
+        except MultipandaError as error:
+            self._refuse(response, "stop", error)
+
+    def _pause(self, request: Any, response: Any) -> Work:
+        return self._do("pause", TaskRunner.pause, response)
+
+    def _resume(self, request: Any, response: Any) -> Work:
+        return self._do("resume", TaskRunner.resume, response)
+
+    def _do(self, name: str, what: Callable[[TaskRunner], None], response: Any) -> Work:
+        yield from ()
+        try:
+            runner = self._going()
+            what(runner)
+            response.success = True
+            response.message = f"{runner.task.name} is {runner.state}, in {runner.subtask}"
+        except MultipandaError as error:
+            self._refuse(response, name, error)
+
+    def _going(self) -> TaskRunner:
+        """Return the task that runs or is paused.
+
+        Raises:
+            TaskFailed: If none is.
+        """
+        if self.runner is None or not self.runner.is_going:
+            raise TaskFailed("no task runs; nothing has changed")
+        return self.runner
+
+    def _refuse(self, response: Any, what: str, error: MultipandaError) -> None:
+        response.success, response.message = False, str(error)
+        self._logger.warning(f"{TASKS}: {what} refused: {error}")
+
+    def step(self) -> None:
+        """Go on with the task, or stop the timer after its end."""
+        if self.runner is not None:
+            self._go_on(self.runner)
+        if self.runner is None or not self.runner.is_going:
+            self._after()
+        elif time.monotonic() - self._said_at >= STATE_PERIOD:
+            self._say(self.runner)
+
+    def _go_on(self, runner: TaskRunner) -> None:
+        try:
+            runner.step()
+        except LoopError:  # ends the node
+            raise
+        except Exception as error:  # else the next step would meet it again
+            self._logger.error(f"{runner.task.name}: {type(error).__name__}: {error}")
+            runner.abort(f"{type(error).__name__}: {error}")
+            self._after()
+            raise
+
+    def _hear(self, event: TaskEvent) -> None:
+        runner = self.runner
+        if runner is None:
+            return
+        text = f"{runner.task.name}: {event}"
+        # A rclpy logger has one severity for each place that it is called from.
+        if event.what in ("failed", "aborted"):
+            self._logger.warning(text)
+        else:
+            self._logger.info(text)
+        self._say(runner, event)
+
+    def _say(self, runner: TaskRunner, event: TaskEvent | None = None) -> None:
+        self._said_at = time.monotonic()
+        for tell in self._told:
+            tell(runner, event)
+
+    def _hold_off(self, runner: TaskRunner) -> None:
+        """Take no targets of others for the law: they would lead its arms elsewhere."""
+        spec = self._cell.spec(runner.task.law)
+        for channel in spec.channel_table.values():
+            for who in (spec.name,) if channel.shared else spec.config.arms:
+                reason = f"{channel.name}: the task {runner.task.name} runs; its end comes first"
+                self._targets.held_off.begin(who, channel.name, reason)
+                self._held_off.append((who, channel.name))
+
+    def _after(self) -> None:
+        """Nothing runs any more."""
+        self._timer.cancel()
+        for who, channel in self._held_off:
+            self._targets.held_off.end(who, channel)
+        self._held_off = []

@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The action through which planners have trajectories followed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Duration
+from control_msgs.action import FollowJointTrajectory
+from rclpy.action import CancelResponse, GoalResponse
+from rclpy.time import Time
+from trajectory_msgs.msg import JointTrajectoryPoint
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.control.reference.trajectory_monitor import (
+    CONTACT,
+    CONTACT_JOINT,
+    GOAL_ERROR,
+    LARGEST_ERROR,
+    MOTIONS,
+    STATE,
+    TIME,
+    MotionState,
+)
+from multipanda_py.controllets.targets.joint import JOINT, STILL, TRAJECTORY, Trajectory
+from multipanda_py.exceptions import MultipandaError, ReportMissing, TargetRejected
+from multipanda_py.planning.trajectory.quintic import evaluate
+from multipanda_py.ros.node import bounded_messages
+from multipanda_py.ros.node.action_server import PlainActionServer
+from multipanda_py.ros.node.clock import NodeClock
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.running import every
+from multipanda_py.ros.services.trajectory_goals import (
+    GoalRefused,
+    TrajectoryGoal,
+    named_arms,
+    read_goal,
+    with_resting,
+)
+from multipanda_py.ros.topics.targets import Targets
+from multipanda_py.state import Matrix, Vector
+from multipanda_py.targets import TRAJECTORY_CONTROLLETS, Reports
+
+Result = FollowJointTrajectory.Result
+PERIOD = 0.05
+"""Between two looks at a goal: feedback, and how soon an end is noticed [s]."""
+PATIENCE = 1.0
+"""How long the loop may take to begin a motion [s]."""
+_STAMPS = 64
+
+
+class Trajectories:
+    """``<controllet>/follow_joint_trajectory`` of every controllet that takes trajectories.
+
+    A goal names all joints of its controllet's arms, or of some of them: the others rest. Its
+    time counts from its header's stamp; until then the arm rests, and goals with one stamp that is
+    still to come begin in one cycle.
+
+    A goal that cannot be followed, as its controllet is not active or for itself, is accepted and
+    aborted at once: a result says why, a rejection cannot. A newer goal ends an older one. While
+    one is followed its arm takes no other joint targets, which clients may stream all the time.
+
+    Args:
+        node: Offers the actions.
+        cell: The cell.
+        clock: The node's time.
+        targets: Remembers why a goal was refused, as of any target.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell, clock: NodeClock, targets: Targets) -> None:
+        starts = _Starts()
+        self._servers = [
+            _Follower(node, cell, spec, clock, targets, starts)
+            for spec in cell.specs
+            if spec.config.type in TRAJECTORY_CONTROLLETS
+        ]
+        if self._servers:
+            every(node, PERIOD, self._tick)
+
+    def _tick(self) -> None:
+        for server in self._servers:
+            server.look()
+
+
+class _FollowedGoal:
+    """A goal that is being followed.
+
+    Attributes:
+        handle: The action's handle.
+        points: The path from where the arms were, (p, 1 + 3 n).
+        before: Motions that the controllet had begun before.
+        number: Of this motion, or 0 until the loop has begun it.
+        canceled_at: Motions that the controllet had begun when it was canceled, -1 before.
+        asked: When it was accepted [s].
+        deadline: Until when it has to begin [s].
+    """
+
+    def __init__(self, handle: Any, points: Matrix, before: int, ahead: float) -> None:
+        self.handle, self.points, self.before = handle, points, before
+        self.number = 0
+        self.canceled_at = -1
+        self.asked = time.monotonic()
+        self.deadline = self.asked + ahead + PATIENCE
+
+
+class _Starts:
+    """When goals with a stamp begin, in the time of the controlled world.
+
+    Two looks at two clocks differ by some microseconds, which may be a cycle: what was found for
+    a stamp counts for all goals that have it.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[int, float] = {}
+
+    def at(self, stamp_ns: int, start: float) -> float:
+        """Return the start of goals with a stamp; ``start`` if it is the first of them [s]."""
+        if stamp_ns not in self._found and len(self._found) >= _STAMPS:
+            self._found.pop(next(iter(self._found)))
+        return self._found.setdefault(stamp_ns, start)
+
+
+class _Follower:
+    """The action of one controllet."""
+
+    def __init__(
+        self,
+        node: GuardedNode,
+        cell: Cell,
+        spec: InstanceSpec,
+        clock: NodeClock,
+        targets: Targets,
+        starts: _Starts,
+    ) -> None:
+        self._cell, self._name, self._arms = cell, spec.name, spec.config.arms
+        self._clock, self._logger, self._targets = clock, node.get_logger(), targets
+        self._starts = starts
+        joints = [cell.descriptions[arm].joint_names for arm in self._arms]
+        self._joints, self._names = joints, [name for names in joints for name in names]
+        limits = [cell.descriptions[arm].limits for arm in self._arms]
+        self._units = [one.unit(joint) for one in limits for joint in range(one.n_joints)]
+        self._unit = " or ".join(sorted(set(self._units), reverse=True))
+        self._ends = np.cumsum([len(names) for names in joints])[:-1]
+        self._goal: _FollowedGoal | None = None
+        self._server = PlainActionServer(
+            node,
+            FollowJointTrajectory,
+            f"{spec.name}/follow_joint_trajectory",
+            limit=bounded_messages.TRAJECTORY,
+            execute_callback=self._begin,
+            goal_callback=lambda _: GoalResponse.ACCEPT,
+            cancel_callback=self._cancel,
+        )
+
+    def _begin(self, handle: Any) -> None:
+        """Hand the goal to the loop, or end it at once."""
+        try:
+            self._clock.check()
+            if self._name not in self._cell.active:
+                raise TargetRejected(
+                    f"{self._name} is not active; switch to it first ({self._owners()})"
+                )
+            if reason := self._targets.held_off.reason(self._arms[0], TRAJECTORY.name):
+                raise TargetRejected(reason)
+            goal = self._read(handle.request)
+        except TargetRejected as error:
+            for arm in self._arms:
+                self._cell.rejected[f"{arm} target"] += 1
+            code = error.code if isinstance(error, GoalRefused) else Result.INVALID_GOAL
+            self._refuse(handle, code, str(error))
+            return
+        q = self._measured()[0]
+        try:
+            before = self._motions()
+            self._follow_all(goal)
+        except (TargetRejected, ReportMissing) as error:
+            self._refuse(handle, Result.INVALID_GOAL, str(error))
+            return
+        self._finish("abort", Result.INVALID_GOAL, "a newer goal came")
+        self._goal = _FollowedGoal(handle, _whole_path(goal, q), before, goal.ahead)
+        reason = f"joint: {self._name} follows a trajectory; its end comes first"
+        for arm in self._arms:
+            self._targets.held_off.begin(arm, JOINT.name, reason)
+
+    def _read(self, request: Any) -> TrajectoryGoal:
+        """Return what a goal asks of all arms: those that it leaves out rest where they are.
+
+        Raises:
+            GoalRefused: If it cannot be followed, or an arm that it leaves out moves.
+        """
+        named = named_arms(request.trajectory.joint_names, self._joints)
+        names = [name for place in named for name in self._joints[place]]
+        places = [self._names.index(name) for name in names]
+        units = [self._units[place] for place in places]
+        goal = read_goal(request, names, self._clock.nanoseconds, units)
+        if len(named) == len(self._arms):
+            return goal
+        for place, arm in enumerate(self._arms):
+            fastest = float(np.abs(self._cell.state(arm).dq).max())
+            if place not in named and fastest > STILL:
+                raise GoalRefused(
+                    Result.INVALID_GOAL,
+                    f"joint_names: got none of {arm}, which moves at {fastest:.3f} rad/s; allowed "
+                    f"to leave an arm out below {STILL:g} rad/s",
+                )
+        return with_resting(goal, places, self._measured()[0])
+
+    def _follow_all(self, goal: TrajectoryGoal) -> None:
+        """Give every arm its part of a goal, all from one moment on."""
+        start = None
+        if goal.ahead > 0.0:
+            now = self._cell.state(self._arms[0]).time
+            start = self._starts.at(goal.stamp_ns, now + goal.ahead)
+        times, joints = goal.points[:, :1], goal.points[:, 1:].reshape(len(goal.points), 3, -1)
+        parts = [
+            Trajectory(
+                np.hstack([times, part.reshape(len(part), -1)]),
+                path,
+                at_goal,
+                goal.goal_time,
+                start,
+            )
+            for part, path, at_goal in zip(
+                np.split(joints, self._ends, axis=2),
+                np.split(goal.path_tolerance, self._ends),
+                np.split(goal.goal_tolerance, self._ends),
+            )
+        ]
+        self._give(parts)
+
+    def _give(self, parts: list[Trajectory]) -> None:
+        if len(parts) == 1:
+            self._cell.set_channel(self._arms[0], TRAJECTORY.name, parts[0])
+        else:
+            self._cell.follow_together(self._name, dict(zip(self._arms, parts)))
+
+    def _owners(self) -> str:
+        return ", ".join(
+            f"{self._cell.state(arm).owner} has {'the arm' if len(self._arms) == 1 else arm}"
+            for arm in self._arms
+        )
+
+    def _measured(self) -> tuple[Vector, Vector]:
+        """Return the positions and velocities of all joints."""
+        states = [self._cell.state(arm) for arm in self._arms]
+        return np.concatenate([s.q for s in states]), np.concatenate([s.dq for s in states])
+
+    def _cancel(self, handle: Any) -> CancelResponse:
+        goal = self._goal
+        if goal is None or goal.handle.goal_id != handle.goal_id:
+            return CancelResponse.REJECT
+        try:
+            if self._name in self._cell.active:
+                before = self._motions()
+                self._give([Trajectory([])] * len(self._arms))
+                goal.canceled_at = before
+        except MultipandaError as error:
+            self._logger.warning(f"{self._name}: {error}")
+        return CancelResponse.ACCEPT
+
+    def _motions(self) -> int:
+        return int(self._cell.report(self._name).value(MOTIONS))
+
+    def look(self) -> None:
+        """See how the goal is doing, and say so."""
+        goal = self._goal
+        if goal is None:
+            return
+        try:
+            self._follow(goal, self._cell.report(self._name))
+        except ReportMissing as error:
+            self._finish("abort", Result.INVALID_GOAL, f"how it goes cannot be told: {error}")
+
+    def _follow(self, goal: _FollowedGoal, report: Reports) -> None:
+        motions, state = int(report.value(MOTIONS)), MotionState(int(report.value(STATE)))
+        canceling = goal.handle.is_cancel_requested
+        if not goal.number and motions > goal.before and goal.canceled_at < 0:
+            goal.number = motions
+        if self._name not in self._cell.active or motions < goal.before:
+            fault = next(filter(None, (self._cell.state(arm).fault for arm in self._arms)), "")
+            what = self._cell.ended_by(self._name, goal.asked)
+            by = f"by {what or 'the loop, whose events say why'}"
+            how = f"after a fault: {fault}" if fault else by
+            self._finish("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")
+        elif canceling and goal.canceled_at >= 0:
+            if motions > goal.canceled_at and state is not MotionState.RUNNING:
+                self._finish("canceled", Result.SUCCESSFUL, "stopped on request")
+        elif not goal.number:
+            if time.monotonic() > goal.deadline:
+                self._finish("abort", Result.INVALID_GOAL, "the loop did not begin the motion")
+        elif motions != goal.number:
+            self._finish("abort", Result.INVALID_GOAL, "another target for the arm came")
+        elif state is MotionState.RUNNING:
+            if not self._cell.silence_reason():  # else nothing is measured
+                self._feed_back(goal, report.value(TIME))
+        else:
+            self._judge(state, report)
+
+    def _judge(self, state: MotionState, report: Reports) -> None:
+        largest, at_goal = report.value(LARGEST_ERROR), report.value(GOAL_ERROR)
+        unit = self._unit
+        if state is MotionState.DONE:
+            text = f"done, within {at_goal:.4f} {unit} of the goal"
+            text += f"; largest error {largest:.4f} {unit}"
+            self._finish("succeed", Result.SUCCESSFUL, text)
+        elif state is MotionState.PATH_TOLERANCE_VIOLATED:
+            text = f"largest error {largest:.4f} {unit} is beyond the path tolerance"
+            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+        elif state is MotionState.CONTACT:
+            joint, size = int(report.value(CONTACT_JOINT)), report.value(CONTACT)
+            what = (
+                f"external torque of joint {joint} reached {size:.1f} Nm (contact_torque)"
+                if joint
+                else f"force at the tool reached {size:.1f} N (contact_force)"
+            )
+            text = f"contact: {what}; the arm gave way"
+            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+        elif state is MotionState.BLOCKED:
+            text = "an obstacle is in the way; stopped in front of it"
+            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+        elif state in (MotionState.CONTACT_LOST, MotionState.MODE_CHANGED):
+            words = state.name.lower().replace("_", " ")
+            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, f"{words}; the arms hold")
+        else:
+            text = f"largest error {largest:.4f} {unit}; not within the goal tolerance in time"
+            self._finish("abort", Result.GOAL_TOLERANCE_VIOLATED, text)
+
+    def _finish(self, how: str, code: int, text: str) -> None:
+        """End the goal that is being followed, if there is one."""
+        goal, self._goal = self._goal, None
+        if goal is not None:
+            for arm in self._arms:
+                self._targets.held_off.end(arm, JOINT.name)
+            if how == "abort" and goal.handle.is_cancel_requested:
+                how = "canceled"
+            self._end(goal.handle, how, code, text)
+
+    def _refuse(self, handle: Any, code: int, text: str) -> None:
+        """End a goal that was never followed; it is counted already."""
+        for arm in self._arms:
+            self._targets.remember(arm, text)
+        self._end(handle, "abort", code, text)
+
+    def _end(self, handle: Any, how: str, code: int, text: str) -> None:
+        if how == "abort":
+            self._logger.warning(f"{self._name}: goal aborted: {text}")
+        result = Result(error_code=code, error_string=text)
+        self._server.finish(handle, how, result)
+
+    def _feed_back(self, goal: _FollowedGoal, elapsed: float) -> None:
+        q, dq = self._measured()
+        points = goal.points
+        now = min(elapsed, float(points[-1, 0]))
+        desired = evaluate(points, np.array([now]))[0]
+        feedback = FollowJointTrajectory.Feedback()
+        feedback.header.stamp = Time(nanoseconds=self._clock.nanoseconds).to_msg()
+        feedback.joint_names = list(self._names)
+        since = _duration(elapsed)
+        feedback.desired = JointTrajectoryPoint(
+            positions=desired[0].tolist(),
+            velocities=desired[1].tolist(),
+            accelerations=desired[2].tolist(),
+            time_from_start=since,
+        )
+        feedback.actual = JointTrajectoryPoint(
+            positions=q.tolist(), velocities=dq.tolist(), time_from_start=since
+        )
+        feedback.error = JointTrajectoryPoint(
+            positions=(desired[0] - q).tolist(),
+            velocities=(desired[1] - dq).tolist(),
+            time_from_start=since,
+        )
+        if hasattr(feedback, "index"):  # not in every distribution
+            feedback.index = int(np.searchsorted(points[1:-1, 0], now, "right"))
+        goal.handle.publish_feedback(feedback)
+
+
+def _whole_path(goal: TrajectoryGoal, q: Vector) -> Matrix:
+    """Return the points with one before them where the arms are, if the first comes later."""
+    points = goal.points
+    if points[0, 0] > 0.0:
+        return np.vstack([np.concatenate([[0.0], q, np.zeros(2 * len(q))]), points])
+    one_later = np.eye(1, points.shape[1])
+    return points if len(points) > 1 else np.vstack([points, points + one_later])
+
+
+def _duration(seconds: float) -> Any:
+    whole = int(seconds)
+    return Duration(sec=whole, nanosec=int((seconds - whole) * 1e9))

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goals of FollowJointTrajectory, as the cell understands them; refuses what it cannot do.
+
+Thread: executor; nothing here keeps anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from control_msgs.action import FollowJointTrajectory
+
+from multipanda_py.controllets.targets.joint import MAX_DELAY
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.planning.trajectory.trajectory import complete, thin
+from multipanda_py.ros.node.conversions import in_full, joint_name_fault
+from multipanda_py.state import Matrix, Vector
+from multipanda_py.targets import TRAJECTORY_POINTS
+
+Result = FollowJointTrajectory.Result
+THIN_TOLERANCE = 5e-3
+"""How far a path through fewer points may pass from the points left out [rad, or m of a
+joint that slides]."""
+
+
+MAX_POINTS = 5000
+"""Maximum number of points of a goal, before it is thinned out."""
+
+
+class GoalRefused(TargetRejected):
+    """A goal that cannot be followed.
+
+    Attributes:
+        code: One of the action's error codes.
+    """
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class TrajectoryGoal(NamedTuple):
+    """What a goal asks for; tolerances are 0 for the controllet's own, negative for none.
+
+    Attributes:
+        points: (p, 1 + 3 n): time from the start [s], positions, velocities, accelerations.
+        path_tolerance: (n,) [rad], of a joint that slides [m].
+        goal_tolerance: Likewise.
+        goal_time: [s].
+        stamp_ns: Of the goal, 0 for none [ns].
+        ahead: How long from now the start is, 0 for at once [s].
+    """
+
+    points: Matrix
+    path_tolerance: Vector
+    goal_tolerance: Vector
+    goal_time: float
+    stamp_ns: int
+    ahead: float
+
+
+def named_arms(given: Sequence[str], arms: Sequence[Sequence[str]]) -> list[int]:
+    """Return which arms joints belong to, in order; all of them if it is none.
+
+    Args:
+        given: Names of joints.
+        arms: Names of the joints of every arm.
+    """
+    found = [place for place, names in enumerate(arms) if not set(names).isdisjoint(given)]
+    return found or list(range(len(arms)))
+
+
+def with_resting(goal: TrajectoryGoal, named: Sequence[int], q: Vector) -> TrajectoryGoal:
+    """Return a goal for more joints than it names: the others stay where they are.
+
+    Args:
+        goal: For m joints.
+        named: Their places among all n, (m,).
+        q: Where all joints are, (n,) [rad].
+    """
+    points = np.zeros((len(goal.points), 3, len(q)))
+    points[:, 0] = q
+    points[:, :, named] = goal.points[:, 1:].reshape(len(points), 3, -1)
+    path_tolerance, goal_tolerance = np.zeros((2, len(q)))
+    path_tolerance[named], goal_tolerance[named] = goal.path_tolerance, goal.goal_tolerance
+    return goal._replace(
+        points=np.hstack([goal.points[:, :1], points.reshape(len(points), -1)]),
+        path_tolerance=path_tolerance,
+        goal_tolerance=goal_tolerance,
+    )
+
+
+def read_goal(
+    goal: Any, names: Sequence[str], now_ns: int, units: Sequence[str] = ()
+) -> TrajectoryGoal:
+    """Return what a goal asks of an arm.
+
+    Joints may come in any order. What the points leave out is filled in by
+    :func:`.complete`; times count from the header's stamp, of a stamp that is past the points
+    that are past are left out, and more points than fit are thinned out.
+
+    Args:
+        goal: The action's goal.
+        names: Joints of the arms, in order.
+        now_ns: The node's time [ns].
+        units: Of the joints' positions; by default rad.
+
+    Raises:
+        GoalRefused: With the code and the reason.
+    """
+    trajectory = goal.trajectory
+    _refuse_extras(goal, names)
+    order = _order(list(trajectory.joint_names), names)
+    points = trajectory.points
+    if not points:
+        raise GoalRefused(Result.INVALID_GOAL, "trajectory.points: got none")
+    times = np.array([_seconds(point.time_from_start) for point in points])
+    if times[0] < 0 or (np.diff(times) <= 0).any():
+        raise GoalRefused(
+            Result.INVALID_GOAL, "time_from_start: must start at 0 or later and grow"
+        )
+    q, dq, ddq = (
+        _gather(points, field, order, names)
+        for field in ("positions", "velocities", "accelerations")
+    )
+    if q is None:
+        raise GoalRefused(Result.INVALID_GOAL, "positions: got none")
+    rows = complete(times, q, dq, ddq)
+    stamp_ns = _nanoseconds(trajectory.header.stamp)
+    ahead = 0.0
+    if stamp_ns:
+        ahead = (stamp_ns - now_ns) * 1e-9
+        if ahead > MAX_DELAY:
+            raise GoalRefused(
+                Result.INVALID_GOAL,
+                f"header.stamp: got one {ahead:.3f} s in the future, allowed {MAX_DELAY:g} s: "
+                "set the clocks of both machines by one another (chrony, ntp)",
+            )
+        rows[:, 0] += min(ahead, 0.0)
+        if rows[-1, 0] <= 0:
+            raise GoalRefused(
+                Result.OLD_HEADER_TIMESTAMP,
+                f"header.stamp: the trajectory ended {-rows[-1, 0]:.3f} s ago",
+            )
+        rows = rows[rows[:, 0] >= 0]
+    kept, missed = thin(rows, TRAJECTORY_POINTS)
+    if missed.max() > THIN_TOLERANCE:
+        worst = int(missed.argmax())
+        unit = units[worst] if units else "rad"
+        raise GoalRefused(
+            Result.INVALID_GOAL,
+            f"trajectory.points: got {len(rows)}, allowed {TRAJECTORY_POINTS}; a path through "
+            f"so many of them would pass {missed[worst]:.4f} {unit} from the others "
+            f"({names[worst]})",
+        )
+    time = goal.goal_time_tolerance
+    return TrajectoryGoal(
+        kept,
+        _tolerances("path_tolerance", goal.path_tolerance, names),
+        _tolerances("goal_tolerance", goal.goal_tolerance, names),
+        _seconds(time),
+        stamp_ns,
+        max(ahead, 0.0),
+    )
+
+
+def _refuse_extras(goal: Any, names: Sequence[str]) -> None:
+    """Refuse fields that would otherwise be ignored, and lists that are too long."""
+    for field, size, allowed in (
+        ("trajectory.points", len(goal.trajectory.points), MAX_POINTS),
+        ("path_tolerance", len(goal.path_tolerance), len(names)),
+        ("goal_tolerance", len(goal.goal_tolerance), len(names)),
+    ):
+        if size > allowed:
+            raise GoalRefused(
+                Result.INVALID_GOAL, f"{field}: got {size}, allowed {allowed} at most"
+            )
+    if goal.multi_dof_trajectory.points or goal.component_path_tolerance:
+        raise GoalRefused(
+            Result.INVALID_GOAL, "multi_dof_trajectory: these joints have one degree of freedom"
+        )
+    if any(len(point.effort) for point in goal.trajectory.points):
+        raise GoalRefused(Result.INVALID_GOAL, "effort: is not followed; leave it out")
+
+
+def _order(given: list[str], names: Sequence[str]) -> list[int]:
+    given = list(in_full(given, names))
+    if fault := joint_name_fault(given, names):
+        raise GoalRefused(Result.INVALID_JOINTS, fault)
+    return [given.index(name) for name in names]
+
+
+def _gather(
+    points: Sequence[Any], field: str, order: list[int], names: Sequence[str]
+) -> Matrix | None:
+    """Return one field of all points in joint order, (p, n), or None if all leave it out."""
+    lists = [getattr(point, field) for point in points]
+    if not any(len(values) for values in lists):
+        return None
+    for number, values in enumerate(lists):
+        if len(values) != len(order):
+            raise GoalRefused(
+                Result.INVALID_GOAL,
+                f"{field}: point {number} has {len(values)} numbers, allowed {len(order)}"
+                + ("" if field == "positions" else " in every point, or none in any"),
+            )
+    # Message fields are arrays of C doubles. Conversion by a list of lists is ten times slower.
+    table = np.frombuffer(b"".join(lists)).reshape(len(lists), -1)[:, order]
+    if not np.isfinite(table).all():
+        number, joint = np.argwhere(~np.isfinite(table))[0].tolist()
+        raise GoalRefused(
+            Result.INVALID_GOAL,
+            f"{field}: point {number} has {table[number, joint]:g} for {names[joint]}, allowed "
+            "finite numbers",
+        )
+    return table
+
+
+def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vector:
+    """Return the position tolerances in joint order; 0 where a joint is not named."""
+    found = np.zeros(len(names))
+    for item in given:
+        [name] = in_full([item.name], names)
+        if name not in names:
+            raise GoalRefused(Result.INVALID_JOINTS, f"{field}: {item.name} unknown")
+        if item.velocity > 0 or item.acceleration > 0:
+            raise GoalRefused(
+                Result.INVALID_GOAL,
+                f"{field}: {item.name}: only positions are watched; leave velocity and "
+                "acceleration at 0",
+            )
+        found[names.index(name)] = item.position
+    return found
+
+
+def _seconds(duration: Any) -> float:
+    return float(duration.sec + duration.nanosec * 1e-9)
+
+
+def _nanoseconds(stamp: Any) -> int:
+    return int(stamp.sec * 1_000_000_000 + stamp.nanosec)

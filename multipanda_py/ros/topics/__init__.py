@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics: states published by the node, targets received by it."""

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the compliant actuators of arms do, by the names of the ROS-Gazebo toolbox."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.state_reader import ActuatorSnapshot
+from multipanda_py.ros.topics.state_topic import Fresh, PlainTopic, Stamp, StateTopic
+from multipanda_py.state import Vector
+
+
+class ActuatorTopics:
+    """Topics of every arm that has compliant actuators: of all its joints, and of each.
+
+    Args:
+        node: Publishes.
+        cell: The cell.
+        plain_names: Whether names of joints in messages are without the arm's.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: Node, cell: Cell, plain_names: bool) -> None:
+        self._cell = cell
+        self._arms = {
+            index: _SprungArmTopics(node, cell, arm, plain_names)
+            for index, arm in enumerate(cell.arms)
+            if cell.descriptions[arm].actuated is not None
+        }
+
+    def send(self, fresh: Fresh) -> None:
+        """Send what is wanted of the newest states."""
+        for index, stamp in zip(fresh.arms, fresh.stamps):
+            if index in self._arms and (wanted := self._arms[index].wanted()):
+                found = self._cell.actuators(self._cell.arms[index], fresh.row)
+                for topics in wanted:
+                    topics.send(found, stamp)
+
+
+class _SprungArmTopics:
+    """Topics of one arm, or of one of its joints.
+
+    Args:
+        node: Publishes.
+        cell: The cell.
+        arm: The arm.
+        plain_names: Whether names of joints in messages are without the arm's.
+    """
+
+    def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
+        description = cell.descriptions[arm]
+        joints = description.actuated
+        prefix = f"{arm}_" if plain_names else ""
+        names = [
+            description.joint_names[place].removeprefix(prefix)
+            for place in (joints.places.tolist() if joints else ())
+        ]
+        every = np.arange(len(names))
+        self._all: list[_StateTopics | _JointNumbers] = [
+            _StateTopics(node, arm, "robot_state", names, every)
+        ]
+        for place, joint in enumerate(joints.names if joints else ()):
+            own, at = f"{arm}/{joint}", np.array([place])
+            self._all.append(_StateTopics(node, own, "link_state", [names[place]], at))
+            self._all.append(_JointNumbers(node, own, place))
+
+    def wanted(self) -> list[_StateTopics | _JointNumbers]:
+        """Return those that somebody listens to."""
+        return [topics for topics in self._all if topics.wanted()]
+
+
+class _StateTopics:
+    """States of links and of both motors, of some joints each."""
+
+    def __init__(
+        self,
+        node: Node,
+        where: str,
+        links: str,
+        names: Sequence[str],
+        at: NDArray[np.intp],
+    ) -> None:
+        self._at = at
+        self._topics = [
+            StateTopic(node, JointState, f"{where}/{name}")
+            for name in (links, "motor_1_state", "motor_2_state")
+        ]
+        for topic in self._topics:
+            topic.message.name = list(names)
+
+    def wanted(self) -> bool:
+        """Whether anybody listens to one of them."""
+        return any(topic.wanted() for topic in self._topics)
+
+    def send(self, found: ActuatorSnapshot, stamp: Stamp) -> None:
+        """Send what is wanted."""
+        motors = zip(found.position, found.velocity, found.motor_torque)
+        for topic, numbers in zip(self._topics, [(found.q, found.dq, found.torque), *motors]):
+            if topic.wanted():
+                position, velocity, effort = (self._array(one) for one in numbers)
+                message = topic.message
+                message.position, message.velocity = position, velocity
+                message.effort = effort
+                topic.send(stamp)
+
+    def _array(self, numbers: Vector) -> array[float]:
+        return array("d", numbers[self._at].tolist())
+
+
+class _JointNumbers:
+    """What of one joint are plain numbers: of the link, and torques of springs on motors."""
+
+    def __init__(self, node: Node, where: str, place: int) -> None:
+        self._place = place
+        self._link = PlainTopic(node, Float64MultiArray, f"{where}/link_state_array")
+        self._loads = [
+            PlainTopic(node, Float64, f"{where}/torque_el{motor}_state") for motor in (1, 2)
+        ]
+
+    def wanted(self) -> bool:
+        """Whether anybody listens to one of them."""
+        return any(topic.wanted() for topic in (self._link, *self._loads))
+
+    def send(self, found: ActuatorSnapshot, stamp: Stamp) -> None:
+        """Send what is wanted."""
+        place = self._place
+        if self._link.wanted():
+            numbers = (found.q, found.dq, *found.reference, found.torque, found.stiffness)
+            self._link.message.data = array("d", [float(one[place]) for one in numbers])
+            self._link.send()
+        for topic, load in zip(self._loads, found.load):
+            if topic.wanted():
+                topic.message.data = float(load[place])
+                topic.send()

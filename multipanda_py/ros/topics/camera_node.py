@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that sends pictures of the simulated scene of a cell, in a process of its own.
+
+Run by the cell's node as ``python -m multipanda_py.ros.topics.camera_node FD NAMESPACE``: the cell
+comes as JSON on the first line of standard input and its rows from the shared memory behind
+``FD``, which is only read. It ends with standard input. Draws what somebody listens to, and
+nothing else; by its niceness after everything else, off the loop's core, so that pictures come
+late where there is no time, and the loop never.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import sys
+import threading
+import time
+from array import array
+
+import mujoco
+import numpy as np
+import rclpy
+from geometry_msgs.msg import TransformStamped
+from PIL import Image as Pillow
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from tf2_msgs.msg import TFMessage
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.node_names import CAMERAS
+from multipanda_py.config.sections import CameraConfig
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.system.child_process import end_of_input, leave, read_data
+from multipanda_py.realtime.system.dds import announce_without_types, keep_own_memory_private
+from multipanda_py.ros.node.clock import NodeClock
+from multipanda_py.ros.node.qos import KEPT, STATES
+from multipanda_py.ros.node.running import make_executor
+from multipanda_py.ros.services.entities import WORLD
+from multipanda_py.ros.topics.state_topic import Stamp, world_time
+from multipanda_py.simulation import rendering
+from multipanda_py.simulation.rendering import Renderer
+from multipanda_py.simulation.scene_view import SceneView
+
+FRAME = "{}_optical_frame"
+"""Of a camera: z along its view, x to the right, y down (REP 103)."""
+QUALITY = 90
+"""Of compressed pictures, of 100."""
+_OPTICAL = np.diag([1.0, -1.0, -1.0])
+
+
+class CameraTopics:
+    """``<camera>/image_raw``, ``<camera>/image_raw/compressed`` and ``<camera>/camera_info``.
+
+    Args:
+        node: Publishes.
+        name: Of the camera, in the scene too.
+        settings: Of the camera.
+        view: Of the scene.
+
+    Attributes:
+        name: The same.
+        width: Of its pictures [pixels].
+        height: Likewise.
+        due: When it is looked at next, by the monotonic clock [s].
+
+    Thread: one.
+    """
+
+    def __init__(self, node: Node, name: str, settings: CameraConfig, view: SceneView) -> None:
+        self.name, self.width, self.height = name, settings.width, settings.height
+        self._period, self.due, self._cycle = 1.0 / settings.rate, 0.0, -1
+        frame = FRAME.format(name)
+        self._raw = node.create_publisher(Image, f"{name}/image_raw", STATES)
+        self._packed = node.create_publisher(
+            CompressedImage, f"{name}/image_raw/compressed", STATES
+        )
+        self._info = node.create_publisher(CameraInfo, f"{name}/camera_info", STATES)
+        self._image = Image(
+            height=self.height, width=self.width, encoding="rgb8", step=3 * self.width
+        )
+        self._compressed = CompressedImage(format="rgb8; jpeg compressed bgr8")
+        self._about = camera_info(float(view.model.camera(name).fovy[0]), self.width, self.height)
+        self._messages = (self._image, self._compressed, self._about)
+        for message in self._messages:
+            message.header.frame_id = frame
+
+    def is_due(self, now: float) -> bool:
+        """Return whether a picture is wanted now, and count it as drawn [s]."""
+        if now < self.due:
+            return False
+        self.due += self._period
+        if self.due <= now:  # it was late
+            self.due = now + self._period
+        return any(
+            topic.get_subscription_count() for topic in (self._raw, self._packed, self._info)
+        )
+
+    def send(self, picture: rendering.Image, stamp: Stamp, cycle: int) -> None:
+        """Send a picture, (height, width, 3), once for every cycle that it is of."""
+        if cycle == self._cycle:
+            return
+        self._cycle = cycle
+        for message in self._messages:
+            message.header.stamp.sec, message.header.stamp.nanosec = stamp
+        if self._raw.get_subscription_count():
+            self._image.data = array("B", picture.tobytes())
+            self._raw.publish(self._image)
+        if self._packed.get_subscription_count():
+            kept = io.BytesIO()
+            Pillow.fromarray(picture).save(kept, "JPEG", quality=QUALITY)
+            self._compressed.data = array("B", kept.getvalue())
+            self._packed.publish(self._compressed)
+        if self._info.get_subscription_count():
+            self._info.publish(self._about)
+
+
+def camera_info(fovy: float, width: int, height: int) -> CameraInfo:
+    r"""Return what an ideal camera does to points.
+
+    .. math:: f = \frac{h / 2}{\tan(\varphi / 2)}, \qquad
+        c = \left(\frac{w - 1}{2}, \frac{h - 1}{2}\right)
+
+    as whole numbers are middles of pixels (REP 104, image_pipeline's CameraInfo).
+
+    Args:
+        fovy: Angle between the upper and the lower edge, :math:`\varphi` [deg].
+        width: w [pixels].
+        height: h [pixels].
+    """
+    f = height / 2.0 / math.tan(math.radians(fovy) / 2.0)
+    cx, cy = (width - 1) / 2.0, (height - 1) / 2.0
+    k = [f, 0.0, cx, 0.0, f, cy, 0.0, 0.0, 1.0]
+    return CameraInfo(
+        height=height, width=width, distortion_model="plumb_bob", d=[0.0] * 5, k=k,
+        r=np.eye(3).ravel().tolist(),
+        p=[f, 0.0, cx, 0.0, 0.0, f, cy, 0.0, 0.0, 0.0, 1.0, 0.0],
+    )  # fmt: skip
+
+
+def optical_frame(view: SceneView, name: str, world: str) -> TransformStamped:
+    """Return where the optical frame of a camera that rests is in the world."""
+    camera = mujoco.mj_name2id(view.model, mujoco.mjtObj.mjOBJ_CAMERA, name)
+    found = TransformStamped(child_frame_id=FRAME.format(name))
+    found.header.frame_id = world
+    place, turn = found.transform.translation, found.transform.rotation
+    place.x, place.y, place.z = view.data.cam_xpos[camera].tolist()
+    rotation = view.data.cam_xmat[camera].reshape(3, 3) @ _OPTICAL
+    turn.x, turn.y, turn.z, turn.w = quaternion_from_rotation(rotation)
+    return found
+
+
+NICENESS = 10
+SHADOWS, SAMPLES = 1024, 4
+"""Fineness of shadows [pixels] and of edges: half the work of what films have."""
+LONGEST = 0.2
+"""Between two looks at whether it is to end [s]."""
+
+
+def main() -> int:
+    """Send pictures until the cell's node ends."""
+    os.environ.setdefault("LP_NUM_THREADS", "1")  # of Mesa, which draws where there is no GPU
+    asked = read_data()
+    config = CellConfig.from_dict(asked["cell"])
+    ended = end_of_input()
+    announce_without_types()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    node = rclpy.create_node(
+        CAMERAS, namespace=sys.argv[2], start_parameter_services=False,
+        parameter_overrides=[Parameter("use_sim_time", value=asked["use_sim_time"])],
+    )  # fmt: skip
+    keep_own_memory_private()
+    try:
+        _send(node, config, RowFollower(config, int(sys.argv[1])), ended)
+    except MultipandaError as error:
+        node.get_logger().warning(f"no pictures of the scene: {error}")
+    node.destroy_node()
+    rclpy.try_shutdown()
+    return 0
+
+
+def _send(
+    node: rclpy.node.Node, config: CellConfig, follower: RowFollower, ended: threading.Event
+) -> None:
+    """Draw whenever a camera is due.
+
+    Raises:
+        RenderingUnavailable: If nothing can be drawn here.
+    """
+    view, renderers = SceneView(config), dict[tuple[int, int], Renderer]()
+    view.model.vis.quality.shadowsize, view.model.vis.quality.offsamples = SHADOWS, SAMPLES
+    for camera in config.cameras.values():
+        size = (camera.width, camera.height)
+        if size not in renderers:
+            renderers[size] = Renderer(view.model, *size)
+    topics = [CameraTopics(node, name, one, view) for name, one in config.cameras.items()]
+    fixed = node.create_publisher(TFMessage, "/tf_static", KEPT)
+    if config.cell.tf_rate:  # else somebody else sends all frames
+        frames = [optical_frame(view, name, WORLD) for name in config.cameras]
+        fixed.publish(TFMessage(transforms=frames))
+    clock, executor = NodeClock(node.get_clock()), make_executor()
+    executor.add_node(node)
+    os.nice(NICENESS)  # from here on; on a busy machine nobody would know that there are pictures
+    while not ended.is_set():
+        pause = min(topic.due for topic in topics) - time.monotonic()
+        executor.spin_once(timeout_sec=min(max(pause, 0.0), LONGEST))
+        due = [topic for topic in topics if topic.is_due(time.monotonic())]
+        if not due or (row := follower.newest()) is None or not clock.has_begun:
+            continue
+        stamp = world_time(row) if config.cell.clock_rate else clock.stamp(int(row["wake_ns"]))
+        view.show(row)
+        for topic in due:
+            picture = renderers[topic.width, topic.height].frame(view.data, topic.name)
+            topic.send(picture, stamp, int(row["cycle"]))
+    executor.shutdown()
+    for renderer in renderers.values():
+        renderer.close()
+
+
+if __name__ == "__main__":
+    leave(main())  # drivers of OpenGL leave threads that hold up a normal end

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torques are made of and what laws report, as named numbers for PlotJuggler."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from numpy.typing import NDArray
+from pal_statistics_msgs.msg import StatisticsNames, StatisticsValues
+from rclpy.node import Node
+
+from multipanda_py.cell import Cell
+from multipanda_py.ros.node.qos import KEPT, NUMBERS
+from multipanda_py.ros.topics.state_topic import Fresh, Pace
+from multipanda_py.state import Vector
+
+TOPIC = "introspection_data"
+
+
+class Introspection:
+    """Send numbers and, when others than before, what they are called.
+
+    ``<arm>/tau/<joint>`` is what is commanded [Nm], ``<arm>/law/...``, one for each feature,
+    ``<arm>/blend/...`` and ``<arm>/bounds/...`` add up to it (:meth:`.RowFollower.terms`);
+    ``<arm>/tau_ext/...`` is what the arm feels. ``<controllet>/<report>`` is what active laws
+    report of themselves, ``loop/...`` how late the cycle began and how long it took. Names have a
+    version, which every message of values says. The loop notes the terms while somebody listens.
+
+    Args:
+        node: Publishes.
+        cell: Whose numbers.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: Node, cell: Cell) -> None:
+        self._cell, self._pace = cell, Pace(cell.config.cell.introspection_rate)
+        self._follower = cell.follow_rows()
+        self._reporting = [spec for spec in cell.specs if spec.law.report_names]
+        self._joints = {
+            arm: [joint.name for joint in description.robot.joints]
+            for arm, description in cell.descriptions.items()
+        }
+        self._names: list[str] = []
+        self._version, self._is_traced = 0, False
+        self._name_topic = node.create_publisher(StatisticsNames, f"{TOPIC}/names", KEPT)
+        self._value_topic = node.create_publisher(StatisticsValues, f"{TOPIC}/values", NUMBERS)
+
+    def send(self, fresh: Fresh) -> None:
+        """Send what is new, if somebody listens and it is time."""
+        if not self._pace.is_due(fresh.row):
+            return
+        is_wanted = bool(self._value_topic.get_subscription_count())
+        if is_wanted != self._is_traced:
+            self._is_traced = is_wanted
+            self._cell.trace_torques(is_wanted)
+        if not is_wanted:
+            return
+        numbers = self._numbers(fresh.row)
+        if list(numbers) != self._names:
+            self._names = list(numbers)
+            self._version += 1
+            named = StatisticsNames(names=self._names, names_version=self._version)
+            named.header.stamp.sec, named.header.stamp.nanosec = fresh.stamp
+            self._name_topic.publish(named)
+        message = StatisticsValues(names_version=self._version)
+        message.header.stamp.sec, message.header.stamp.nanosec = fresh.stamp
+        message.values = array("d", numbers.values())
+        self._value_topic.publish(message)
+
+    def _numbers(self, row: NDArray[np.void]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for arm, record in zip(self._cell.arms, row["arms"]):
+            vectors: dict[str, Vector] = {"tau": record["tau"], "tau_ext": record["tau_ext"]}
+            vectors.update(self._follower.terms(row, arm))
+            for name, vector in vectors.items():
+                for joint, value in zip(self._joints[arm], vector.tolist()):
+                    found[f"{arm}/{name}/{joint}"] = value
+        active = self._cell.active
+        for spec in self._reporting:
+            if spec.name in active:
+                values = row["reports"][spec.index].tolist()
+                for title, value in zip(spec.law.report_names, values):
+                    found[f"{spec.name}/{title}"] = value
+        found["loop/lateness [us]"] = 1e-3 * float(row["wake_ns"] - row["deadline_ns"])
+        found["loop/compute [us]"] = 1e-3 * float(row["compute_ns"])
+        return found

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the arms do, as topics."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import compress
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, Transform, TransformStamped, TwistStamped, WrenchStamped
+from numpy.typing import NDArray
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header, String
+from tf2_msgs.msg import TFMessage
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.describe import describe_objects, movable_things
+from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.frames import MovingLinks, fixed_links
+from multipanda_py.robots.urdf import cell_urdf
+from multipanda_py.ros.compat.franka import franka_arms
+from multipanda_py.ros.compat.franka_topics import FrankaTopics
+from multipanda_py.ros.node.clock import NodeClock
+from multipanda_py.ros.node.qos import KEPT, TRANSFORMS
+from multipanda_py.ros.node.running import every
+from multipanda_py.ros.services.entities import WORLD
+from multipanda_py.ros.topics.actuators import ActuatorTopics
+from multipanda_py.ros.topics.introspection import Introspection
+from multipanda_py.ros.topics.state_topic import Fresh, FreshStates, Pace, Stamp, StateTopic
+
+
+class _Moving:
+    """Transforms that are sent over and over, with the arrays that they are filled from."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self.transforms = [_stamped(parent, child) for parent, child in pairs]
+        self._stamps = [item.header.stamp for item in self.transforms]
+        self._parts = [(t.transform.translation, t.transform.rotation) for t in self.transforms]
+
+    def fill(
+        self, stamp: Stamp, positions: NDArray[np.float64], xyzw: NDArray[np.float64]
+    ) -> list[TransformStamped]:
+        for own in self._stamps:
+            own.sec, own.nanosec = stamp
+        for (place, turn), p, quaternion in zip(self._parts, positions.tolist(), xyzw.tolist()):
+            place.x, place.y, place.z = p
+            turn.x, turn.y, turn.z, turn.w = quaternion
+        return self.transforms
+
+
+class Transforms:
+    """Send where every link is in the one before it, and what is in the scene in the world.
+
+    From the base of an arm to its ``ee_frame`` they multiply to the ``<arm>/current_pose`` of the
+    same stamp, which is sent beside them. What never moves is sent once, for whoever comes later
+    too.
+
+    Args:
+        node: Publishes.
+        cell: Whose arms and things.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: Node, cell: Cell) -> None:
+        self._pace = Pace(cell.config.cell.tf_rate)
+        arms = list(cell.descriptions.values())
+        self._links = [MovingLinks(arm) for arm in arms]
+        self._arms = [_Moving((a.parent, a.child) for a in links.links) for links in self._links]
+        movable = movable_things(cell.config)
+        self._things = _Moving((WORLD, name) for name in movable)
+        self._fixed = node.create_publisher(TFMessage, "/tf_static", KEPT)
+        self._fixed.publish(TFMessage(transforms=list(_fixed(cell, arms, movable))))
+        self._moving = node.create_publisher(TFMessage, "/tf", TRANSFORMS)
+
+    def send(self, fresh: Fresh) -> None:
+        """Send what is new, if somebody listens and it is time."""
+        if self._pace.is_due(fresh.row) and self._moving.get_subscription_count():
+            self._moving.publish(TFMessage(transforms=self._found(fresh)))
+
+    def _found(self, fresh: Fresh) -> list[TransformStamped]:
+        records = fresh.row["arms"]
+        found: list[TransformStamped] = []
+        for index, stamp in zip(fresh.arms, fresh.stamps):
+            links, record = self._links[index], records[index]
+            found += self._arms[index].fill(stamp, *links.at(record["q"], record["fingers"]))
+        objects = fresh.row["objects"]
+        things = self._things.fill(fresh.stamp, objects[:, :3], objects[:, [4, 5, 6, 3]])
+        found += compress(things, fresh.row["present"].tolist())
+        return found
+
+
+def _fixed(
+    cell: Cell, arms: Iterable[ArmDescription], movable: Iterable[str]
+) -> Iterator[TransformStamped]:
+    """Yield what never moves: mounts of arms, hands and tools, and things without mass."""
+    for arm in arms:
+        for link in fixed_links(arm):
+            place = _transform(link.origin.position, link.origin.rotation)
+            yield _stamped(link.parent, link.child, place)
+    for thing in describe_objects(cell.config):
+        if thing.name not in movable:
+            yield _stamped(WORLD, thing.name, _transform(thing.position, thing.rotation))
+
+
+def _transform(position: Iterable[float], rotation: NDArray[np.float64]) -> Transform:
+    result = Transform()
+    place, turn = result.translation, result.rotation
+    place.x, place.y, place.z = map(float, position)
+    turn.x, turn.y, turn.z, turn.w = quaternion_from_rotation(rotation)
+    return result
+
+
+def _stamped(parent: str, child: str, place: Transform | None = None) -> TransformStamped:
+    header = Header(frame_id=parent)
+    return TransformStamped(header=header, child_frame_id=child, transform=place or Transform())
+
+
+_XYZ = ("x", "y", "z")
+
+
+class _ArmTopics:
+    """Topics of one arm: joints by name; pose, twist and wrench along its base's axes."""
+
+    def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
+        base = cell.frames.base_of(arm)
+        self.joints = StateTopic(node, JointState, f"{arm}/joint_states")
+        prefix = f"{arm}_" if plain_names else ""
+        names = cell.descriptions[arm].joint_names
+        self.joints.message.name = [name.removeprefix(prefix) for name in names]
+        self.pose = StateTopic(node, PoseStamped, f"{arm}/current_pose", base)
+        self.twist = StateTopic(node, TwistStamped, f"{arm}/current_twist", base)
+        self.wrench = StateTopic(node, WrenchStamped, f"{arm}/external_wrench", base)
+
+    def send(self, record: NDArray[np.void], stamp: tuple[int, int]) -> None:
+        """Send what is wanted of one arm's record in a row."""
+        read = record.__getitem__
+        if self.joints.wanted():
+            message = self.joints.message
+            message.position = array("d", read("q").tobytes())
+            message.velocity = array("d", read("dq").tobytes())
+            message.effort = array("d", read("tau_J").tobytes())
+            self.joints.send(stamp)
+        if self.pose.wanted():
+            pose = self.pose.message.pose
+            _fill(pose.position, _XYZ, read("position_ee_in_base").tolist())
+            quaternion = quaternion_from_rotation(read("rotation_ee_in_base"))
+            _fill(pose.orientation, ("x", "y", "z", "w"), quaternion)
+            self.pose.send(stamp)
+        for topic, field, parts in (
+            (self.twist, "twist_ee_in_base", ("linear", "angular")),
+            (self.wrench, "wrench_ext_in_base", ("force", "torque")),
+        ):
+            if topic.wanted():
+                body = topic.message.twist if topic is self.twist else topic.message.wrench
+                values = read(field).tolist()
+                _fill(getattr(body, parts[0]), _XYZ, values[:3])
+                _fill(getattr(body, parts[1]), _XYZ, values[3:])
+                topic.send(stamp)
+
+
+class StatePublishers:
+    """Every state topic of the cell, from one timer and one copy of the newest cycle.
+
+    Each state is sent once, with the time when it was measured (:class:`.FreshStates`). What all
+    arms send together leaves out those that have nothing new. Thread: executor.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        cell: Cell,
+        clock: NodeClock,
+        plain_names: bool = False,
+        franka_names: bool = False,
+    ) -> None:
+        self._fresh = FreshStates(cell, clock)
+        settings = cell.config.cell
+        self._others: list[ActuatorTopics | Transforms | Introspection | FrankaTopics] = []
+        if any(arm.actuated is not None for arm in cell.descriptions.values()):
+            self._others.append(ActuatorTopics(node, cell, plain_names))
+        if franka_names:
+            self._others.append(FrankaTopics(node, cell, franka_arms(cell)))
+        if settings.tf_rate:
+            self._others.append(Transforms(node, cell))
+        if settings.introspection_rate:
+            self._others.append(Introspection(node, cell))
+        self._arms = [_ArmTopics(node, cell, arm, plain_names) for arm in cell.arms]
+        self._merged = StateTopic(node, JointState, "joint_states")
+        arms = list(cell.descriptions.values())
+        self._fingers = [arm.finger_joint_names for arm in arms]
+        self._names = [[*arm.joint_names, *arm.finger_joint_names] for arm in arms]
+        self._in_message: list[int] = []
+        things = movable_things(cell.config)
+        self._things = [
+            StateTopic(node, PoseStamped, f"objects/{n}/pose", "world") for n in things
+        ]
+        self._description = node.create_publisher(String, "robot_description", KEPT)
+        self._description.publish(String(data=cell_urdf(arms, settings.name)))
+        every(node, 1.0 / settings.joint_state_rate, self._tick)
+
+    def _tick(self) -> None:
+        fresh = self._fresh.look()
+        if fresh is None:
+            return
+        records, new = fresh.row["arms"], fresh.arms
+        for index, stamp in zip(new, fresh.stamps):
+            self._arms[index].send(records[index], stamp)
+        if self._merged.wanted():
+            message = self._merged.message
+            if new != self._in_message:
+                self._in_message = new
+                message.name = [name for index in new for name in self._names[index]]
+            message.position = self._gather(records, new, "q", "fingers")
+            message.velocity = self._gather(records, new, "dq")
+            message.effort = self._gather(records, new, "tau_J")
+            self._merged.send(fresh.stamp)
+        there = fresh.row["present"].tolist()
+        for topic, pose, is_present in zip(self._things, fresh.row["objects"], there):
+            if is_present and topic.wanted():
+                place, (w, *xyz) = pose[:3].tolist(), pose[3:].tolist()
+                _fill(topic.message.pose.position, _XYZ, place)
+                _fill(topic.message.pose.orientation, ("x", "y", "z", "w"), (*xyz, w))
+                topic.send(fresh.stamp)
+        for other in self._others:
+            other.send(fresh)
+
+    def _gather(
+        self, records: NDArray[np.void], arms: Iterable[int], field: str, fingers: str = ""
+    ) -> array[float]:
+        """Join one quantity of arms; fingers come after each arm's joints, else as zero."""
+        values = array("d")
+        for index in arms:
+            record = records[index]
+            values.frombytes(record[field].tobytes())
+            if self._fingers[index]:
+                values.frombytes(record[fingers].tobytes() if fingers else bytes(16))
+        return values
+
+
+def _fill(part: object, names: Iterable[str], values: Iterable[float]) -> None:
+    for name, value in zip(names, values):
+        setattr(part, name, value)

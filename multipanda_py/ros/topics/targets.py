@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics ``target_status``, which report whether published targets are accepted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from rclpy.node import Node
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.ros.node.bounded_messages import MESSAGE, TARGET
+from multipanda_py.ros.node.clock import NodeClock
+from multipanda_py.ros.node.guard import GuardedNode, SaidOnce
+from multipanda_py.ros.node.qos import KEPT, TARGETS
+from multipanda_py.ros.node.running import every
+from multipanda_py.ros.topics.target_messages import (
+    NUMBER,
+    PLAIN_KINDS,
+    Reader,
+    of_one_joint,
+    reader_of,
+)
+from multipanda_py.targets import Channel
+
+Key = tuple[str, str]
+"""An arm, or a controllet, and a channel."""
+PAUSE = 0.5
+"""After this long without a message a stream has ended, and a target is a new one [s]."""
+
+
+class HeldOff:
+    """Which streams are not taken.
+
+    Many clients repeat their newest target for ever, also while they have the arm follow a
+    trajectory, and go on with it for some messages when the arm is there: taken, it would take
+    the arm back to where it came from. So a stream that goes on with what came in the meantime
+    is not taken either, until it says something else or pauses.
+
+    Args:
+        now: The machine's time [s].
+
+    Thread: executor.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._reasons: dict[Key, str] = {}
+        self._repeated: dict[Key, tuple[float, Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons or self._repeated)
+
+    def begin(self, who: str, channel: str, reason: str) -> None:
+        """Take nothing of a channel from now on."""
+        self._reasons[who, channel] = reason
+
+    def end(self, who: str, channel: str) -> None:
+        """Take it again, as soon as it says something new."""
+        self._reasons.pop((who, channel), None)
+
+    def channels(self, who: str) -> list[str]:
+        """Return which channels of an arm or a controllet are not taken."""
+        return [channel for name, channel in self._reasons if name == who]
+
+    def reason(self, who: str, channel: str) -> str:
+        """Return why a channel is not taken at present, or nothing."""
+        return self._reasons.get((who, channel), "")
+
+    def refusal(self, who: str, channel: str, value: Any) -> str:
+        """Return why a target is not taken, or nothing."""
+        key, now = (who, channel), self._now()
+        if reason := self._reasons.get(key):
+            self._repeated[key] = now, value
+            return reason
+        since, old = self._repeated.get(key, (-np.inf, None))
+        if now - since < PAUSE and _same(value, old):
+            self._repeated[key] = now, old
+            return f"{channel}: repeats what was asked for while a trajectory was followed"
+        self._repeated.pop(key, None)
+        return ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare nested sequences of numbers, parts of which may be None."""
+    if one is None or other is None:
+        return one is other
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(np.array_equal(one, other))
+
+
+WARN_PERIOD = 1.0
+"""Shortest time between two warnings about the same arm or controllet [s]."""
+MAX_REASON = 1000
+"""Longest reason that is kept, in characters; of longer ones their beginning and end."""
+
+
+@dataclass
+class ChannelRecord:
+    """Messages of one channel of one arm or controllet.
+
+    Attributes:
+        received: Number of messages.
+        refused: Number of refused messages.
+        reason: Reason why the newest message was refused; empty if it was accepted.
+    """
+
+    received: int = 0
+    refused: int = 0
+    reason: str = ""
+    is_refused: bool = False
+
+
+class Targets:
+    """Topics for what the cell's controllets take, per arm and per coupled controllet.
+
+    An arm has ``target_pose``, ``target_joint`` and so on, as far as some controllet of it takes
+    such a target; a controllet those of its shared channels: :attr:`.Channel.topic`.
+
+    Attributes:
+        received: Messages so far, by arm or controllet.
+        last_reason: Why a target was refused last, by arm or controllet, or a goal of a hand.
+        channels: Record of every channel, by arm or controllet and by name.
+        held_off: Which streams are not taken at present.
+        topics: Arm or controllet, name and message type of every topic, by its full name.
+        senders: Nodes that publish a target, by arm or controllet, and name.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell, clock: NodeClock, max_age: float) -> None:
+        self._node, self._cell, self._max_age = node, cell, max_age
+        self._clock, self._logger = clock, node.get_logger()
+        self._names = {name: arm.joint_names for name, arm in cell.descriptions.items()}
+        self.received: Counter[str] = Counter()
+        self.last_reason: dict[str, str] = {}
+        self.channels: dict[str, dict[str, ChannelRecord]] = {}
+        self.held_off = HeldOff()
+        self._warn_at: defaultdict[str, float] = defaultdict(float)
+        self._said = SaidOnce()
+        listening: set[tuple[str, str]] = set()
+        self.topics: dict[str, tuple[str, str, str]] = {}
+        self.senders: dict[tuple[str, str], list[str]] = {}
+        for spec in cell.specs:
+            for channel in spec.channel_table.values():
+                whose = (spec.name,) if channel.shared else spec.config.arms
+                for who in whose:
+                    if not channel.is_action and (who, channel.name) not in listening:
+                        listening.add((who, channel.name))
+                        self._listen(who, channel.name, channel.topic, channel.message,
+                                     *reader_of(channel))  # fmt: skip
+                        self._listen_to_joints(who, channel)
+
+    def _listen_to_joints(self, arm: str, channel: Channel) -> None:
+        """Subscribe to what takes one number for one joint of an arm."""
+        joints = self._cell.descriptions[arm].actuated if channel.joint_topics else None
+        for joint in joints.names if joints else ():
+            kind, read = of_one_joint(joint)
+            for topic in channel.joint_topics:
+                self._listen(arm, channel.name, f"{joint}/{topic}", NUMBER, kind, read)
+
+    def _listen(
+        self, who: str, channel: str, topic: str, message: str, kind: type, read: Reader
+    ) -> None:
+        """Subscribe to bytes: what rclpy cannot read it drops, and nobody would know."""
+        record = self.channels.setdefault(who, {}).setdefault(channel, ChannelRecord())
+        limit = TARGET if kind in PLAIN_KINDS else MESSAGE
+        callback = partial(self._receive, who, channel, record, read, limit)
+        self.topics[self._node.resolve_topic_name(f"{who}/{topic}")] = who, topic, message
+        self._node.create_subscription(
+            kind, f"{who}/{topic}", callback, TARGETS, raw=True, max_size=sys.maxsize
+        )
+
+    def _receive(
+        self, who: str, channel: str, record: ChannelRecord, read: Reader, limit: int, raw: bytes
+    ) -> None:
+        self.received[who] += 1
+        record.received += 1
+        try:
+            now_ns = self._clock.check()
+            if len(raw) > limit:
+                raise TargetRejected(f"message: got {len(raw)} bytes, allowed {limit}")
+            value, frame, stamp_ns = read(raw, self._names.get(who, ()))
+            if stamp_ns is not None:
+                self._clock.check_age(now_ns, stamp_ns, self._max_age)
+            if self.held_off and (reason := self.held_off.refusal(who, channel, value)):
+                raise TargetRejected(reason)
+        except TargetRejected as error:
+            self._cell.rejected[f"{who} target"] += 1  # which the cell does itself
+            self._refuse(who, record, str(error))
+            return
+        try:
+            self._cell.set_channel(who, channel, value, frame=frame)
+        except TargetRejected as error:
+            self._refuse(who, record, str(error))
+        else:
+            record.is_refused = False
+
+    def remember(self, who: str, reason: str) -> str:
+        """Keep why a target of an arm or controllet was refused; return it with the name.
+
+        Names in it are the sender's and as long as it likes: diagnostics repeat what is kept.
+        """
+        text = reason if reason.startswith(who) or f"of {who}" in reason else f"{who}: {reason}"
+        if len(text) > MAX_REASON:
+            half = MAX_REASON // 2
+            text = f"{text[:half]} ... {text[-half:]}"
+        self.last_reason[who] = text
+        return text
+
+    def _refuse(self, who: str, record: ChannelRecord, reason: str) -> None:
+        """Remember why; said once, then counted, for a stream would say it for ever."""
+        text, now = self.remember(who, reason), time.monotonic()
+        record.refused += 1
+        record.reason, record.is_refused = text, True
+        if now >= self._warn_at[who] and (news := self._said.news(text)):
+            self._logger.warning(f"target refused: {news}")
+            self._warn_at[who] = now + WARN_PERIOD
+
+
+PERIOD = 0.05
+"""Minimum time between two messages about one arm or controllet [s]."""
+COUNT_PERIOD = 0.5
+"""Time between two messages whose counts alone differ [s]."""
+STREAM_PAUSE = 1.0
+"""Time without a message after which a channel is not in use [s]."""
+ACCEPTED, NONE_YET = "accepted", "no target received"
+CLIPPED = "clipped to the gate: the stream is further from the arm than the gate allows"
+
+
+class TargetStatus:
+    """Publish ``<arm>/target_status`` and ``<controllet>/target_status``.
+
+    A topic gives its publisher no answer, so this topic does. The level is OK while the newest
+    target of every channel in use is accepted, else WARN with the reason as message. The values
+    are the state and the counts of each channel in use. Late subscribers receive the newest
+    message at once.
+
+    Args:
+        node: Node that publishes.
+        cell: Cell that clips streams.
+        targets: Subscriptions to the targets.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: Node, cell: Cell, targets: Targets) -> None:
+        self._status = [
+            _Status(node, cell, name, channels)
+            for name, channels in sorted(targets.channels.items())
+        ]
+        every(node, PERIOD, self._tick)
+
+    def _tick(self) -> None:
+        for status in self._status:
+            status.update()
+
+
+class _Status:
+    """Status of one arm or controllet."""
+
+    def __init__(
+        self, node: Node, cell: Cell, name: str, channels: dict[str, ChannelRecord]
+    ) -> None:
+        self._cell, self._name, self._channels = cell, name, channels
+        self._publisher = node.create_publisher(DiagnosticStatus, f"{name}/target_status", KEPT)
+        self._message = DiagnosticStatus(
+            name=name, hardware_id=f"{cell.config.cell.name}/{name}", message=NONE_YET
+        )
+        self._received = dict.fromkeys(channels, 0)
+        self._clipped = dict.fromkeys(channels, 0)
+        self._heard_at = dict.fromkeys(channels, -STREAM_PAUSE)
+        self._refused = dict.fromkeys(channels, 0)
+        self._sent_at, self._has_news = 0.0, False
+        self._publisher.publish(self._message)
+
+    def update(self) -> None:
+        """Publish after messages, if the state has changed or the time has passed."""
+        now, states = time.monotonic(), {}
+        for name, record in self._channels.items():
+            if record.received != self._received[name]:
+                self._received[name], self._heard_at[name] = record.received, now
+                self._has_news = True
+            if now - self._heard_at[name] < STREAM_PAUSE:
+                states[name] = self._judge(name, record)
+        if not self._has_news or not states:
+            return
+        bad = [f"{name} {state}" for name, state in states.items() if state != ACCEPTED]
+        level = DiagnosticStatus.WARN if bad else DiagnosticStatus.OK
+        text = "; ".join(bad) or ACCEPTED
+        message = self._message
+        has_changed = (level, text) != (message.level, message.message)
+        if has_changed or now - self._sent_at >= COUNT_PERIOD:
+            self._sent_at, self._has_news = now, False
+            message.level, message.message = level, text
+            message.values = [
+                KeyValue(key=f"{name} {key}", value=value)
+                for name, state in states.items()
+                for key, value in self._values(name, state)
+            ]
+            self._publisher.publish(message)
+
+    def _judge(self, name: str, record: ChannelRecord) -> str:
+        """Return the state of a channel in use."""
+        clipped = self._cell.clipped[f"{self._name} {name}"]
+        is_clipped, self._clipped[name] = clipped != self._clipped[name], clipped
+        has_refused = record.refused != self._refused[name]
+        self._refused[name] = record.refused
+        if record.is_refused or has_refused:
+            return f"refused: {record.reason}"
+        return CLIPPED if is_clipped else ACCEPTED
+
+    def _values(self, name: str, state: str) -> list[tuple[str, str]]:
+        record = self._channels[name]
+        return [
+            ("state", state),
+            ("received", str(record.received)),
+            ("refused", str(record.refused)),
+            ("clipped", str(self._clipped[name])),
+        ]

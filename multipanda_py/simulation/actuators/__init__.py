@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compliant actuators, one for each file; :mod:`multipanda_py.actuator` says what they share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multipanda_py.robots.actuated_joints import ALIASES, COMMANDS, OperationMode
+from multipanda_py.simulation.actuators.joints import SCHEMES, CompliantJoints, Push, Saved
+from multipanda_py.simulation.actuators.motors import LinkPid, Motors
+
+if TYPE_CHECKING:
+    from multipanda_py.simulation.actuators.robot import CompliantRobot as CompliantRobot
+
+
+__all__ = [
+    "ALIASES",
+    "COMMANDS",
+    "SCHEMES",
+    "CompliantJoints",
+    "CompliantRobot",
+    "LinkPid",
+    "Motors",
+    "OperationMode",
+    "Push",
+    "Saved",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Import the robot on first use (PEP 562)."""
+    if name == "CompliantRobot":
+        from multipanda_py.registry import extras_named
+
+        with extras_named():
+            from multipanda_py.simulation.actuators.robot import CompliantRobot
+
+        return CompliantRobot
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

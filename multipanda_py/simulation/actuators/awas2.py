@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A motor behind a lever, whose pivot a second motor moves: AwAS-II."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.actuator import Actuator, ElasticTorque, PresetParams
+from multipanda_py.parameters import number
+from multipanda_py.state import Vector
+
+
+@dataclass(frozen=True)
+class Awas2Params(PresetParams):
+    """Of :class:`Awas2`, as in the toolbox; its stiffest validated preset is the largest."""
+
+    spring: float = number(10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="of the lever, K_s")
+    lever: float = number(0.05, unit="m", low=0, exclusive_low=True, doc="its length, L")
+    radius: float = number(0.015, unit="m", low=0, exclusive_low=True, doc="of its drive, r_t")
+    max_deflection: float = number(
+        0.3, unit="rad", low=0, high=0.78, exclusive_low=True,
+        doc="of the lever; its torque grows no further",
+    )  # fmt: skip
+    preset_low: float = number(
+        0.0, unit="m", low=0, doc="smallest stiffness preset: where the pivot stops"
+    )
+    preset_high: float = number(
+        0.04, unit="m", low=0, doc="largest one, less than the lever: where it stops, too"
+    )
+    damping_per_preset: float = number(
+        0.0, unit="Nm s/(rad m)", low=0, doc="how the damping grows with the preset"
+    )
+
+
+class Awas2(Actuator[Awas2Params]):
+    r"""Drive a joint by one motor, and set its stiffness by another.
+
+    .. math::
+        \tau_{link} = \tau_1 = \tfrac{c(s)}{2} \sin 2 d, \qquad d = \mathrm{sat}(\phi), \qquad
+        \phi = \theta_1 - q
+
+    .. math::
+        c(s) = 2 K_s \left(\frac{L}{r_t} \frac{s}{L - s}\right)^2, \qquad \sigma = c \cos 2 d
+
+    with the pivot's place :math:`s = \theta_2` in metres, between its stops ``preset_low`` and
+    ``preset_high``. The force that the pivot is held with follows from the same energy,
+    :math:`F_2 = \tfrac12 c'(s) \left(\sin^2 d + (\phi - d) \sin 2 d\right)` [N].
+    """
+
+    Params = Awas2Params
+    preset_unit = "m"
+    identified = ("spring",)  # lever and radius are measured with a rule
+    source = "Jafari, Tsagarakis and Caldwell, AwAS-II, 2011; defaults of Mengacci et al., 2021"
+
+    def on_parameters(self) -> None:
+        """Refuse a pivot that gets to the end of the lever."""
+        lever = self._lever = self.of["lever"]
+        high = self.preset_high
+        for joint in np.flatnonzero(high >= lever):
+            raise self.refused(
+                f"preset_high of joint {joint + 1}: got {high[joint]:g}, allowed less than the "
+                f"lever {lever[joint]:g} m"
+            )
+        self._scale = 2.0 * self.of["spring"] * np.square(lever / self.of["radius"])
+
+    def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
+        """Return the lever's torque, and the force on its pivot as the second motor's load."""
+        s = np.minimum(np.maximum(theta_2, self.preset_low), self.preset_high)
+        phi = theta_1 - q
+        d = np.minimum(np.maximum(phi, self._lower), self._limit)
+        left = self._lever - s
+        ratio, sine, cosine = s / left, np.sin(d), np.cos(d)
+        push = self._scale * ratio * sine
+        torque = push * ratio * cosine
+        rise = self._lever / left / left
+        # Most of the time nothing is beyond its limits, which is cheaper to see than to reckon.
+        if s.tobytes() != theta_2.tobytes():
+            rise = rise * (s == theta_2)  # the pivot does not follow: its stops take the force
+        reach = sine
+        if d.tobytes() != phi.tobytes():
+            beyond = phi - d
+            reach = sine + (beyond + beyond) * cosine
+        push = push * rise * reach
+        return ElasticTorque(torque, torque, push)
+
+    def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
+        """Return that of the lever."""
+        s = np.minimum(np.maximum(theta_2, self.preset_low), self.preset_high)
+        phi = theta_1 - q
+        c = self._scale * np.square(s / (self._lever - s))
+        found: Vector = c * np.cos(2.0 * self.clipped(phi)) * self.within(phi)
+        return found

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a controllet asks of compliant joints, as their own modes and commands."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.robots.actuated_joints import OperationMode
+from multipanda_py.simulation.actuators.command_modes import BeyondStops
+from multipanda_py.simulation.actuators.joints import CompliantJoints
+from multipanda_py.state import LAWS, Matrix, Vector
+
+_STANDS = ("equilibrium_position", "stiffness_preset", "reference_1", "reference_2")
+"""Commands that say where motors stand."""
+_TIGHT = 2.0
+"""Load of a motor relative to the largest torque of its link: springs that pull on each other with
+more let go of it unevenly, as motors with a largest velocity relax them. A preset has a range of
+its own."""
+
+
+class AskedOfJoints:
+    """Change modes and commands of m compliant joints when something else is asked of them.
+
+    Args:
+        joints: The joints.
+        modes: In which they do what torque laws command.
+
+    Attributes:
+        led: Joints that follow commands of motors and springs, not a law's torque, (m,).
+        leads: Whether there are such joints.
+        direct: Those of them whose torque is commanded, bounded like a law's, (m,).
+        refused: Why a joint did not change its mode, by its number; whoever reads clears it.
+        stopped: Motors that have been told to go beyond a stop; whoever reads clears it.
+
+    Thread: control.
+    """
+
+    def __init__(self, joints: CompliantJoints, modes: Sequence[OperationMode]) -> None:
+        self._joints, self._of_laws = joints, tuple(modes)
+        self._asked = np.full((3, joints.n_joints), np.nan)
+        self._asked[0] = LAWS
+        self.led: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
+        self.direct: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
+        self.leads = False
+        self.refused: dict[int, str] = {}
+        self.stopped: BeyondStops = {}
+        self._beyond: BeyondStops = {}
+
+    def save(self) -> Matrix:
+        """Return a copy of what is asked."""
+        return self._asked.copy()
+
+    def restore(self, saved: Matrix) -> None:
+        """Go back to what :meth:`save` has returned, with joints that have done so."""
+        self._asked = saved.copy()
+        self._look()
+
+    def take(
+        self, q: Vector, dq: Vector, asked: Matrix, bounds: Matrix | None = None
+    ) -> NDArray[np.intp] | None:
+        """Have joints do what is asked now.
+
+        Args:
+            q: Where links are, (m,) [rad].
+            dq: How fast, (m,) [rad/s].
+            asked: Rows of :attr:`.ActuatorState.command` but the last, (3, m).
+            bounds: Least and largest torques that links bear, (2, m) [Nm]; none by default.
+
+        Returns:
+            Joints that do what laws command from now on; None if nothing has changed.
+        """
+        before = self._asked
+        if asked.tobytes() == before.tobytes():
+            return None
+        changed = asked[0] != before[0]
+        is_new = ~np.isnan(asked[1:]) & ((asked[1:] != before[1:]) | changed)
+        self._asked = asked.copy()
+        if changed.any():
+            self._joints.sense(q, dq)
+            self._change(np.flatnonzero(changed))
+            self._look()
+        is_new &= self.led & ~self.direct
+        if bounds is not None and is_new.any():
+            is_new &= ~self._beyond_bounds(q, is_new, bounds)
+        self._command(is_new)
+        return np.flatnonzero(changed & ~self.led)
+
+    def _look(self) -> None:
+        self.led = self._asked[0] != LAWS
+        self.leads = bool(self.led.any())
+        self.direct = self._asked[0] == OperationMode.LINK_TORQUE
+
+    def _change(self, at: NDArray[np.intp]) -> None:
+        """Change modes, as far as springs can go on with the torques of links."""
+        by_mode: defaultdict[OperationMode, list[int]] = defaultdict(list)
+        for joint in at.tolist():
+            number = int(self._asked[0, joint])
+            mode = self._of_laws[joint] if number == LAWS else OperationMode(number)
+            by_mode[mode].append(joint)
+        for mode, joints in by_mode.items():
+            try:
+                self._joints.set_mode(mode, joints)
+            except ActuatorRefused as error:
+                self.refused[joints[0]] = str(error)
+                self._asked[0, joints], self._asked[1:, joints] = LAWS, np.nan
+
+    def _beyond_bounds(
+        self, q: Vector, is_new: NDArray[np.bool_], bounds: Matrix
+    ) -> NDArray[np.bool_]:
+        """Return joints whose springs would be wound up too far at once, by new commands, (m,).
+
+        Only without motors, which take their time: :class:`.CompliantWorld` looks at those.
+        """
+        joints, springs = self._joints, self._joints.springs
+        at_once = np.array([m.takes_references and not m.has_motors for m in joints.modes])
+        at_once &= is_new.any(axis=0)
+        if not at_once.any():
+            return at_once
+        now = {name: joints.commanded(name) for name in _STANDS}
+        for row, joint in np.argwhere(is_new & at_once).tolist():
+            now[joints.modes[joint].commands[row]][joint] = self._asked[1 + row, joint]
+        equilibrium, preset, first, second = now.values()
+        maps = np.array([mode.takes_equilibrium for mode in joints.modes])
+        with np.errstate(over="ignore", invalid="ignore"):
+            told = np.where(maps, springs.references(equilibrium, preset), [first, second])
+            exerted = springs.torque(q, told)
+            torque, load = exerted.link, np.abs(exerted[1:]).max(axis=0)
+        tightest = _TIGHT * np.abs(bounds).max(axis=0)
+        borne = (bounds[0] <= torque) & (torque <= bounds[1]) & (maps | (load <= tightest))
+        found: NDArray[np.bool_] = at_once & ~borne
+        for joint in np.flatnonzero(found).tolist():
+            low, high, most = (float(one[joint]) for one in (*bounds, tightest))
+            self.refused[joint] = (
+                f"{' and '.join(joints.modes[joint].commands)}: got what would have springs exert "
+                f"{torque[joint]:.4g} Nm on the link and up to {load[joint]:.4g} Nm on a motor at "
+                f"once, allowed {low:.4g} to {high:.4g} Nm and {most:.4g} Nm"
+            )
+        return found
+
+    def _command(self, is_new: NDArray[np.bool_]) -> None:
+        """Hand new commands over; those that are refused count, and leave the last good ones."""
+        before = self._joints.beyond_stops() if is_new.any() else {}
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        values: defaultdict[str, list[float]] = defaultdict(list)
+        for row, joint in zip(*(places.tolist() for places in np.nonzero(is_new))):
+            name = self._joints.modes[joint].commands[row]
+            found[name].append(joint)
+            values[name].append(float(self._asked[1 + row, joint]))
+        for name, at in found.items():
+            try:
+                self._joints.command(name, values[name], at)
+            except ActuatorRefused as error:
+                self.refused[at[0]] = str(error)
+        if found:
+            beyond, known = self._joints.beyond_stops(), {*self._beyond}
+            self.stopped |= {
+                motor: what
+                for motor, what in beyond.items()
+                if motor not in known and before.get(motor) != what  # loads take it there, too
+            }
+            self._beyond = beyond

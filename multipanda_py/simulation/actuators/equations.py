@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors, friction, controllers and links as two matrices, with the springs between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.robots.actuated_joints import OperationMode
+from multipanda_py.simulation.actuators.motors import LinkPid, Motors
+from multipanda_py.state import Matrix, Vector
+
+LINK, FIRST, SECOND = range(3)
+"""Rows of what there is one of for the link and one for each motor."""
+
+
+class Equations:
+    r"""The rates of links and motors, all of them in two products and one clipping.
+
+    With :math:`x = (q, \theta_1, \theta_2)` and :math:`v = \dot x`, each for n joints,
+
+    .. math::
+        s = \mathrm{clip}(L\, (1, x, v)), \qquad
+        (v, \dot v, \tau) = A\, (v, \tau_{spring}(x), s, 1)
+
+    where s are, in turn, the torques of PID controllers on links and motors, and the friction of
+    motors: friction is the elastic torque :math:`K (\theta - w)` up to where it slips, as in
+    Hayward and Armstrong, A new computational model of friction applied to haptic rendering, 2000
+    (its memory w is in the constant column of L). A motor without dynamics has no rates, a joint
+    without springs no torque of them. :math:`\tau` are the torques on links.
+
+    Args:
+        n_joints: Number of joints, n.
+
+    Attributes:
+        before: L, (5n, 6n + 1).
+        low: Of s, (5n,) [Nm].
+        high: Of s, (5n,) [Nm].
+        after: A, (7n, 11n + 1).
+        least: Of x and v, (6n,): where motors stop, and how fast they get.
+        most: Likewise.
+        fastest: Rate of what is fast apart from springs [1/s].
+        wanted: The same as motors were given, before :meth:`slow_down` [1/s].
+        integrates: Whether a controller has an integral.
+        aim: What controllers are to reach, of links and motors, (3, n) [rad].
+        gains: Proportional, integral and velocity gains of controllers, (3, 3, n); the second
+            index is that of link and motors.
+        elastic: 1 for joints with springs, 0 for rigid ones, (n,).
+
+    Thread: control.
+    """
+
+    def __init__(self, n_joints: int) -> None:
+        n = self.n_joints = n_joints
+        self.before = np.zeros((5 * n, 6 * n + 1))
+        self.low, self.high = np.zeros(5 * n), np.zeros(5 * n)
+        self.after = np.zeros((7 * n, 11 * n + 1))
+        self.least, self.most = np.full(6 * n, -np.inf), np.full(6 * n, np.inf)
+        self.fastest, self.wanted, self.integrates = 0.0, 0.0, False
+        self._squares, self._drags = np.zeros((2, n)), np.zeros((2, n))
+        self._each = np.arange(n)
+        self._constant = self.before[:, 0].reshape(5, n)
+        self._accelerations = self.after[3 * n : 4 * n]  # of links
+        self._torques = self.after[6 * n :, :-1]
+        self._links = np.zeros((n, 11 * n))  # torques on links, by what A is multiplied with
+        self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # a view
+        self.aim, self._torque = np.zeros((3, n)), np.zeros((3, n))
+        self._integral, self.gains = np.zeros((3, n)), np.zeros((3, 3, n))
+        self._largest: Vector = np.zeros((3, n))
+        self._lightness = np.zeros((2, n))
+        self._motor_damping, self._shares = np.zeros((2, n)), np.zeros((2, n))
+        self.elastic: Vector = np.ones(n)
+        self._has_pid = np.zeros(n, dtype=bool)
+        self._softness = 1.0
+
+    @property
+    def memory(self) -> Matrix:
+        """What is remembered: torques by which friction is displaced, and integrals, (5, n)."""
+        return np.concatenate((self._constant[3:], self._integral))
+
+    @memory.setter
+    def memory(self, value: Matrix) -> None:
+        self._constant[3:], self._integral[:] = value[:2], value[2:]
+        self._put_constant()
+
+    @property
+    def lightness(self) -> Matrix:
+        """Inverse inertias of motors that have dynamics, (2, n) [1/(kg m^2)]; 0 of others."""
+        return self._lightness
+
+    def set_modes(
+        self,
+        modes: Sequence[OperationMode],
+        motors: Motors | None,
+        link_pid: LinkPid,
+        has_second: NDArray[np.bool_],
+        is_antagonistic: NDArray[np.bool_],
+    ) -> None:
+        """Take the modes of joints, and the parameters that go with them.
+
+        Args:
+            modes: Of all joints.
+            motors: Their motors; nothing if no mode needs any.
+            link_pid: Controllers of links.
+            has_second: Whether a joint has a second motor, (n,).
+            is_antagonistic: Whether both pull against each other, (n,).
+        """
+        n, each = self.n_joints, self._each
+        rigid = np.array([mode.is_rigid for mode in modes])
+        linked = np.array([mode is OperationMode.LINK_PID for mode in modes])
+        moving = np.array([mode.has_motors for mode in modes])
+        pid = np.array([mode.has_motor_pid for mode in modes])
+        exists = np.array([np.ones(n), has_second])
+        self.elastic = np.where(rigid, 0.0, 1.0)
+        self.gains[:] = 0.0
+        self._largest, self._has_pid = np.full((3, n), np.inf), linked
+        self.gains[:, LINK] = linked * np.array([link_pid.p, link_pid.i, link_pid.d])
+        self._largest[LINK, linked] = link_pid.max_torque[linked]
+        friction, stick = np.zeros((2, n)), np.zeros((2, n))
+        self._lightness[:] = self._motor_damping[:] = 0.0
+        least, most = np.full((6, n), -np.inf), np.full((6, n), np.inf)
+        if motors is not None:
+            self._lightness[:] = exists * moving / motors.inertia
+            self._motor_damping[:] = motors.damping
+            self.gains[:, FIRST:] = exists * pid * np.array([motors.p, motors.i, motors.d])
+            self._largest[FIRST:] = motors.max_torque
+            friction, stick = motors.friction, motors.friction_stiffness * (motors.friction > 0.0)
+            where = moving & (exists > 0.0)
+            least[1:3], most[1:3] = np.where(
+                where, [motors.low, motors.high], [[[-np.inf]], [[np.inf]]]
+            )
+            most[4:] = np.where(where, motors.max_velocity, np.inf)
+            least[4:] = -most[4:]
+        self._shares[:] = np.where(is_antagonistic, 0.5, np.array([[1.0], [0.0]]))
+        self.least[:], self.most[:] = least.ravel(), most.ravel()
+        self.integrates = bool(self.gains[1].any())
+        rows = self.before[:, 1:].reshape(5, n, 6, n)
+        rows[:] = 0.0
+        for row in range(3):
+            rows[row, each, row, each] = -self.gains[0, row]
+            rows[row, each, row + 3, each] = -self.gains[2, row]
+        for motor in range(2):
+            rows[3 + motor, each, 1 + motor, each] = stick[motor]
+        self.high[:] = np.concatenate((self._largest, friction)).ravel()
+        self.low[:] = -self.high
+        rate = (self.gains[0, FIRST:] + stick) * self._lightness
+        drag = (self.gains[2, FIRST:] + self._motor_damping) * self._lightness
+        self._squares, self._drags = rate, drag
+        self.fastest = self.wanted = max(math.sqrt(rate.max()), float(drag.max()))
+        self._put_motors()
+        self.set_damping(np.zeros(n))
+        self._put_constant()
+
+    def slow_down(self, fastest: float) -> None:
+        """Take motors as heavier that friction, dampers or controllers turn faster than that.
+
+        Until modes are set again.
+
+        Args:
+            fastest: Rate that substeps hold [1/s].
+        """
+        share = np.minimum(
+            fastest**2 / np.maximum(self._squares, fastest**2),
+            fastest / np.maximum(self._drags, fastest),
+        )
+        for rates in (self._lightness, self._squares, self._drags):
+            rates *= share
+        self.fastest = max(math.sqrt(self._squares.max()), float(self._drags.max()))
+        self._put_motors()
+        self.set_damping(np.zeros(self.n_joints))
+
+    def _put_motors(self) -> None:
+        """Fill what of A does not depend on links or damping."""
+        n, each = self.n_joints, self._each
+        self.after[:] = self._links[:] = 0.0
+        rows = self.after[:, :-1].reshape(7, n, 11, n)
+        for row in (LINK, FIRST, SECOND):
+            rows[row, each, row, each] = 1.0
+        for motor in range(2):
+            lightness = self._lightness[motor]
+            rows[4 + motor, each, 7 + motor, each] = lightness  # torques
+            rows[4 + motor, each, 9 + motor, each] = -lightness  # friction
+        self._links.reshape(n, 11, n)[each, 6, each] = 1.0  # a controller, or what is commanded
+        self._put_springs()
+
+    def set_damping(self, damping: Vector) -> None:
+        """Take the damping between motors and joints, (n,) [Nm s/rad]."""
+        n, each, damping = self.n_joints, self._each, damping * self.elastic
+        links, rows = self._links.reshape(n, 11, n), self.after[:, :-1].reshape(7, n, 11, n)
+        links[each, LINK, each] = -damping
+        for motor in range(2):
+            share = self._shares[motor] * (self._lightness[motor] > 0.0)
+            links[each, 1 + motor, each] = share * damping
+            rows[4 + motor, each, LINK, each] = self._lightness[motor] * share * damping
+            for other in range(2):
+                both = share * self._shares[other] * (self._lightness[other] > 0.0) * damping
+                own = self._motor_damping[motor] * (motor == other)
+                rows[4 + motor, each, 1 + other, each] = -self._lightness[motor] * (both + own)
+
+    def set_links(
+        self,
+        compliance: Matrix,
+        damping: Vector,
+        rest: Vector,
+        softness: float = 1.0,
+        ease: float = 1.0,
+    ) -> None:
+        """Take what links answer torques with.
+
+        Args:
+            compliance: Rows and columns of the inverse mass matrix, (n, n) [1/(kg m^2)].
+            damping: Of the joints themselves, (n,) [Nm s/rad].
+            rest: Accelerations of links by everything else, (n,) [rad/s^2].
+            softness: What springs are scaled by.
+            ease: What controllers of links are scaled by.
+        """
+        n, each = self.n_joints, self._each
+        if softness != self._softness:
+            self._softness = softness
+            self._put_springs()
+        self._links.reshape(n, 11, n)[each, 6, each] = np.where(self._has_pid, ease, 1.0)
+        self.put_torques()
+        self._drag -= damping
+        self._accelerations[:, :-1] = compliance.dot(self._links)
+        self._accelerations[:, -1] = rest
+        self._drag += damping
+
+    def put_torques(self) -> None:
+        """Fill what torques on links are made of."""
+        self._torques[:] = self._links
+
+    def command(self, aim: Matrix, torque: Matrix) -> None:
+        """Take what controllers are to reach, and torques beside theirs.
+
+        Args:
+            aim: Of link and motors, (3, n) [rad].
+            torque: Likewise [Nm].
+        """
+        self.aim[:], self._torque[:] = aim, torque
+        self._put_constant()
+
+    def forget(self, theta: Matrix, sticks: Sequence[int], clears: Sequence[int]) -> None:
+        """Let friction be at rest and integrals be zero.
+
+        Args:
+            theta: Positions of motors, (2, n) [rad].
+            sticks: Joints whose motors stick at these.
+            clears: Joints whose controllers have integrated nothing.
+        """
+        stick = self.before[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)
+        self._constant[3:, sticks] = -(stick * theta)[:, sticks]
+        self._integral[:, clears] = 0.0
+        self._put_constant()
+
+    def integrate(self, duration: float, x: Matrix) -> None:
+        """Add to the integrals of controllers, as far as torques may be.
+
+        Args:
+            duration: For which it was so [s].
+            x: Positions of links and motors, (3, n) [rad].
+        """
+        gain = self.gains[1]
+        has = gain > 0.0
+        limit = np.divide(self._largest, gain, out=np.zeros_like(gain), where=has)
+        found = self._integral + duration * (self.aim - x)
+        self._integral[:] = np.where(has, np.clip(found, -limit, limit), 0.0)
+        self._put_constant()
+
+    def _put_constant(self) -> None:
+        gains = self.gains
+        self._constant[:3] = gains[0] * self.aim + gains[1] * self._integral + self._torque
+
+    def _put_springs(self) -> None:
+        """Fill what springs do to links and motors."""
+        each, n = self._each, self.n_joints
+        self._links.reshape(n, 11, n)[each, 3, each] = self._softness * self.elastic
+        rows = self.after[:, :-1].reshape(7, n, 11, n)
+        for motor in range(2):
+            rows[4 + motor, each, 4 + motor, each] = -self._softness * self._lightness[motor]

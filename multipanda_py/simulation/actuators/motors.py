@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The motors behind springs, and the controllers of their positions and of links'."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.actuator import PINION, Actuator, positive_number, whole_number
+from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.state import Matrix, Vector
+
+_POSITIVE = ("inertia", "max_torque", "max_velocity")
+_PER_SQUARE = ("inertia", "damping", "friction_stiffness", "p", "i", "d")
+_PER_RADIUS = ("max_torque", "friction")
+
+
+@dataclass(frozen=True, eq=False)
+class Motors:
+    r"""Two motors for each of n joints, and their PID controllers, (2, n) each.
+
+    .. math::
+        J \ddot\theta = \mathrm{sat}(\tau_m) - \tau_{spring} - \tau_f - D \dot\theta, \qquad
+        \tau_m = P (\theta^* - \theta) + I \int (\theta^* - \theta)\, dt - D_{pid} \dot\theta
+
+    Values are of the joint's side of the gear. The defaults are those of the toolbox's plug-ins.
+    The second row means nothing for joints that have one motor. Where the second motor moves a
+    pivot it is in the pivot's unit: kg, N s/m, N, m/s, m, N, N/m.
+
+    Attributes:
+        inertia: J [kg m^2].
+        damping: D [Nm s/rad].
+        max_torque: Largest torque [Nm].
+        max_velocity: Largest velocity [rad/s]; motors get no faster.
+        low: Lower stop [rad].
+        high: Upper stop [rad].
+        friction: Coulomb friction [Nm].
+        friction_stiffness: With which it sticks [Nm/rad].
+        p: Proportional gain [Nm/rad].
+        i: Integral gain [Nm/(rad s)]; its part of the torque is at most ``max_torque``.
+        d: Gain on the velocity [Nm s/rad].
+    """
+
+    inertia: Matrix
+    damping: Matrix
+    max_torque: Matrix
+    max_velocity: Matrix
+    low: Matrix
+    high: Matrix
+    friction: Matrix
+    friction_stiffness: Matrix
+    p: Matrix
+    i: Matrix
+    d: Matrix
+
+    @classmethod
+    def of(
+        cls,
+        actuators: Sequence[tuple[Actuator[Any], Sequence[int]]],
+        *,
+        inertia: ArrayLike = 0.0233,
+        damping: ArrayLike = 0.2698,
+        max_torque: ArrayLike = 6.0,
+        max_velocity: ArrayLike = 6.0,
+        low: ArrayLike = -np.inf,
+        high: ArrayLike = np.inf,
+        friction: ArrayLike = 0.02,
+        friction_stiffness: ArrayLike = 1e3,
+        p: ArrayLike = 125.0,
+        i: ArrayLike = 0.0,
+        d: ArrayLike = 4.5,
+        pinion: float = PINION,
+    ) -> Motors:
+        r"""Return the motors of actuators, all of them by the values of one that turns.
+
+        Each value is one number, (n,) for the motors of each joint, or (2, n). A second motor
+        that moves a pivot does so by a pinion of radius r: inertia, damping, stiffness and gains
+        become :math:`\cdot / r^2`, torques :math:`\cdot / r`, velocities :math:`\cdot\, r`, and it
+        stops where presets end.
+
+        Args:
+            actuators: As :class:`.CompliantJoints` takes them.
+            inertia: See the attributes; likewise all that follow.
+            damping: D [Nm s/rad].
+            max_torque: Largest torque [Nm].
+            max_velocity: Largest velocity [rad/s].
+            low: Lower stop [rad].
+            high: Upper stop [rad].
+            friction: Coulomb friction [Nm].
+            friction_stiffness: With which it sticks [Nm/rad].
+            p: Proportional gain [Nm/rad].
+            i: Integral gain [Nm/(rad s)].
+            d: Gain on the velocity [Nm s/rad].
+            pinion: r [m].
+
+        Raises:
+            ActuatorRefused: If a value is out of its bounds, or there is another number of them.
+        """
+        pinion = positive_number("motors.pinion", pinion, "m")
+        n = sum(len(joints) for _, joints in actuators)
+        given = {
+            "inertia": inertia, "damping": damping, "max_torque": max_torque,
+            "max_velocity": max_velocity, "low": low, "high": high, "friction": friction,
+            "friction_stiffness": friction_stiffness, "p": p, "i": i, "d": d,
+        }  # fmt: skip
+        values = {name: _two_rows(name, value, n) for name, value in given.items()}
+        for actuator, joints in actuators:
+            if actuator.preset_unit != "m":
+                continue
+            second, at = 1, np.asarray(joints)
+            for name in _PER_SQUARE:
+                values[name][second, at] /= pinion * pinion
+            for name in _PER_RADIUS:
+                values[name][second, at] /= pinion
+            values["max_velocity"][second, at] *= pinion
+            values["low"][second, at] = actuator.preset_low
+            values["high"][second, at] = actuator.preset_high
+        return cls(**values)
+
+    def __post_init__(self) -> None:
+        """Refuse what no motor can be.
+
+        Raises:
+            ActuatorRefused: With the parameter, the joint, what was got and what is allowed.
+        """
+        shape = np.shape(self.inertia)
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if np.shape(value) != shape or len(shape) != 2 or shape[0] != 2:
+                raise ActuatorRefused(
+                    f"motors.{name}: got an array of shape {np.shape(value)}, allowed (2, n)"
+                )
+            bad = ~np.isfinite(value)
+            allowed = "a finite number"
+            if name in ("low", "high"):
+                bad, allowed = np.isnan(value), "a number"
+            elif name in _POSITIVE:
+                bad, allowed = bad | (value <= 0.0), "more than 0"
+            else:
+                bad, allowed = bad | (value < 0.0), "0 or more"
+            for motor, joint in np.argwhere(bad):
+                raise ActuatorRefused(
+                    f"motors.{name} of motor {motor + 1} of joint {joint + 1}: got "
+                    f"{value[motor, joint]:g}, allowed {allowed}"
+                )
+            value.setflags(write=False)
+        for motor, joint in np.argwhere(self.low > self.high):
+            raise ActuatorRefused(
+                f"motors.low of motor {motor + 1} of joint {joint + 1}: got "
+                f"{self.low[motor, joint]:g}, allowed up to high {self.high[motor, joint]:g}"
+            )
+
+    @property
+    def n_joints(self) -> int:
+        """Number of joints."""
+        return int(self.inertia.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPid:
+    """PID controllers that turn links, with a torque on them, (n,) each.
+
+    Attributes:
+        p: Proportional gains [Nm/rad].
+        i: Integral gains [Nm/(rad s)].
+        d: Gains on velocities [Nm s/rad].
+        max_torque: Largest torques [Nm].
+    """
+
+    p: Vector
+    i: Vector
+    d: Vector
+    max_torque: Vector
+
+    @classmethod
+    def of(
+        cls,
+        n_joints: int,
+        *,
+        p: ArrayLike = 0.8,
+        i: ArrayLike = 0.0,
+        d: ArrayLike = 0.2,
+        max_torque: ArrayLike = np.inf,
+    ) -> LinkPid:
+        """Return those of n joints, by one number or (n,) each; the toolbox's by default.
+
+        Raises:
+            ActuatorRefused: If a value is negative or none, or there is another number of them.
+        """
+        n_joints, found = whole_number("joints", n_joints), {}
+        for name, value in (("p", p), ("i", i), ("d", d), ("max_torque", max_torque)):
+            found[name] = _rows(f"link_pid.{name}", value, (n_joints,))
+            most = np.inf if name == "max_torque" else np.finfo(float).max
+            if not ((found[name] >= 0.0) & (found[name] <= most)).all():
+                raise ActuatorRefused(f"link_pid.{name}: got {value!r:.60}, allowed 0 or more")
+        return cls(**found)
+
+
+def _two_rows(name: str, value: ArrayLike, n_joints: int) -> Matrix:
+    return _rows(f"motors.{name}", value, (2, n_joints))
+
+
+def _rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Matrix:
+    """Return a copy of numbers in a shape, one number repeated.
+
+    Raises:
+        ActuatorRefused: If they do not fit.
+    """
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+        if numbers.shape not in ((), shape[-1:], shape):
+            raise ValueError
+    except (TypeError, ValueError):
+        each = f"one number, {shape[-1]}" + f" or 2 x {shape[-1]}" * (len(shape) == 2)
+        raise ActuatorRefused(f"{name}: got {value!r:.60}, allowed {each}") from None
+    return np.broadcast_to(numbers, shape).copy()

@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All simulated arms in one MuJoCo world that moves on by one period per cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from multipanda_py.backend import Backend
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_objects, movable_things
+from multipanda_py.exceptions import BackendError
+from multipanda_py.hardware.franka.errors import words_of
+from multipanda_py.hardware.franka.settings import FrankaSettings
+from multipanda_py.pose import Pose
+from multipanda_py.registry import extras_named
+from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation import sliding_contact
+from multipanda_py.simulation.actuators.arm import (
+    CompliantArm,
+    CompliantGroups,
+    elastic_of,
+    free_motors,
+)
+from multipanda_py.simulation.actuators.world import CompliantWorld, SavedSprings, spring_steps
+from multipanda_py.simulation.drivetrain.drive import Drive
+from multipanda_py.simulation.drivetrain.elasticity import (
+    Springs,
+    add_rotors,
+    choose_steps,
+    elastic_joints,
+    motor_addresses,
+)
+from multipanda_py.simulation.drivetrain.stages import stages_of
+from multipanda_py.simulation.gripper import SimGripper
+from multipanda_py.simulation.mjcf import add_cameras, build_scene
+from multipanda_py.simulation.object_activation import Presence, let_come_and_go
+from multipanda_py.simulation.perturbed_arm import (
+    add_payload,
+    perturbed,
+    scale_inertia,
+    with_all_friction,
+)
+from multipanda_py.simulation.robot import ExternalTorque, JointServo, SimRobot
+from multipanda_py.simulation.start_contacts import start_contacts
+from multipanda_py.simulation.world import World, WorldState, diverged, listen, was_reset
+from multipanda_py.state import INTERFACES, ArmState, Vector
+
+with extras_named():
+    import mujoco
+
+
+@dataclass(frozen=True)
+class SavedMujoco:
+    """The state of a world between two cycles.
+
+    Attributes:
+        world: Of the physics.
+        drives: What changes in the stages of every arm's drive.
+        hands: What changes in the hands.
+        servos: Of arms that are commanded positions or velocities, by place.
+        springs: Of compliant arms, with their motors; None without any.
+    """
+
+    world: WorldState
+    drives: Sequence[Sequence[Mapping[str, object]]]
+    hands: Sequence[tuple[Vector, dict[str, object]]]
+    servos: Mapping[int, JointServo]
+    springs: SavedSprings | None
+
+
+def _motors_of(joints: tuple[Vector, Vector], springs: Springs | None) -> tuple[Vector, Vector]:
+    """Return positions and velocities of motors; rigid joints' are their own."""
+    return joints if springs is None else springs.motors
+
+
+class Mujoco(Backend[FrankaSettings]):
+    """Simulate every arm of the cell that names this backend, in one shared scene.
+
+    Arms that compensate gravity do so in the simulation; others feel it, and execute what the
+    loop adds for it. What the arms feel from outside is :class:`.ExternalTorque`. To this comes
+    the torque that compensates a load, as a robot expects its weight: what is really carried
+    then goes out.
+
+    What is imperfect about an arm is the stages of its :class:`Drive`. A cell with elastic joints
+    moves on in several steps per cycle, small enough for the fastest of their vibrations. One with
+    compliant actuators is moved on by :class:`.CompliantWorld`.
+
+    Attributes:
+        model: MuJoCo's model, after :meth:`connect`.
+        data: MuJoCo's data, after :meth:`connect`. Thread: control.
+        world: What may be asked and done between two cycles, after :meth:`connect`.
+        drives: What lies between command and joints of every arm, after :meth:`connect`.
+        robots: Joints and forces of every arm, after :meth:`connect`.
+        compliant: Springs of the arms with compliant actuators, after :meth:`connect`; or None.
+        steps: Steps of MuJoCo in a cycle.
+        dofs: Places of each arm's velocities among MuJoCo's, after :meth:`connect`.
+        external: Estimate of external torques, after :meth:`connect`.
+    """
+
+    Settings, settings_section = FrankaSettings, "franka"
+    interfaces = INTERFACES
+    measures_objects = True
+    keeps_time = True
+    simulates_actuators = True
+    model: mujoco.MjModel
+    data: mujoco.MjData
+    world: World
+
+    def __init__(
+        self,
+        config: CellConfig,
+        arms: Sequence[int],
+        states: Sequence[ArmState],
+        objects: Vector,
+        descriptions: Sequence[ArmDescription],
+    ) -> None:
+        super().__init__(config, arms, states, objects, descriptions)
+        listen()
+        meshes = Path(config.cell.meshes) if config.cell.meshes else None
+        self._arms = {arm.name: with_all_friction(config.arms[arm.name]) for arm in descriptions}
+        self._real = [
+            perturbed(arm, self._arms[arm.name].perturbation, self._arms[arm.name].robot_of_body)
+            for arm in self.descriptions
+        ]
+        self._elastic = [elastic_of(self._arms[arm.name]) for arm in self.descriptions]
+        self._real = [  # springs carry a compliant arm, and MuJoCo does not
+            replace(arm, compensates_gravity=False) if elastic else arm
+            for arm, elastic in zip(self._real, self._elastic)
+        ]
+        scene = build_scene(
+            self._real, describe_objects(config), timestep=self.period, meshes=meshes
+        )
+        add_cameras(scene, config)
+        for arm, elastic in zip(self._real, self._elastic):
+            settings = self._arms[arm.name]
+            add_payload(scene, arm, settings.perturbation, weighs=bool(elastic))
+            free_motors(scene, arm, elastic)
+            add_rotors(scene, arm, settings.joints, settings.perturbation.inertia_scale)
+        self._things = movable_things(config)
+        let_come_and_go(scene, self._things)
+        self.model = scene.compile()
+        for arm in self.descriptions:
+            factor = config.arms[arm.name].perturbation.inertia_scale
+            if factor != 1.0:
+                scale_inertia(self.model, arm, factor)
+        self.data = mujoco.MjData(self.model)
+
+    @classmethod
+    def describe_silence(cls, arms: Sequence[str]) -> str:
+        """Say what simulated arms do while the loop stands still."""
+        return "simulated arms stand still with it"
+
+    def connect(self) -> None:
+        """Put every arm at its start posture, at rest, and bind the views."""
+        model, data = self.model, self.data
+        mujoco.mj_resetData(model, data)
+        prefixes = {arm.name: arm.prefix for arm in self.descriptions}
+        self._presence = Presence(model, data, self._things, self.present, prefixes)
+        for arm in self.descriptions:
+            joints = self.config.arms[arm.name].joints
+            q_start = self.config.arms[arm.name].q_start
+            data.qpos[motor_addresses(model, arm, joints)[0]] = q_start  # rotors, if there are any
+            data.qpos[[int(model.joint(name).qposadr[0]) for name in arm.joint_names]] = q_start
+        mujoco.mj_forward(model, data)
+        self.notices += start_contacts(model, data, prefixes)
+        joints_of = [(arm, self.config.arms[arm.name].joints) for arm in self.descriptions]
+        self.steps = choose_steps(model, data, joints_of, self.period)
+        model.opt.timestep = self.period / self.steps
+        self._q: list[Vector] = []
+        self._dq: list[Vector] = []
+        self._ctrl: list[Vector] = []
+        self.dofs: list[slice] = []
+        self._hands: list[SimGripper | None] = []
+        self.robots: list[SimRobot] = []
+        self.drives: list[Drive] = []
+        self._servos: dict[int, JointServo] = {}
+        self._motors: list[Callable[[], tuple[Vector, Vector]]] = []
+        compliant: list[CompliantArm] = []
+        for seed, (index, arm, real, state, bends) in enumerate(
+            zip(self.arms, self.descriptions, self._real, self.states, self._elastic)
+        ):
+            first = model.joint(arm.joint_names[0])
+            q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
+            actuator = int(model.actuator(arm.joint_names[0]).id)
+            n = arm.n_joints
+            self._q.append(data.qpos[q_at : q_at + n])
+            self._dq.append(data.qvel[dof : dof + n])
+            self._ctrl.append(data.ctrl[actuator : actuator + n])
+            self.dofs.append(slice(dof, dof + n))
+            settings = self._arms[arm.name]
+            carried = arm.gripper
+            hand = SimGripper(model, data, arm, carried, state, self.period) if carried else None
+            self._hands.append(hand)
+            elastic = bool(elastic_joints(settings.joints))
+            springs = Springs(model, data, arm, settings.joints) if elastic else None
+            robot = SimRobot(
+                model,
+                data,
+                arm,
+                state,
+                dof,
+                self.settings[index],
+                words_of,
+                self.period,
+                springs,
+                settings.motor_lag,
+            )
+            self.robots.append(robot)
+            own = (self._q[-1], self._dq[-1])
+            self._motors.append(partial(_motors_of, own, springs))
+            stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
+            if bends:
+                scale = settings.perturbation.inertia_scale  # of which the robot knows
+                bears = settings.rigid_robot.limits.torque
+                compliant.append(CompliantArm(model, data, arm, state, bends, bears, scale))
+            if springs:
+                stages.append(springs)
+            elif bends:
+                stages.append(compliant[-1])
+            self.drives.append(Drive(stages))
+        self._objects: list[Vector] = []
+        for name in self._things:
+            at = int(model.joint(f"{name}_joint").qposadr[0])
+            self._objects.append(data.qpos[at : at + 7])
+        self.external = ExternalTorque(model, data)
+        felt = [self.external.torque[dofs] for dofs in self.dofs]
+        self._copies = [  # memory views copy in half the time of arrays
+            (place.data, source.data)
+            for i, state in enumerate(self.states)
+            for place, source in (
+                (state.q, self._q[i]), (state.dq, self._dq[i]), (state.tau_ext, felt[i]),
+            )
+        ]  # fmt: skip
+        self._copies += [
+            (state.fingers.data, hand.fingers.data)
+            for state, hand in zip(self.states, self._hands)
+            if hand is not None
+        ]
+        self._carried = [data.qfrc_gravcomp[dofs] for dofs in self.dofs]
+        mujoco.mj_forward(model, data)
+        self.compliant: CompliantWorld | None = None
+        if compliant:
+            groups = CompliantGroups([self._arms[arm.name] for arm in compliant])
+            self.compliant = CompliantWorld(model, data, compliant, groups.drive(self.period))
+            self.compliant.start()
+            steps, found = spring_steps(self.compliant, self.period)
+            self.steps = max(self.steps, steps)
+            model.opt.timestep = self.period / self.steps
+            self.warnings += found
+        self.time = 0.0
+        self.world = World(model, data, self._presence)
+
+    def grip(self, arm: int, number: int, record: Vector) -> None:
+        """Begin a gripper command. Thread: control."""
+        hand = self._hands[self.arms.index(arm)]
+        if hand is not None:
+            hand.begin(number, record)
+
+    def thing_in_hand(self, arm: int) -> int:
+        """Return the number of the thing that both fingers press on, from 1; 0 if none is."""
+        prefix = self.descriptions[self.arms.index(arm)].prefix
+        fingers = [f"{prefix}{side}finger" for side in ("left", "right")]
+
+        def pressed(thing: str) -> float:
+            forces = (self.world.contact_force(finger, thing) for finger in fingers)
+            return min(float(np.linalg.norm(force)) for force in forces)
+
+        forces = [pressed(thing) for thing in self._things]
+        return int(np.argmax(forces)) + 1 if forces and max(forces) > 0.0 else 0
+
+    def read(self, fresh: Collection[int]) -> None:
+        """Copy joint states, torques and external torques out of the world.
+
+        Raises:
+            BackendError: If the simulation has diverged.
+        """
+        if self.arms[0] not in fresh:  # the world moves on for all its arms together
+            return
+        data = self.data
+        self.external.estimate()
+        for place, source in self._copies:
+            place[:] = source
+        for i, state in enumerate(self.states):
+            np.add(self._ctrl[i], self._carried[i], state.tau_J)
+            self.drives[i].measure(state)
+        if self.compliant is not None:
+            self.compliant.show()
+            self.notices += self.compliant.news()
+        for pose, found in zip(self.objects, self._objects):
+            pose[:] = found
+        self.time = data.time
+
+    def write(self, fresh: Collection[int]) -> None:
+        """Apply the torques and step the physics.
+
+        Raises:
+            BackendError: If the simulation has diverged.
+        """
+        if self.arms[0] not in fresh:
+            return
+        for place, servo in self._servos.items():
+            servo.rest() if self.robots[place].stopped else servo.drive()
+        for state, ctrl, drive in zip(self.states, self._ctrl, self.drives):
+            np.add(state.tau, state.tau_gravity, ctrl)
+            drive.execute(ctrl)
+        for hand in self._hands:
+            if hand is not None and hand.is_active:
+                hand.step()
+        before = self.data.time
+        if self.compliant is None:
+            sliding_contact.step(self.model, self.data, self.steps)
+        else:
+            self.compliant.command()
+            self.compliant.step(self.steps)
+        if was_reset(self.data, before):
+            raise BackendError(diverged("the simulation diverged and was reset"))
+
+    def faults(self) -> list[tuple[int, str]]:
+        """Return arms that have stopped at a threshold since the last call, and which."""
+        found = []
+        for index, robot in zip(self.arms, self.robots):
+            if robot.fault:
+                found.append((index, robot.fault))
+                robot.fault = ""
+        if self.compliant is not None:
+            names = {arm.name: index for index, arm in zip(self.arms, self.descriptions)}
+            found += [
+                (names[name], f"actuators of {name}: {why}")
+                for name, why in self.compliant.refusals()
+            ]
+        return found
+
+    def recover(self, arm: int) -> None:
+        """Let an arm that has stopped execute torques again."""
+        self.robots[self.arms.index(arm)].stopped = False
+
+    def is_ready(self, arm: int) -> bool:
+        """Return whether an arm executes torques."""
+        return not self.robots[self.arms.index(arm)].stopped
+
+    def engage(self, arm: int, interface: str) -> None:
+        """Put a servo with the gains of the robot's own controller between command and motors."""
+        place = self.arms.index(arm)
+        self._servos.pop(place, None)
+        if interface != INTERFACES[0]:
+            gains = self.robots[place].servo_gains()
+            self._servos[place] = JointServo(self.states[place], self._motors[place], gains)
+
+    def configure(self, arm: int, settings: FrankaSettings) -> None:
+        """Change thresholds, load and the rest at once."""
+        self.robots[self.arms.index(arm)].configure(settings)
+        super().configure(arm, settings)
+
+    def save(self) -> SavedMujoco:
+        """Return the world, and what changes in drives and hands."""
+        hands = [hand.save() for hand in self._hands if hand is not None]
+        world = WorldState.of(self.model, self.data)
+        drives = [drive.save() for drive in self.drives]
+        springs = None if self.compliant is None else self.compliant.save()
+        return SavedMujoco(world, drives, hands, dict(self._servos), springs)
+
+    def place(self, record: Vector) -> None:
+        """Put a movable thing elsewhere."""
+        thing = int(record[0])
+        pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
+        self.world.set_pose(self._things[thing], pose, record[8:])
+        self._show(thing)
+
+    def inside(self, record: Vector) -> tuple[str, float] | None:
+        """Return which arm a thing would be inside of, and how deep."""
+        pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
+        return self._presence.overlap(int(record[0]), pose, only_arms=True)
+
+    def spawn(self, record: Vector) -> tuple[str, float] | None:
+        """Put an absent thing into the scene, unless something is there."""
+        thing = int(record[0])
+        pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
+        if found := self._presence.overlap(thing, pose):
+            return found
+        self._presence.enter(thing)
+        self.place(record)
+        return None
+
+    def remove(self, thing: int) -> None:
+        """Take a thing out of the scene."""
+        self._presence.leave(thing)
+        self._show(thing)
+
+    def _show(self, thing: int) -> None:
+        """Have this cycle's row show a thing where it is already."""
+        self.objects[thing] = self._presence.pose(thing)
+
+    def load(self, saved: object, seed: int | None = None) -> None:
+        """Go back to a saved state, bit by bit if no seed is given."""
+        if not isinstance(saved, SavedMujoco):
+            raise BackendError(f"mujoco: got a saved state of type {type(saved).__name__}")
+        saved.world.load(self.model, self.data)
+        self._servos = dict(saved.servos)
+        for drive, stages in zip(self.drives, saved.drives):
+            drive.load(stages)
+            if seed is not None:
+                drive.reseed(seed)
+        if self.compliant is not None and saved.springs is not None:
+            self.compliant.load(saved.springs)
+        hands = [hand for hand in self._hands if hand is not None]
+        for hand, answer in zip(hands, saved.hands):
+            hand.load(answer)
+        self.time = self.data.time
+
+    def close(self) -> None:
+        """Leave the world as it is: nothing moves on without :meth:`write`."""

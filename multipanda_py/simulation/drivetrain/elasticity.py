@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors that drive their joints through springs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.config.sections import JointsConfig
+from multipanda_py.exceptions import BackendError
+from multipanda_py.registry import extras_named
+from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation.drivetrain.drive import Measured, Stage
+from multipanda_py.simulation.mjcf_elements import put
+from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
+
+STEP_SHARE = 0.3
+"""Of the inverse of the fastest vibration's angular frequency: what a step of the simulation may
+last. Frequencies are then right to 1 %, and energy breathes by 3 % but stays."""
+MOST_STEPS = 20
+"""Per cycle. A vibration that is faster is there, but not exact."""
+_TINY = 1e-6  # mass [kg] and inertia [kg m^2] of a rotor apart from its armature
+
+
+def _rotor(arm: ArmDescription, joint: int) -> str:
+    return f"{arm.prefix}rotor{joint + 1}"
+
+
+def elastic_joints(settings: JointsConfig) -> list[int]:
+    """Return which joints have a spring, counted from 0."""
+    return [joint for joint, stiffness in enumerate(settings.stiffness) if stiffness > 0.0]
+
+
+def add_rotors(
+    spec: mujoco.MjSpec, arm: ArmDescription, settings: JointsConfig, inertia_scale: float
+) -> None:
+    r"""Take the rotors out of an arm's elastic joints and connect them by springs.
+
+    .. math::
+        M_{link}(q) \ddot q + C \dot q = \tau_s + \tau_{ext}, \qquad
+        B \ddot\theta = \tau - \tau_s, \qquad
+        \tau_s = K (\theta - q) + D (\dot\theta - \dot q)
+
+    (Spong, Modeling and control of elastic joint robots, 1987: a rotor turns about its own axis
+    only.) :math:`B` is the rotor inertia as the robot's inner torque loop shapes it, its model's,
+    and :math:`\tau` what that loop is told: with torque and its derivative fed back it leaves
+    exactly such a motor behind the same spring (Albu-Schäffer, Ott and Hirzinger, 2007), so the
+    loop itself is not simulated. Rotors stand still in the world, since gravity and the motion
+    of the arm do nothing to them in this model. The arm's weight is compensated at the links:
+    springs are twisted by what comes on top of it.
+    """
+    for joint in elastic_joints(settings):
+        name = _rotor(arm, joint)
+        body = put(spec.worldbody.add_body(), name=name, mass=_TINY, explicitinertial=True)
+        put(body, inertia=np.full(3, _TINY), gravcomp=1.0)
+        hinge = put(body.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_HINGE)
+        inertia = inertia_scale * float(arm.robot.armature[joint]) - _TINY
+        put(hinge, axis=np.array([0.0, 0.0, 1.0]), armature=inertia)
+        link = arm.joint_names[joint]
+        next(item for item in spec.joints if item.name == link).armature = 0.0
+        next(item for item in spec.actuators if item.name == link).target = name
+        spring = put(spec.add_tendon(), name=name, springlength=np.zeros(2))
+        spring.wrap_joint(name, 1.0)
+        spring.wrap_joint(link, -1.0)
+        for key, value in (
+            ("stiffness", settings.stiffness[joint]),
+            ("damping", settings.damping[joint]),
+        ):
+            numbers = np.zeros_like(getattr(spring, key))  # a polynomial since MuJoCo 4
+            numbers.flat[0] = value
+            put(spring, **{key: numbers if numbers.ndim else float(numbers)})
+        for key in spec.keys:
+            put(key, qpos=np.append(key.qpos, arm.robot.ready[joint]))
+
+
+def motor_addresses(
+    model: mujoco.MjModel, arm: ArmDescription, settings: JointsConfig
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the motors' angles and velocities are, (n,) each; joints' own if rigid."""
+    elastic = elastic_joints(settings)
+    found = [
+        model.joint(_rotor(arm, joint) if joint in elastic else arm.joint_names[joint])
+        for joint in range(arm.n_joints)
+    ]
+    positions = np.array([int(joint.qposadr[0]) for joint in found])
+    return positions, np.array([int(joint.dofadr[0]) for joint in found])
+
+
+def choose_steps(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    arms: Sequence[tuple[ArmDescription, JointsConfig]],
+    period: float,
+) -> int:
+    r"""Return in how many steps the world has to move on per cycle; 1 if all joints are rigid.
+
+    Steps h last :data:`STEP_SHARE` of :math:`1/\omega`, with the largest eigenvalue
+    :math:`\omega^2` of :math:`M^{-1} K` over links and rotors together, but there are at most
+    :data:`MOST_STEPS` of them. A damper that explicit steps cannot follow, as of a spring with
+    next to nothing on its link, is lowered to :math:`D_i \le 0.5 / (h c_i)`, with the inverse
+    inertia :math:`c_i` that the spring works on: it still kills within a few steps what it drives.
+
+    Args:
+        model: The world; its dampers may be changed.
+        data: Its state, with the mass matrix computed.
+        arms: The arms and their joints.
+        period: Cycle time [s].
+
+    Raises:
+        BackendError: If a spring is too stiff for that many steps.
+    """
+    mass = np.zeros((model.nv, model.nv))
+    try:
+        mujoco.mj_fullM(model, data, mass)  # MuJoCo 4
+    except TypeError:
+        mujoco.mj_fullM(model, mass, data.qM)
+    fastest, springs = 0.0, []
+    for arm, settings in arms:
+        elastic = elastic_joints(settings)
+        if not elastic:
+            continue
+        links = np.array([int(model.joint(name).dofadr[0]) for name in arm.joint_names])
+        dofs = np.concatenate([links, motor_addresses(model, arm, settings)[1][elastic]])
+        difference = np.zeros((len(elastic), len(dofs)))
+        for row, joint in enumerate(elastic):
+            difference[row, joint], difference[row, arm.n_joints + row] = -1.0, 1.0
+        compliance = difference @ np.linalg.solve(mass[np.ix_(dofs, dofs)], difference.T)
+        root = np.sqrt(np.array(settings.stiffness)[elastic])
+        omega = math.sqrt(np.linalg.eigvalsh(root[:, None] * compliance * root)[-1])
+        if omega * period > MOST_STEPS:
+            raise BackendError(
+                f"arms.{arm.name}.joints.stiffness: vibrates at {omega / math.tau:.0f} Hz with so "
+                f"light a hand or tool, allowed {MOST_STEPS / (math.tau * period):.0f} Hz"
+            )
+        fastest = max(fastest, omega)
+        springs += [(_rotor(arm, j), c) for j, c in zip(elastic, compliance.diagonal())]
+    steps = min(max(1, math.ceil(period * fastest / STEP_SHARE)), MOST_STEPS)
+    for name, inverse in springs:
+        tendon = model.tendon(name).id
+        highest = 0.5 * steps / (period * inverse)
+        model.tendon_damping[tendon] = min(model.tendon_damping[tendon], highest)
+    return steps
+
+
+class Springs(Stage):
+    r"""Measure the torque in the springs of elastic joints.
+
+    Positions and velocities that the laws see are those of the links, as ``q`` of a Franka is,
+    beside ``theta`` of the motor.
+
+    Args:
+        model: MuJoCo's model.
+        data: MuJoCo's data.
+        arm: The arm.
+        settings: Its joints.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        arm: ArmDescription,
+        settings: JointsConfig,
+    ) -> None:
+        self._data, self._elastic = data, np.array(elastic_joints(settings))
+        q_at, dof_at = motor_addresses(model, arm, settings)
+        self._theta, self._dtheta = q_at[self._elastic], dof_at[self._elastic]
+        self._motors = q_at, dof_at
+        self._rotors: Vector = np.array(model.dof_armature)[self._dtheta]
+        self._dofs = np.array([int(model.joint(name).dofadr[0]) for name in arm.joint_names])
+        tendons = [int(model.tendon(_rotor(arm, joint)).id) for joint in self._elastic]
+        self._stiffness = np.array(model.tendon_stiffness)[tendons]
+        self._damping = np.array(model.tendon_damping)[tendons]
+
+    @property
+    def motors(self) -> tuple[Vector, Vector]:
+        """Angles [rad] and velocities [rad/s] of the motors now, (n,) each."""
+        q_at, dof_at = self._motors
+        return self._data.qpos[q_at], self._data.qvel[dof_at]
+
+    @property
+    def rotor_compliance(self) -> Vector:
+        """Inverse of the inertia that each motor moves at once, (n,) [1/(kg m^2)]; rigid: 0."""
+        inverse = np.zeros(len(self._dofs))
+        inverse[self._elastic] = 1.0 / self._rotors
+        return inverse
+
+    def measure(self, state: Measured) -> None:
+        """Put the springs' torques, with the compensated weight, in place of the motors'."""
+        elastic, data = self._elastic, self._data
+        twist: Vector = data.qpos[self._theta] - state.q[elastic]
+        speed: Vector = data.qvel[self._dtheta] - state.dq[elastic]
+        torque = self._stiffness * twist + self._damping * speed
+        state.tau_J[elastic] = torque + data.qfrc_gravcomp[self._dofs[elastic]]

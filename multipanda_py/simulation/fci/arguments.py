@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command-line arguments of simulated robots; importing this needs no MuJoCo."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, getdoc, signature
+from typing import Any
+
+from multipanda_py.exceptions import ConfigurationError, UnknownName
+
+PREFIX = "do_"
+"""Of the methods that are commands."""
+
+
+def names(admin: object) -> list[str]:
+    """Return the names of all commands."""
+    return [item.removeprefix(PREFIX) for item in dir(admin) if item.startswith(PREFIX)]
+
+
+def find(admin: object, name: str) -> Callable[..., Any]:
+    """Return a command by its name.
+
+    Raises:
+        UnknownName: If there is no such command.
+    """
+    known = names(admin)
+    if name not in known:
+        raise UnknownName("command", name, known)
+    command: Callable[..., Any] = getattr(admin, PREFIX + name)
+    return command
+
+
+def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that a command does not take, or values of another kind.
+
+    Raises:
+        ConfigurationError: With every fault.
+    """
+    declared = _declared(command)
+    faults = [
+        f"{_name(command)} takes {', '.join(declared) or 'no arguments'}, got {name}"
+        for name in arguments
+        if name not in declared
+    ]
+    for name, item in declared.items():
+        if name not in arguments:
+            if item.default is Parameter.empty:
+                faults.append(f"{_name(command)} needs {name}")
+            continue
+        faults += _faults(name, arguments[name], item.annotation)
+    if faults:
+        raise ConfigurationError(*faults)
+
+
+def check_cycle(cycle: object) -> None:
+    """Refuse what is no count of cycles to wait for.
+
+    Raises:
+        ConfigurationError: With the reason.
+    """
+    if faults := _faults("at", cycle, "int"):
+        raise ConfigurationError(*faults)
+
+
+def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
+    """Return arguments from texts such as ``seconds=2`` or ``wrench=0,0,-10,0,0,0``.
+
+    Raises:
+        ConfigurationError: If one is no argument of the command.
+    """
+    declared = _declared(command)
+    arguments: dict[str, Any] = {}
+    for text in texts:
+        name, given, value = text.partition("=")
+        if not given:
+            raise ConfigurationError(f"{text!r} is no argument, allowed NAME=VALUE")
+        is_list = name in declared and declared[name].annotation.startswith("Sequence")
+        arguments[name] = [_value(part) for part in value.split(",")] if is_list else _value(value)
+    check(command, arguments)
+    return arguments
+
+
+def usage_of(command: Callable[..., Any]) -> tuple[str, str]:
+    """Return how a command is written, with its defaults, and what it does, in a line."""
+    parts = [_name(command)]
+    for name, item in _declared(command).items():
+        if item.default is Parameter.empty:
+            parts.append(f"{name}={_HINTS.get(item.annotation, '...')}")
+        elif item.default is None or item.default == ():
+            parts.append(f"[{name}={_HINTS.get(item.annotation, '...')}]")
+        else:
+            value = item.default
+            parts.append(f"[{name}={value if isinstance(value, str) else json.dumps(value)}]")
+    return " ".join(parts), (getdoc(command) or "").partition("\n")[0]
+
+
+def _name(command: Callable[..., Any]) -> str:
+    return command.__name__.removeprefix(PREFIX)
+
+
+def _declared(command: Callable[..., Any]) -> dict[str, Parameter]:
+    return {name: item for name, item in signature(command).parameters.items() if name != "self"}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _faults(name: str, value: object, kind: str) -> list[str]:
+    """Return what is wrong with a value: its kind, or its size."""
+    allowed, fits = _KINDS[kind]
+    if not fits(value):
+        return [f"{name}: got {_short(value)}, allowed {allowed}"]
+    if name in _BOUNDS:
+        low, high = _BOUNDS[name]
+        values: list[Any] = value if isinstance(value, list) else [value]
+        if any(item is not None and not low <= item <= high for item in values):
+            return [f"{name}: got {_short(value)}, allowed {low:g} to {high:g}"]
+    return []
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _is_number(value: object) -> bool:
+    """Return whether it is a finite number; a whole one may be too large for a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return isinstance(value, int) or math.isfinite(value)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_LONGEST = 60  # of a value in a message
+_BOUNDS = {
+    "at": (0, 1e9),  # cycles
+    "states": (0, 1e6),
+    "commands": (0, 1e6),
+    "skip": (0, 1e6),
+    "most": (0, 1e6),
+    "probability": (0, 1),
+    "milliseconds": (0, 10_000),
+    "seconds": (0, 86_400),
+    "robot": (0, 65_535),  # of two bytes
+    "gripper": (0, 65_535),
+    "tau": (-1e4, 1e4),  # Nm
+    "wrench": (-1e5, 1e5),  # N, Nm
+    "q": (-7, 7),  # rad
+    "width": (0, 1),  # m
+}
+"""What numbers may be, by the name of the argument, ends included."""
+_HINTS = {"Sequence[float]": "X,X,...", "Sequence[str]": "NAME,...", "int | None": "N"}
+# By annotation, which is text here.
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", _is_whole),
+    "int | None": ("a whole number", lambda value: value is None or _is_whole(value)),
+    "float": ("a finite number", _is_number),
+    "str": ("a name", lambda value: isinstance(value, str)),
+    "Sequence[float]": (
+        "finite numbers",
+        lambda value: isinstance(value, list) and all(map(_is_number, value)),
+    ),
+    "Sequence[str]": (
+        "names",
+        lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+    ),
+}
+
+
+FIRST_ADDRESS = "127.0.0.1"
+"""Of the first robot where nobody names one; others follow it."""
+
+
+def _between(low: float, high: float, kind: type[float] = float) -> Callable[[str], float]:
+    """Return what reads a number within bounds, ends included."""
+
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"got {text}, allowed {low:g} to {high:g}")
+        return value
+
+    return read
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the module and the command ``multipanda fci-sim`` share."""
+    parser.add_argument(
+        "addresses", nargs="*", metavar="ADDRESS",
+        help=f"of a robot, on this machine; default: {FIRST_ADDRESS}; with --cell those of its "
+        "file, or one from there on for each of its arms",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cell", metavar="FILE",
+        help="robots with the arms, tools and things of a cell file, in one world and its order: "
+        "one of multipanda perturb makes robots that are not as their data sheet",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tidy", action="store_true",
+        help="put what can be moved back to where it was whenever a robot begins to move and no "
+        "other one does, as somebody would between two runs",
+    )  # fmt: skip
+    parser.add_argument(
+        "--lockstep", action="store_true",
+        help="send a state as soon as the one before is answered, instead of 1000 a second",
+    )  # fmt: skip
+    parser.add_argument(
+        "--together", action="store_true",
+        help="lockstep in which no robot gets ahead of another one that is moving",
+    )  # fmt: skip
+    parser.add_argument(
+        "--phase", type=_between(0.0, 1000.0), action="append", default=[], metavar="MS",
+        help="delay of a robot's clock; repeat for the second robot, the third ...",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ppm", type=_between(-1e5, 1e5), action="append", default=[], metavar="PPM",
+        help="how much too slow a robot's clock is; repeat likewise",
+    )  # fmt: skip
+    parser.add_argument(
+        "--priority",
+        type=_between(0, 99, int),
+        default=0,
+        metavar="N",
+        help="SCHED_FIFO priority up to 99, 0 for none",
+    )

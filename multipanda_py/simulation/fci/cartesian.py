@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference of a Cartesian motion, and the joint velocities that follow it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.robots.franka import ELBOW_FLIP
+from multipanda_py.simulation.fci.frames import is_pose
+from multipanda_py.simulation.fci.world import PERIOD, Physics
+
+Vector = NDArray[np.float64]
+
+_ROUNDING = 1.0 + 1e-6  # commands at the limit are to pass
+_TOLERANCE = 1.01  # of what is differentiated twice or thrice
+_OVER_A_GAP = 2.0  # clients bridge a gap by rules of their own, assumed
+_UNBROKEN = 3  # arrivals in a row from which a third difference is known
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What commands may do, each (n,) in units of the coordinate.
+
+    Attributes:
+        acceleration: Largest acceleration [1/s^2].
+        jerk: Largest jerk [1/s^3].
+    """
+
+    acceleration: Vector
+    jerk: Vector
+
+
+class Trend:
+    r"""Velocity and acceleration of commands that come once a period, or get lost.
+
+    A missing command is replaced by constant acceleration (FCI documentation). How the robot
+    judges the next one is assumed: over the whole gap of N periods, by the one acceleration
+    that leads there from the velocity :math:`v` at the last command,
+
+    .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2
+
+    so that what was lost is not held against the client. Jerk is judged where enough commands
+    came in a row.
+
+    Attributes:
+        velocity: (n,) [1/s].
+        acceleration: (n,) [1/s^2].
+    """
+
+    def __init__(self, bounds: Bounds, velocity: Vector | None = None) -> None:
+        size = len(bounds.jerk)
+        self._bounds = bounds
+        self.velocity = np.zeros(size) if velocity is None else velocity.copy()
+        self.acceleration, self._jerk = np.zeros(size), np.zeros(size)
+        self._arrived = self.velocity  # at the last command
+        self._exact, self._since = self.velocity, 0  # a difference of neighbours, and its age
+        self._lost, self._periods = 0, 1
+        self._unbroken = _UNBROKEN
+
+    def coast(self, velocity: Vector | None = None) -> None:
+        """Do without a command: constant acceleration, or a velocity that follows from it."""
+        self._lost += 1
+        if velocity is None:
+            velocity = self.velocity + self.acceleration * PERIOD
+        self.velocity = velocity
+
+    def moved(self, change: Vector) -> None:
+        """Take a command of a position, as the change since the last one, (n,)."""
+        periods = self._lost + 1
+        missing = change - periods * self._arrived * PERIOD
+        mean = 2.0 * missing / (periods * (periods + 1) * PERIOD**2)
+        velocity = self._arrived + periods * mean * PERIOD
+        self._take(velocity, mean, exact=periods == 1)
+
+    def told(self, velocity: Vector, *, exact: bool = True) -> None:
+        """Take a command of a velocity, (n,), or of what one is guessed from."""
+        mean = (velocity - self._arrived) / ((self._lost + 1) * PERIOD)
+        self._take(velocity, mean, exact=exact)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the velocity is known, not guessed over a gap."""
+        return self._since == 0
+
+    def _take(self, velocity: Vector, mean: Vector, *, exact: bool) -> None:
+        self._periods = periods = self._lost + 1
+        if periods == 1 and self._since:  # the one before was a guess
+            mean = (velocity - self._exact) / ((self._since + 1) * PERIOD)
+        self._unbroken = self._unbroken + 1 if periods == 1 else 0
+        self._jerk = (mean - self.acceleration) / PERIOD
+        self._lost = 0
+        self.velocity, self.acceleration, self._arrived = velocity, mean, velocity
+        if exact:
+            self._exact, self._since = velocity, 0
+        else:
+            self._since += periods
+
+    def fault(self, speed: Vector) -> str | None:
+        """Return what is wrong with the newest command, if anything.
+
+        Args:
+            speed: Largest velocity, (n,) [1/s]; what lost commands amount to is added.
+        """
+        bounds = self._bounds
+        broken = self._unbroken < _UNBROKEN
+        largest = speed
+        if broken:
+            largest = speed + self._periods * PERIOD * bounds.acceleration
+        if (np.abs(self.velocity) > largest * _ROUNDING).any():
+            return "velocity_limits_violation"
+        tolerance = _OVER_A_GAP if broken else _TOLERANCE
+        if (np.abs(self.acceleration) > bounds.acceleration * tolerance).any():
+            return "velocity_discontinuity"
+        if not broken and (np.abs(self._jerk) > bounds.jerk * _TOLERANCE).any():
+            return "acceleration_discontinuity"
+        return None
+
+
+START_TOLERANCE = 1e-3
+"""How far the first commanded position may be from the robot's own (assumed) [rad, m]."""
+# Of the end effector and of the elbow, FCI documentation: m/s, rad/s; then /s^2, /s^3.
+VELOCITY = np.array([3.0] * 3 + [2.5] * 3)
+_BOUNDS = Bounds(np.array([9.0] * 3 + [17.0] * 3), np.array([4500.0] * 3 + [8500.0] * 3))
+_ELBOW_VELOCITY = np.array([1.5])
+_ELBOW_BOUNDS = Bounds(np.array([10.0]), np.array([5000.0]))
+_DAMPING = 1e-6  # of the inverse of the Jacobian
+_CATCH_UP = 0.05  # share of the gap between posture and reference that is closed in a period
+_KIND = "cartesian_motion_generator_"
+
+
+class CartesianReference:
+    r"""A pose that commands move, and the elbow (joint 3) if they command it.
+
+    The desired posture follows by inverse kinematics, with a share k of its error,
+
+    .. math:: \dot q_d = J^+ \left(v_c + \frac{k}{T} (x_c \ominus x(q_d))\right)
+
+    so that a reference that moves on after lost commands makes no joint jump.
+
+    Attributes:
+        pose: Of the end effector in the base, (4, 4).
+        trend: Its twist and acceleration, (6,) [m/s, rad/s].
+    """
+
+    def __init__(self, physics: Physics, F_T_EE: Vector, q_d: Vector) -> None:
+        self._physics, self._F_T_EE = physics, F_T_EE
+        self.pose, _ = physics.kinematics_at(q_d, F_T_EE)
+        self._arrived = self.pose
+        self.trend = Trend(_BOUNDS)
+        self._elbow: Trend | None = None  # while it is commanded
+        self._elbow_position = self._elbow_arrived = 0.0
+
+    def take_pose(self, pose: Vector, first: bool) -> str | None:
+        """Take a commanded pose; return the name of the error it is, if it is one."""
+        if not is_pose(pose):
+            return "cartesian_position_motion_generator_invalid_frame"
+        if first and np.abs(pose - self.pose).max() > START_TOLERANCE:
+            return "cartesian_position_motion_generator_start_pose_invalid"
+        self.trend.moved(difference(self._arrived, pose))
+        self.pose = self._arrived = pose
+        return self._fault()
+
+    def take_twist(self, twist: Vector) -> str | None:
+        """Take a commanded twist, (6,) [m/s, rad/s]; return the error it is, if it is one."""
+        self.trend.told(twist)
+        self.pose = displaced(self.pose, twist * PERIOD)
+        return self._fault()
+
+    def take_elbow(self, elbow: Vector | None, q_d: Vector, dq_d: Vector) -> str | None:
+        """Take a commanded elbow, joint 3 and the sign of joint 4, or that there is none."""
+        if elbow is None:
+            self._elbow = None
+            return None
+        if np.sign(elbow[1]) != np.sign(q_d[3] - ELBOW_FLIP):
+            return f"{_KIND}elbow_sign_inconsistent"
+        if self._elbow is None:
+            if abs(elbow[0] - q_d[2]) > START_TOLERANCE:
+                return f"{_KIND}start_elbow_invalid"
+            self._elbow = Trend(_ELBOW_BOUNDS, dq_d[2:3])
+            self._elbow_arrived = q_d[2]
+        self._elbow.moved(np.array([elbow[0] - self._elbow_arrived]))
+        self._elbow_position = self._elbow_arrived = float(elbow[0])
+        return f"{_KIND}elbow_limit_violation" if self._elbow.fault(_ELBOW_VELOCITY) else None
+
+    def coast(self) -> None:
+        """Go on without a command."""
+        self.trend.coast()
+        self.pose = displaced(self.pose, self.trend.velocity * PERIOD)
+        if self._elbow is not None:
+            self._elbow.coast()
+            self._elbow_position += float(self._elbow.velocity[0]) * PERIOD
+
+    def follow(self, q_d: Vector) -> Vector:
+        """Return the joint velocities that follow from a desired posture, (7,) [rad/s]."""
+        here, A = self._physics.kinematics_at(q_d, self._F_T_EE)
+        twist = self.trend.velocity
+        behind = difference(here, displaced(self.pose, -twist * PERIOD))
+        wanted = twist + _CATCH_UP / PERIOD * behind
+        if self._elbow is not None:
+            speed = float(self._elbow.velocity[0])
+            behind_elbow = self._elbow_position - speed * PERIOD - q_d[2]
+            A = np.vstack((A, np.eye(7)[2]))
+            wanted = np.append(wanted, speed + _CATCH_UP / PERIOD * behind_elbow)
+        normal = A @ A.T + _DAMPING * np.eye(len(A))
+        return np.asarray(A.T @ np.linalg.solve(normal, wanted))
+
+    def _fault(self) -> str | None:
+        fault = self.trend.fault(VELOCITY)
+        return None if fault is None else _KIND + fault
+
+
+def difference(one: Vector, other: Vector) -> Vector:
+    """Return translation [m] and small rotation [rad] from one pose to another, (6,)."""
+    turn = other[:3, :3] @ one[:3, :3].T
+    rotation = 0.5 * np.array(
+        (turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1])
+    )
+    return np.concatenate((other[:3, 3] - one[:3, 3], rotation))
+
+
+def displaced(pose: Vector, change: Vector) -> Vector:
+    """Return a pose after a translation [m] and a rotation vector [rad] in the base, (4, 4)."""
+    angle = float(np.linalg.norm(change[3:]))
+    moved = pose.copy()
+    moved[:3, 3] += change[:3]
+    if angle > 0.0:
+        x, y, z = change[3:] / angle
+        skew = np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
+        turn = np.eye(3) + np.sin(angle) * skew + (1.0 - np.cos(angle)) * (skew @ skew)
+        moved[:3, :3] = turn @ pose[:3, :3]
+    return moved

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything at one address: a robot, its hand, their ports and the robot's clock."""
+
+from __future__ import annotations
+
+import selectors
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.simulation.fci.cycles import COMPANY, Clock
+from multipanda_py.simulation.fci.gripper import GripperServer
+from multipanda_py.simulation.fci.network import TcpPort, UdpLink, listen
+from multipanda_py.simulation.fci.requests import handle
+from multipanda_py.simulation.fci.robot import FciRobot
+from multipanda_py.simulation.fci.wire import (
+    CONNECT,
+    GRIPPER_HEADER,
+    GRIPPER_PORT,
+    ROBOT_HEADER,
+    ROBOT_PORT,
+    ROBOT_VERSION,
+    RobotRequest,
+    command_from,
+)
+from multipanda_py.simulation.fci.world import Physics, RobotWorld
+
+_SOON = 5_000_000  # from opening to the first state [ns]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How the states of a robot are timed.
+
+    Attributes:
+        lockstep: Whether a state follows as soon as the one before is answered.
+        phase: Delay of the clock [ms].
+        ppm: How much too slow the clock is [millionth].
+    """
+
+    lockstep: bool = False
+    phase: float = 0.0
+    ppm: float = 0.0
+
+
+class ControlUnit:
+    """A robot with its hand at an address.
+
+    Args:
+        address: IPv4 address.
+        selector: Of all ports.
+        timing: Of its states.
+        world: The arm moves in; one of its own, made anew with every start, if None.
+        place: Of the arm there.
+
+    Attributes:
+        address: IPv4 address.
+        robot: The robot.
+        gripper: The hand.
+        link: The UDP side of the robot.
+        port: The TCP side of the robot.
+        version: Protocol version that is answered to Connect.
+    """
+
+    robot: FciRobot
+    gripper: GripperServer
+    link: UdpLink
+    port: TcpPort
+
+    def __init__(
+        self,
+        address: str,
+        selector: selectors.BaseSelector,
+        timing: Timing,
+        world: RobotWorld | None = None,
+        place: int = 0,
+    ) -> None:
+        self.address, self._selector, self._timing = address, selector, timing
+        self._world, self._place = world, place
+        self._wake_at = 0
+        self._open()
+
+    def _open(self) -> None:
+        """Boot: everything as if switched on.
+
+        Raises:
+            BackendError: If a port cannot be opened.
+        """
+        robot = listen(self.address, ROBOT_PORT)
+        try:
+            gripper = listen(self.address, GRIPPER_PORT)
+        except Exception:
+            robot.close()
+            raise
+        selector = self._selector
+        self.port = TcpPort(selector, robot, ROBOT_HEADER, self._on_request, self._on_gone)
+        self.link = UdpLink(self.address)
+        selector.register(self.link.socket, selectors.EVENT_READ, self._collect)
+        self.robot = FciRobot(self.port.send, Physics(self._world, self._place))
+        self._gripper_port = TcpPort(
+            selector, gripper, GRIPPER_HEADER, self._on_gripper_request, self._on_gripper_gone
+        )
+        self.gripper = GripperServer(self.address, self._gripper_port.send)
+        timing = self._timing
+        self._clock = Clock(
+            time.perf_counter_ns() + _SOON,
+            lockstep=timing.lockstep, phase=timing.phase, ppm=timing.ppm,
+        )  # fmt: skip
+        self.version = ROBOT_VERSION
+        self._command: np.void | None = None
+        self._hopeless = False  # the command for the newest state cannot come
+        self._silent = False  # the last cycle passed without its command
+        self._sent_at = 0
+        self._planned: list[tuple[int, Callable[[], object]]] = []
+        self._running = True
+
+    def close(self) -> None:
+        """Switch off: close every port, say no goodbye."""
+        if not self._running:
+            return
+        self._running = False
+        self.port.close()
+        self._gripper_port.close()
+        self._selector.unregister(self.link.socket)
+        self.link.close()
+        self.gripper.close()
+
+    def reboot(self, duration: float) -> None:
+        """Switch off and on again after some time [s]; the robot forgets everything."""
+        self.close()
+        self._wake_at = time.perf_counter_ns() + round(duration * 1e9)
+
+    def plan(self, cycle: int, action: Callable[[], object]) -> None:
+        """Do something when a motion has had so many cycles, the running one or the next."""
+        self._planned.append((cycle, action))
+
+    @property
+    def running(self) -> bool:
+        """Whether the robot is switched on."""
+        return self._running
+
+    @property
+    def awaited(self) -> int:
+        """How long others should wait for this robot's next command, if at all [ns]."""
+        motion = self.robot.motion
+        started = motion is not None and motion.started and not motion.asynchronous
+        if not (self._running and started) or self._silent or self._answered:
+            return 0
+        return max(0, self._sent_at + COMPANY - time.perf_counter_ns())
+
+    def advance(self, *, hold: bool = False) -> int:
+        """Run a cycle if one is due.
+
+        Args:
+            hold: Whether a cycle is not due although it has its command.
+
+        Returns:
+            How long to sleep then, at most [ns].
+        """
+        now = time.perf_counter_ns()
+        if not self._running:
+            if now < self._wake_at:
+                return self._wake_at - now
+            self._open()
+        self.link.flush(now)
+        wait = self._wait(now, hold)
+        if wait == 0:
+            self._collect()  # what lies in the socket has arrived in time
+            self._cycle(now)
+            now = time.perf_counter_ns()
+            wait = self._wait(now, hold)
+        delivery = self.link.next_delivery()
+        if delivery is not None:
+            if delivery <= now:
+                self._collect()
+            wait = min(wait, max(0, delivery - now))
+        return wait
+
+    def _wait(self, now: int, hold: bool) -> int:
+        answered = self._answered and not hold
+        return self._clock.wait(now, waiting=self._waiting, answered=answered)
+
+    @property
+    def _answered(self) -> bool:
+        """Whether the command for the newest state is there, or cannot come."""
+        return self._command is not None or self._hopeless
+
+    @property
+    def _waiting(self) -> bool:
+        motion = self.robot.motion
+        return motion is not None and not motion.asynchronous
+
+    def _cycle(self, now: int) -> None:
+        answered = self._answered
+        command, self._command, self._hopeless = self._command, None, False
+        if self._planned and self.robot.motion is not None:
+            self._do_planned(self.robot.cycles.in_motion)
+        state = self.robot.cycle(command)
+        self.gripper.cycle()
+        motion = self.robot.motion
+        self._sent_at = time.perf_counter_ns()
+        arrives = self.link.send(state, self._sent_at)
+        self._hopeless = not arrives and not self.link.dead
+        self._silent = motion is not None and motion.started and not answered
+        timing = self._clock.sent(
+            now, waiting=self._waiting, answered=answered,
+            started=motion is not None and motion.started,
+        )  # fmt: skip
+        if timing is not None:
+            self.robot.cycles.lateness(*timing)
+
+    def _do_planned(self, cycle: int) -> None:
+        due = [action for when, action in self._planned if when <= cycle]
+        self._planned = [plan for plan in self._planned if plan[0] > cycle]
+        for action in due:
+            action()
+
+    def _collect(self) -> None:
+        """Read commands; the one for the newest state counts, or one that ends the motion."""
+        now = time.perf_counter_ns()
+        datagrams, lost = self.link.receive(now)
+        motion = self.robot.motion
+        self._hopeless |= lost > 0
+        for arrived, datagram in datagrams:
+            command = command_from(datagram)
+            if command is None or motion is None:
+                continue
+            if command["message_id"] == self.robot.message_id:
+                self.robot.cycles.timed(self._sent_at, arrived)
+                self._command = command
+            elif motion.asynchronous or command["torque_finished"] or command["motion_finished"]:
+                self._command = command
+            else:
+                self.robot.cycles.stale()
+
+    def _on_request(self, command: int, counter: int, body: bytes) -> None:
+        try:
+            request = RobotRequest(command)
+        except ValueError:
+            self.port.hang_up()
+            return
+        if request is RobotRequest.CONNECT:
+            self._connect(counter, body)
+            return
+        if request is RobotRequest.MOVE:
+            self._command = None  # it was meant for the motion before
+        answer = handle(self.robot, request, counter, body)
+        if answer is not None:
+            self.port.send(request, counter, answer)
+
+    def _connect(self, counter: int, body: bytes) -> None:
+        if len(body) != CONNECT.size or self.port.peer is None:
+            self.port.hang_up()
+            return
+        version, port = CONNECT.unpack(body)
+        accepted = version == self.version
+        if accepted:
+            self.link.peer = (self.port.peer, port)
+        self.port.send(
+            RobotRequest.CONNECT, counter, struct.pack("<BH", not accepted, self.version)
+        )
+
+    def _on_gone(self) -> None:
+        """Stop the motion of a client that has gone, with the error of silence (assumed)."""
+        self.link.disconnect()
+        if self.robot.motion is not None:
+            self.robot.fault("communication_constraints_violation")
+
+    def _on_gripper_request(self, command: int, counter: int, body: bytes) -> None:
+        try:
+            self.gripper.handle(command, counter, body, self._gripper_port.peer or "")
+        except (ValueError, struct.error):
+            self._gripper_port.hang_up()
+
+    def _on_gripper_gone(self) -> None:
+        self.gripper.disconnect()

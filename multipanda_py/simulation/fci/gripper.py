@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated hand: its fingers, and what it answers."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.franka import FINGER_FORCE, FINGER_UPPER, FINGER_VELOCITY
+from multipanda_py.simulation.fci.wire import (
+    CONNECT,
+    GRIPPER_STATE,
+    GRIPPER_VERSION,
+    GripperRequest,
+    GripperStatus,
+)
+from multipanda_py.simulation.fci.world import PERIOD
+
+Answer = Callable[[int, int, bytes], None]
+
+MAX_WIDTH = 2.0 * FINGER_UPPER
+STATE_CYCLES = 50
+"""Between two states, 20 Hz (assumed) [ms]."""
+TEMPERATURE = 30  # [deg C]
+_GRASP = struct.Struct("<5d")
+_MOVE = struct.Struct("<2d")
+_STATUS = struct.Struct("<H")
+
+
+class GripperServer:
+    """A hand that closes on an object of a width that the test chooses.
+
+    Attributes:
+        width: Between the fingers [m].
+        object_width: Of the object between the fingers, 0 for none [m].
+        is_grasped: Whether the last grasp holds.
+        force: Of the last grasp [N].
+        version: That is answered to Connect.
+        peer: Where states go, or None.
+    """
+
+    def __init__(self, address: str, answer: Answer) -> None:
+        self._answer = answer
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((address, 0))
+        self.width, self.object_width, self.force = MAX_WIDTH / 2.0, 0.0, 0.0
+        self.is_grasped = False
+        self.version = GRIPPER_VERSION
+        self.peer: tuple[str, int] | None = None
+        self._cycles = 0
+        self._task: tuple[GripperRequest, int] | None = None
+        self._stops: list[float] = []  # widths still to go to
+        self._speed = FINGER_VELOCITY
+        self._wanted = (0.0, MAX_WIDTH)  # in which a grasp or a move has succeeded
+
+    def put_object(self, width: float) -> None:
+        """Put an object between the fingers, or take it away with width 0 [m].
+
+        Raises:
+            ConfigurationError: If the hand is too small for it.
+        """
+        if not 0.0 <= width <= MAX_WIDTH:
+            raise ConfigurationError(f"object width {width} m is outside [0, {MAX_WIDTH}]")
+        self.object_width = width
+        self.is_grasped = self.is_grasped and abs(width - self.width) < 1e-4
+
+    def handle(self, command: int, counter: int, body: bytes, host: str) -> None:
+        """Execute a request; those that move the fingers are answered when they rest."""
+        request = GripperRequest(command)
+        if request is GripperRequest.CONNECT:
+            version, port = CONNECT.unpack(body)
+            accepted = version == self.version
+            self.peer = (host, port) if accepted else None
+            self._answer(command, counter, struct.pack("<HH", not accepted, self.version))
+            return
+        self._finish(GripperStatus.ABORTED)
+        if request is GripperRequest.STOP:
+            self._answer(command, counter, _STATUS.pack(GripperStatus.SUCCESS))
+            return
+        self._task = (request, counter)
+        self.is_grasped = False
+        if request is GripperRequest.HOMING:
+            self._start([0.0, MAX_WIDTH], FINGER_VELOCITY, (MAX_WIDTH - 1e-4, MAX_WIDTH))
+        elif request is GripperRequest.MOVE:
+            width, speed = _MOVE.unpack(body)
+            self._start([width], speed, (width - 1e-4, width + 1e-4))
+        else:
+            width, inner, outer, speed, force = _GRASP.unpack(body)
+            self.force = force
+            if not 0.0 < force <= 2.0 * FINGER_FORCE:
+                self._finish(GripperStatus.FAIL)
+                return
+            self._start([0.0], speed, (width - inner, width + outer))
+
+    def _start(self, stops: list[float], speed: float, wanted: tuple[float, float]) -> None:
+        if not (speed > 0.0 and all(0.0 <= stop <= MAX_WIDTH for stop in stops)):
+            self._finish(GripperStatus.FAIL)
+            return
+        self._stops, self._wanted = stops, wanted
+        self._speed = min(speed, FINGER_VELOCITY)
+
+    def disconnect(self) -> None:
+        """Forget the client."""
+        self.peer, self._task = None, None
+        self._stops = []
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def cycle(self) -> None:
+        """Move the fingers for one period, and send a state when it is time."""
+        if self._stops:
+            self._move(self._stops[0])
+        self._cycles += 1
+        if self.peer is not None and self._cycles % STATE_CYCLES == 0:
+            state = GRIPPER_STATE.pack(
+                self._cycles, self.width, MAX_WIDTH, self.is_grasped, TEMPERATURE
+            )
+            try:
+                self._socket.sendto(state, self.peer)
+            except OSError:  # nobody listens: the client is about to go
+                return
+
+    def _move(self, stop: float) -> None:
+        """Move the fingers towards a width, until they are there or at the object."""
+        step = self._speed * PERIOD
+        change = max(-step, min(step, stop - self.width))
+        width = self.width + change
+        blocked = width <= self.object_width <= self.width and change < 0.0
+        self.width = self.object_width if blocked else width
+        if not blocked and self.width != stop:
+            return
+        homing = self._task is not None and self._task[0] is GripperRequest.HOMING
+        del self._stops[0]
+        if self._stops and (homing or not blocked):
+            return
+        low, high = self._wanted
+        grasp = self._task is not None and self._task[0] is GripperRequest.GRASP
+        done = low <= self.width <= high
+        self.is_grasped = grasp and done
+        self._finish(GripperStatus.SUCCESS if done else GripperStatus.UNSUCCESSFUL)
+
+    def _finish(self, status: GripperStatus) -> None:
+        """End what the fingers do and answer it."""
+        task, self._task, self._stops = self._task, None, []
+        if task is not None:
+            self._answer(task[0], task[1], _STATUS.pack(status))

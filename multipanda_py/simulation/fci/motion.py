@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One motion: what the client's commands make the robot do, and which of them it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.robots.franka import LOWER, UPPER, VELOCITY, velocity_towards
+from multipanda_py.simulation.fci.cartesian import (
+    START_TOLERANCE,
+    Bounds,
+    CartesianReference,
+    Trend,
+)
+from multipanda_py.simulation.fci.frames import ACCELERATION, JERK, TORQUE, FlangeFrames, pose_from
+from multipanda_py.simulation.fci.wire import Controller, Generator
+from multipanda_py.simulation.fci.world import PERIOD, Physics
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Thresholds:
+    """Values above which a load counts as contact (lower) or collision (upper).
+
+    Those of SetCollisionBehavior for constant velocity; the ones for acceleration are taken
+    but not used. The start values are assumed.
+
+    Attributes:
+        lower_torque: (7,) [Nm].
+        upper_torque: (7,) [Nm].
+        lower_force: In the stiffness frame, (6,) [N, Nm].
+        upper_force: In the stiffness frame, (6,) [N, Nm].
+    """
+
+    lower_torque: Vector = field(default_factory=lambda: np.full(7, 25.0))
+    upper_torque: Vector = field(default_factory=lambda: np.full(7, 25.0))
+    lower_force: Vector = field(default_factory=lambda: np.full(6, 50.0))
+    upper_force: Vector = field(default_factory=lambda: np.full(6, 50.0))
+
+
+def violations(
+    q: Vector, dq: Vector, tau_ext: Vector, wrench: Vector, thresholds: Thresholds
+) -> list[str]:
+    """Return the errors that the robot would raise.
+
+    Args:
+        q: Joint positions, (7,) [rad].
+        dq: Joint velocities, (7,) [rad/s].
+        tau_ext: External torques, (7,) [Nm].
+        wrench: External wrench in the stiffness frame, (6,) [N, Nm].
+        thresholds: Of collisions.
+    """
+    found = []
+    if ((q < LOWER) | (q > UPPER)).any():
+        found.append("joint_position_limits_violation")
+    if (np.abs(dq) > VELOCITY).any():
+        found.append("joint_velocity_violation")
+    if (np.abs(tau_ext) > thresholds.upper_torque).any():
+        found.append("joint_reflex")
+    if (np.abs(wrench) > thresholds.upper_force).any():
+        found.append("cartesian_reflex")
+    return found
+
+
+TORQUE_STEP = 1.0
+"""Largest change of a torque from one command to the next, 1000 Nm/s [Nm]."""
+_BOUNDS = Bounds(ACCELERATION, JERK)
+_CARTESIAN = (Generator.CARTESIAN_POSITION, Generator.CARTESIAN_VELOCITY)
+_FIRST_TRIES = 4  # a first command may be lost so often and the next one still be taken for it
+_ROUNDING = 1.0 + 1e-6  # commands of 1000 Nm/s sharp are to pass
+
+
+class Motion:
+    """A motion between Move and its second answer.
+
+    Torque control takes effect as sent. All other motions move a desired posture, which a
+    joint impedance follows; the Cartesian impedance of the real robot is not simulated.
+
+    Attributes:
+        request_id: Counter of the Move request.
+        controller: Who makes torques.
+        generator: What the client commands.
+        asynchronous: Whether commands come at any time, not in every cycle.
+        started: Whether a command has arrived. Until then the robot holds.
+        tau: Torques of the newest command, (7,) [Nm].
+        q_d: Desired positions, (7,) [rad].
+        cartesian: What a Cartesian motion follows, or None.
+    """
+
+    def __init__(
+        self, request_id: int, controller: Controller, generator: Generator,
+        asynchronous: bool, max_velocity: Vector, physics: Physics, frames: FlangeFrames,
+        q_d: Vector,
+    ) -> None:  # fmt: skip
+        self.request_id, self.controller, self.generator = request_id, controller, generator
+        self.asynchronous, self._max_velocity = asynchronous, max_velocity
+        self.started = False
+        self.tau = np.zeros(7)
+        # From what the robot holds, not from where it is: an arm may still be settling.
+        self.q_d = self._arrived = self._goal = q_d.copy()
+        self._joints = Trend(_BOUNDS)
+        self._tries = 0
+        self.cartesian: CartesianReference | None = None
+        if generator in _CARTESIAN:
+            self.cartesian = CartesianReference(physics, frames.pose_ee_in_flange, self.q_d)
+
+    @property
+    def dq_d(self) -> Vector:
+        """Desired velocities, (7,) [rad/s]."""
+        return self._joints.velocity
+
+    @property
+    def ddq_d(self) -> Vector:
+        """Desired accelerations, (7,) [rad/s^2]."""
+        return self._joints.acceleration
+
+    @property
+    def external(self) -> bool:
+        """Whether the client commands torques."""
+        return self.controller is Controller.EXTERNAL
+
+    def take(self, command: np.void) -> str | None:
+        """Execute a command; return the name of the error it is, if it is one."""
+        first, self.started = not self.started, True
+        if self.external:
+            return self._take_torque(np.array(command["tau_J_d"]))
+        if self.asynchronous:
+            self._goal = np.array(command["q_c"])
+            return None
+        if self.cartesian is not None:
+            return self._take_cartesian(self.cartesian, command, first)
+        if self.generator is Generator.JOINT_POSITION:
+            return self._take_position(np.array(command["q_c"]), first)
+        return self._take_velocity(np.array(command["dq_c"]))
+
+    def repeat(self) -> None:
+        """Go on without a command: the same torque, or constant acceleration."""
+        if self.asynchronous:
+            self._approach()
+        elif not self.external and (self.started or self._tries < _FIRST_TRIES):
+            self._tries += 1
+            if self.cartesian is None:
+                self._joints.coast()
+            else:
+                self.cartesian.coast()
+                dq = self.cartesian.follow(self.q_d)
+                self._joints.coast(np.clip(dq, -VELOCITY, VELOCITY))
+            self.q_d = self.q_d + self.dq_d * PERIOD
+
+    def _take_torque(self, tau: Vector) -> str | None:
+        if (np.abs(tau) > TORQUE).any():
+            return "tau_j_range_violation"
+        if (np.abs(tau - self.tau) > TORQUE_STEP * _ROUNDING).any():
+            return "controller_torque_discontinuity"
+        self.tau = tau
+        return None
+
+    def _take_position(self, q: Vector, first: bool) -> str | None:
+        if first and (np.abs(q - self.q_d) > START_TOLERANCE).any():
+            return "joint_position_motion_generator_start_pose_invalid"
+        before, self.q_d = self.q_d, q
+        self._joints.moved(q - self._arrived)
+        self._arrived = q
+        return self._fault(before, "joint_motion_generator_")
+
+    def _take_velocity(
+        self, dq: Vector, kind: str = "joint_motion_generator_", exact: bool = True
+    ) -> str | None:
+        before, self.q_d = self.q_d, self.q_d + dq * PERIOD
+        self._joints.told(dq, exact=exact)
+        return self._fault(before, kind)
+
+    def _take_cartesian(
+        self, reference: CartesianReference, command: np.void, first: bool
+    ) -> str | None:
+        elbow = np.array(command["elbow_c"]) if command["valid_elbow"] else None
+        error = reference.take_elbow(elbow, self.q_d, self.dq_d)
+        if error is None and self.generator is Generator.CARTESIAN_POSITION:
+            error = reference.take_pose(pose_from(command["O_T_EE_c"]), first)
+        elif error is None:
+            error = reference.take_twist(np.array(command["O_dP_EE_c"]))
+        if error is not None:
+            return error
+        dq, exact = reference.follow(self.q_d), reference.trend.exact
+        return self._take_velocity(dq, "cartesian_motion_generator_joint_", exact)
+
+    def _fault(self, before: Vector, kind: str) -> str | None:
+        """Return what is wrong with the newest desired positions, if anything."""
+        if ((self.q_d < LOWER) | (self.q_d > UPPER)).any():
+            return f"{kind}position_limits_violation"
+        room = np.where(self.dq_d > 0.0, UPPER - before, before - LOWER)
+        fault = self._joints.fault(velocity_towards(room))
+        return None if fault is None else kind + fault
+
+    def _approach(self) -> None:
+        """Move the desired posture towards the goal of an asynchronous motion."""
+        gap = self._goal - self.q_d
+        distance = np.abs(gap)
+        speed = np.minimum(self._max_velocity, np.sqrt(ACCELERATION * distance))
+        speed = np.minimum(speed, distance / PERIOD)
+        change = np.clip(np.sign(gap) * speed - self.dq_d, -ACCELERATION * PERIOD,
+                         ACCELERATION * PERIOD)  # fmt: skip
+        self._joints.acceleration = change / PERIOD
+        self._joints.velocity = self.dq_d + change
+        self.q_d = self.q_d + self.dq_d * PERIOD

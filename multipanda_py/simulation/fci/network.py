@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The UDP side of a robot, with a network that can be made bad on purpose."""
+
+from __future__ import annotations
+
+import errno
+import random
+import selectors
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+
+from multipanda_py.exceptions import BackendError
+from multipanda_py.simulation.fci.wire import COMMAND_SIZE
+
+LARGEST_MESSAGE = 1 << 16  # requests are 428 bytes at most
+_SEND_TIMEOUT = 0.2  # [s]
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        BackendError: If the address is taken or not one of this machine.
+    """
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address, port))
+    except OSError as error:
+        listener.close()
+        reasons = {
+            errno.EADDRINUSE: "is in use; another simulated robot may be running there",
+            errno.EADDRNOTAVAIL: "is not an address of this machine; use 127.0.0.1, 127.0.0.2 ...",
+        }
+        reason = reasons.get(error.errno or 0, f"cannot be opened: {error}")
+        raise BackendError(f"{address} port {port} {reason}") from error
+    listener.listen(64)
+    listener.setblocking(False)
+    return listener
+
+
+class TcpPort:
+    """Listen on a port; a second client is turned away at once.
+
+    Attributes:
+        peer: Address of the client, or None.
+        refused: How many clients were turned away.
+    """
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        listener: socket.socket,
+        header: struct.Struct,
+        on_message: Callable[[int, int, bytes], None],
+        on_gone: Callable[[], None],
+    ) -> None:
+        """Serve a listening socket.
+
+        Args:
+            selector: Gets the sockets, with what to call when they are readable.
+            listener: A listening socket.
+            header: Of messages: command, counter, size.
+            on_message: Called with command, counter and body.
+            on_gone: Called when the client has gone.
+        """
+        self._selector, self._header = selector, header
+        self._on_message, self._on_gone = on_message, on_gone
+        self._listener = listener
+        self._client: socket.socket | None = None
+        self._received = bytearray()
+        self.peer: str | None = None
+        self.refused = 0
+        selector.register(listener, selectors.EVENT_READ, self._accept)
+
+    def send(self, command: int, counter: int, body: bytes) -> None:
+        """Send a message to the client, if there is one."""
+        if self._client is None:
+            return
+        message = self._header.pack(command, counter, self._header.size + len(body)) + body
+        try:
+            self._client.sendall(message)
+        except OSError:
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the connection to the client."""
+        if self._client is not None:
+            self._selector.unregister(self._client)
+            self._client.close()
+            self._client, self.peer = None, None
+            self._on_gone()
+
+    def close(self) -> None:
+        """Close everything."""
+        self.hang_up()
+        self._selector.unregister(self._listener)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        try:
+            client, where = self._listener.accept()
+        except OSError:
+            return
+        if self._client is not None:
+            self.refused += 1
+            client.close()
+            return
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.settimeout(_SEND_TIMEOUT)
+        self._client, self.peer = client, where[0]
+        self._received.clear()
+        self._selector.register(client, selectors.EVENT_READ, self._read)
+
+    def _read(self) -> None:
+        client = self._client
+        if client is None:
+            return
+        try:
+            data = client.recv(LARGEST_MESSAGE)
+        except TimeoutError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.hang_up()
+            return
+        received, header = self._received, self._header
+        received += data
+        while len(received) >= header.size and self._client is client:
+            command, counter, size = header.unpack_from(received)
+            if not header.size <= size <= LARGEST_MESSAGE:
+                self.hang_up()
+                return
+            if len(received) < size:
+                return
+            body = bytes(received[header.size : size])
+            del received[:size]
+            self._on_message(command, counter, body)
+
+
+_SO_TIMESTAMPNS = 35  # Linux: the kernel notes when a datagram arrives; Python has no name for it
+_TIMESPEC = struct.Struct("qq")
+_ANCILLARY = socket.CMSG_SPACE(_TIMESPEC.size)
+Datagram = tuple[int, bytes]
+"""When it arrived, ``time.perf_counter_ns``, and what it says."""
+
+
+class UdpLink:
+    """Send states and receive commands; the client answers to where states come from.
+
+    Attributes:
+        socket: Where both happen.
+        peer: Address and port of the client, or None.
+        dead: Whether nothing passes any more, either way.
+        lose_states: How many of the next states are lost.
+        lose_commands: How many of the next commands are lost.
+        probability: Of losing any datagram.
+        delay: Of every datagram [ns].
+    """
+
+    def __init__(self, address: str) -> None:
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((address, 0))
+        self.socket.setblocking(False)
+        self.socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self.peer: tuple[str, int] | None = None
+        self._states: deque[Datagram] = deque()
+        self._commands: deque[Datagram] = deque()
+        self.heal()
+
+    def heal(self) -> None:
+        """Make the network perfect again; its dice start anew, the same ones each time."""
+        self.dead = False
+        self.lose_states = self.lose_commands = 0
+        self.probability = 0.0
+        self.delay = 0
+        self._dice = random.Random(0)
+
+    def send(self, state: bytearray, now: int) -> bool:
+        """Send a state; return whether it will arrive."""
+        if self.peer is None or self.dead:
+            return False
+        if self.lose_states > 0:
+            self.lose_states -= 1
+            return False
+        if self._unlucky():
+            return False
+        if self.delay:
+            self._states.append((now + self.delay, bytes(state)))
+        else:
+            self._transmit(state)
+        return True
+
+    def flush(self, now: int) -> None:
+        """Send delayed states that are due."""
+        while self._states and self._states[0][0] <= now:
+            self._transmit(self._states.popleft()[1])
+
+    def receive(self, now: int) -> tuple[list[Datagram], int]:
+        """Return the commands that have arrived, and how many were lost on purpose.
+
+        A command's time is the kernel's, so that it does not depend on when this process
+        comes round to look.
+        """
+        lost = 0
+        while True:
+            try:
+                datagram, notes, _, _ = self.socket.recvmsg(2 * COMMAND_SIZE, _ANCILLARY)
+            except OSError:  # nothing there, or a port that is closed
+                break
+            if self.dead:
+                continue
+            if self.lose_commands > 0 or self._unlucky():
+                self.lose_commands = max(0, self.lose_commands - 1)
+                lost += 1
+                continue
+            self._commands.append((_arrival(notes) + self.delay, datagram))
+        arrived = []
+        while self._commands and self._commands[0][0] <= now:
+            arrived.append(self._commands.popleft())
+        return arrived, lost
+
+    def next_delivery(self) -> int | None:
+        """Return when the next delayed datagram is due [ns], or None."""
+        due = [queue[0][0] for queue in (self._states, self._commands) if queue]
+        return min(due) if due else None
+
+    def disconnect(self) -> None:
+        """Forget the client and what is under way."""
+        self.peer = None
+        self._states.clear()
+        self._commands.clear()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
+
+    def _unlucky(self) -> bool:
+        return self.probability > 0.0 and self._dice.random() < self.probability
+
+    def _transmit(self, state: bytes | bytearray) -> None:
+        if self.peer is not None:
+            try:
+                self.socket.sendto(state, self.peer)
+            except OSError:  # nobody listens: the client is about to go
+                return
+
+
+def _arrival(notes: list[tuple[int, int, bytes]]) -> int:
+    """Return the kernel's time of arrival on this process's clock [ns]."""
+    seconds, nanoseconds = _TIMESPEC.unpack(notes[0][2])
+    age = time.time_ns() - (seconds * 1_000_000_000 + nanoseconds)
+    return time.perf_counter_ns() - int(max(0, age))

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One simulated FR3: its modes, motions, errors and recovery.
+
+What FCI documentation and libfranka leave open about the real robot is marked *assumed*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import UnknownName
+from multipanda_py.robots.franka import ELBOW_FLIP
+from multipanda_py.robots.inertial import NO_LOAD, Load
+from multipanda_py.simulation.fci.cycles import Cycles
+from multipanda_py.simulation.fci.frames import FlangeFrames
+from multipanda_py.simulation.fci.motion import Motion, Thresholds, violations
+from multipanda_py.simulation.fci.wire import (
+    ERRORS,
+    Controller,
+    Generator,
+    Mode,
+    MoveStatus,
+    RecoveryStatus,
+    RobotRequest,
+    StateDatagram,
+)
+from multipanda_py.simulation.fci.world import PERIOD, Physics
+
+Vector = NDArray[np.float64]
+
+_ZERO = np.zeros(6)
+
+
+class RobotState:
+    """The state datagram of a robot, refilled in every cycle.
+
+    Attributes:
+        datagram: The state.
+    """
+
+    def __init__(self, robot: FciRobot, carried: Load) -> None:
+        self._robot = robot
+        self.datagram = StateDatagram()
+        fields = self._fields = self.datagram.fields
+        fields["O_ddP_O"][:] = robot.physics.gravity_in_base  # for libfranka's gravity torques
+        self._write_load("ee", carried)
+        self._tau_J = np.array(robot.physics.tau_J)
+        self._held_at: Vector | None = None
+        self._held = np.eye(4)
+        self.configure()
+
+    def configure(self) -> None:
+        """Write what only requests change: frames and the load."""
+        frames, fields = self._robot.frames, self._fields
+        self._held_at = None
+        fields["F_T_NE"][:] = frames.F_T_NE.ravel(order="F")
+        fields["NE_T_EE"][:] = frames.NE_T_EE.ravel(order="F")
+        fields["EE_T_K"][:] = frames.EE_T_K.ravel(order="F")
+        fields["F_T_EE"][:] = frames.pose_ee_in_flange.ravel(order="F")
+        self._write_load("load", self._robot.load)
+
+    def _write_load(self, name: str, load: Load) -> None:
+        self._fields[f"m_{name}"][:] = load.mass
+        self._fields[f"F_x_C{name}"][:] = load.com
+        self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
+
+    def errors(self, name: str, found: tuple[str, ...]) -> None:
+        """Write ``errors`` or ``reflex_reason``."""
+        self._fields[name][:] = [error in found for error in ERRORS]
+
+    def fill(self, message_id: int, success_rate: float) -> bytearray:
+        """Write everything that may have changed and return the datagram."""
+        robot, fields, physics = self._robot, self._fields, self._robot.physics
+        motion = robot.motion
+        fields["message_id"][0] = message_id
+        for name in ("q", "theta"):
+            fields[name][:] = physics.q
+        for name in ("dq", "dtheta"):
+            fields[name][:] = physics.dq
+        fields["tau_J"][:] = physics.tau_J
+        fields["dtau_J"][:] = (physics.tau_J - self._tau_J) / PERIOD
+        self._tau_J[:] = physics.tau_J
+        if motion is None or motion.external or robot.reports_measured:
+            fields["q_d"][:] = robot.hold_q if motion is None else physics.q
+            fields["dq_d"][:] = 0.0 if motion is None else physics.dq
+            fields["ddq_d"][:] = 0.0
+        else:
+            fields["q_d"][:] = motion.q_d
+            fields["dq_d"][:] = motion.dq_d
+            fields["ddq_d"][:] = motion.ddq_d
+        fields["tau_J_d"][:] = motion.tau if motion is not None else 0.0
+        self._fill_elbow()
+        self._fill_poses()
+        self._fill_contacts()
+        generator = Generator.IDLE if motion is None else motion.generator
+        controller = Controller.OTHER if motion is None else motion.controller
+        fields["motion_generator_mode"][0] = generator + 1
+        fields["controller_mode"][0] = controller
+        fields["robot_mode"][0] = robot.mode
+        fields["control_command_success_rate"][0] = success_rate if motion is not None else 0.0
+        return self.datagram.buffer
+
+    def _fill_elbow(self) -> None:
+        """Write joint 3 and the sign of joint 4: as they are, and as they are desired."""
+        fields = self._fields
+        for name, q in (("elbow", "q"), ("elbow_d", "q_d"), ("elbow_c", "q_d")):
+            fields[name][:] = (fields[q][2], np.sign(fields[q][3] - ELBOW_FLIP))
+        fields["delbow_c"][0], fields["ddelbow_c"][0] = fields["dq_d"][2], fields["ddq_d"][2]
+
+    def _fill_poses(self) -> None:
+        """Write poses; what is desired is what was commanded last, not where the arm is."""
+        robot, fields = self._robot, self._fields
+        fields["O_T_EE"][:] = robot.pose_ee.ravel(order="F")
+        motion = robot.motion
+        pose, twist, acceleration = robot.pose_ee, _ZERO, _ZERO
+        if motion is None:
+            pose = self._held_pose()
+        elif motion.cartesian is not None:
+            reference = motion.cartesian
+            pose, twist = reference.pose, reference.trend.velocity
+            acceleration = reference.trend.acceleration
+        elif not motion.external:
+            pose, J = robot.physics.kinematics_at(motion.q_d, robot.frames.pose_ee_in_flange)
+            twist, acceleration = J @ motion.dq_d, J @ motion.ddq_d
+        for name in ("O_T_EE_d", "O_T_EE_c"):
+            fields[name][:] = pose.ravel(order="F")
+        for name in ("O_dP_EE_d", "O_dP_EE_c"):
+            fields[name][:] = twist
+        fields["O_ddP_EE_c"][:] = acceleration
+
+    def _held_pose(self) -> Vector:
+        """Return the end effector's pose where the robot holds, computed when that changes."""
+        robot = self._robot
+        if self._held_at is not robot.hold_q:
+            self._held_at = robot.hold_q
+            self._held, _ = robot.physics.kinematics_at(
+                robot.hold_q, robot.frames.pose_ee_in_flange
+            )
+        return self._held
+
+    def _fill_contacts(self) -> None:
+        robot, fields, thresholds = self._robot, self._fields, self._robot.thresholds
+        fields["tau_ext_hat_filtered"][:] = robot.tau_ext
+        fields["O_F_ext_hat_K"][:] = robot.wrench_base
+        fields["K_F_ext_hat_K"][:] = robot.wrench_stiffness
+        torque, force = np.abs(robot.tau_ext), np.abs(robot.wrench_stiffness)
+        fields["joint_contact"][:] = torque > thresholds.lower_torque
+        fields["joint_collision"][:] = torque > thresholds.upper_torque
+        fields["cartesian_contact"][:] = force > thresholds.lower_force
+        fields["cartesian_collision"][:] = force > thresholds.upper_force
+
+
+Answer = Callable[[RobotRequest, int, bytes], None]
+
+RECOVERY_CYCLES = 100
+"""How long automatic error recovery takes, assumed [ms]."""
+GUIDING_DAMPING = 2.0  # of an arm that is led by hand, assumed [Nm s/rad]
+_AT_REST = 1e-5  # below this error [rad] and speed [rad/s] the brakes hold the arm
+
+
+class FciRobot:
+    r"""The robot without its sockets and clocks; :meth:`cycle` is one millisecond.
+
+    Torque control executes :math:`\tau = \tau_{J,d}` (gravity is compensated); everything else
+    is a joint impedance, :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`, critically damped.
+    An arm that rests does not move at all until it is pushed: brakes.
+
+    Args:
+        answer: Sends what is answered late.
+        physics: Of the arm and its load; in a world of its own if None.
+
+    Attributes:
+        physics: As given.
+        frames: Of the end effector.
+        thresholds: Of contacts and collisions.
+        load: What the client said is on the hand. It is taken to be there.
+        mode: Of the robot.
+        motion: The running motion, or None.
+        errors: Names of the present errors.
+        hold_q: Where the robot holds while no motion runs, (7,) [rad].
+        cycles: What was counted.
+        state: What the client is sent.
+        message_id: Of the newest state; the robot's time [ms].
+        reports_measured: Flag to report measured positions as q_d, and to accept any motion.
+    """
+
+    def __init__(self, answer: Answer, physics: Physics | None = None) -> None:
+        self._answer = answer
+        self.physics = physics = physics or Physics()
+        known = physics.end_effector  # in Desk
+        self.frames = FlangeFrames(None if known is None else known.pose_tcp_in_flange)
+        self.thresholds, self.load = Thresholds(), NO_LOAD
+        self.stiffness = np.array([600.0] * 4 + [250.0, 150.0, 50.0])
+        self.mode = Mode.IDLE
+        self.motion: Motion | None = None
+        self.errors: tuple[str, ...] = ()
+        self.hold_q = self.physics.q.copy()
+        self.cycles = Cycles()
+        self.message_id = 0
+        self.reports_measured = False
+        self.tau_push, self.wrench_push = np.zeros(7), np.zeros(6)
+        self._recovery: tuple[int, int] | None = None
+        self._damping = self._critical_damping()
+        self._observe()
+        carried = known and Load(known.mass, known.com_in_flange, known.inertia)
+        self.state = RobotState(self, carried or NO_LOAD)
+
+    def begin(self, motion: Motion) -> None:
+        """Start a motion; the robot must be idle."""
+        self.mode, self.motion = Mode.MOVE, motion
+        self.physics.begins()
+        self._damping = self._critical_damping()
+        self.cycles.begin()
+        self._send(RobotRequest.MOVE, motion.request_id, MoveStatus.MOTION_STARTED)
+
+    def end_motion(self, status: MoveStatus, mode: Mode = Mode.IDLE) -> None:
+        """End the running motion; whoever waits for it gets the status."""
+        motion, self.motion, self.mode = self.motion, None, mode
+        self.physics.ends()
+        finished = motion is not None and not motion.external and status is MoveStatus.SUCCESS
+        self.hold_q = motion.q_d if motion is not None and finished else self.physics.q.copy()
+        if motion is not None:
+            self._send(RobotRequest.MOVE, motion.request_id, status)
+
+    def fault(self, *names: str) -> None:
+        """Raise errors: a reflex.
+
+        Raises:
+            UnknownName: If there is no such error.
+        """
+        for name in names:
+            if name not in ERRORS:
+                raise UnknownName("error", name, ERRORS)
+        self.errors = names
+        self.state.errors("errors", names)
+        self.state.errors("reflex_reason", names)
+        self.end_motion(MoveStatus.REFLEX_ABORTED, Mode.REFLEX)
+
+    def recover(self, request_id: int) -> None:
+        """Start automatic error recovery; it is answered when it is over."""
+        refused = {
+            Mode.USER_STOPPED: RecoveryStatus.MANUAL_REQUIRED,
+            Mode.MOVE: RecoveryStatus.NOT_POSSIBLE,
+            Mode.GUIDING: RecoveryStatus.NOT_POSSIBLE,
+            Mode.RECOVERY: RecoveryStatus.NOT_POSSIBLE,
+            Mode.IDLE: RecoveryStatus.SUCCESS,
+        }
+        if self.mode in refused:
+            self._send(RobotRequest.AUTOMATIC_ERROR_RECOVERY, request_id, refused[self.mode])
+            return
+        self.mode = Mode.RECOVERY
+        self._recovery = (request_id, self.message_id + RECOVERY_CYCLES)
+
+    def user_stop(self, pressed: bool) -> None:
+        """Press or release the user stop; releasing leaves an idle robot."""
+        if pressed:
+            self._abort_recovery(RecoveryStatus.EMERGENCY_ABORTED)
+            self.end_motion(MoveStatus.EMERGENCY_ABORTED, Mode.USER_STOPPED)
+        elif self.mode is Mode.USER_STOPPED:
+            self.mode = Mode.REFLEX if self.errors else Mode.IDLE
+
+    def guiding(self, pressed: bool) -> None:
+        """Press or release the guiding button; an arm that is led is free and damped."""
+        if pressed:
+            self._abort_recovery(RecoveryStatus.ABORTED)
+            self.end_motion(MoveStatus.ABORTED, Mode.GUIDING)
+        elif self.mode is Mode.GUIDING:
+            self.hold_q = self.physics.q.copy()
+            self.mode = Mode.REFLEX if self.errors else Mode.IDLE
+
+    def cycle(self, command: np.void | None) -> bytearray:
+        """Execute a command, or go on without, for one period; return the new state."""
+        if self.motion is not None:
+            self._control(self.motion, command)
+        self._move()
+        self._observe()
+        if self.motion is not None:
+            q, dq = self.physics.q, self.physics.dq
+            found = violations(q, dq, self.tau_ext, self.wrench_stiffness, self.thresholds)
+            if found:
+                self.fault(*found)
+        if self._recovery is not None and self.message_id >= self._recovery[1]:
+            self._finish_recovery(self._recovery[0])
+        self.message_id += 1
+        return self.state.fill(self.message_id, self.cycles.success_rate)
+
+    def _control(self, motion: Motion, command: np.void | None) -> None:
+        if command is None:
+            motion.repeat()
+            if motion.started and not motion.asynchronous and self.cycles.missed():
+                self.fault("communication_constraints_violation")
+            return
+        if command["torque_finished"] or command["motion_finished"]:
+            self.end_motion(MoveStatus.SUCCESS)
+            return
+        before = motion.tau
+        error = motion.take(command)
+        if self.reports_measured:
+            error = None
+        self.cycles.answered(int(command["message_id"]), command["tau_J_d"],
+                             command["tau_J_d"] - before)  # fmt: skip
+        if error is not None:
+            self.fault(error)
+        elif motion.asynchronous:
+            motion.repeat()
+
+    def _move(self) -> None:
+        """Advance the physics."""
+        physics, motion = self.physics, self.motion
+        if motion is not None and motion.external and motion.started:
+            tau = motion.tau
+        elif self.mode is Mode.GUIDING:
+            self.hold_q = physics.q.copy()
+            tau = -GUIDING_DAMPING * physics.dq
+        else:
+            q_d, dq_d = (self.hold_q, 0.0) if motion is None else (motion.q_d, motion.dq_d)
+            error, speed = q_d - physics.q, dq_d - physics.dq
+            pushed = self.tau_push.any() or self.wrench_push.any()
+            if not pushed and max(np.abs(error).max(), np.abs(speed).max(),
+                                  np.abs(physics.dq).max()) < _AT_REST:  # fmt: skip
+                physics.rest()
+                return
+            tau = self.stiffness * error + self._damping * speed
+        physics.step(tau, self.tau_push, self.wrench_push, self.pose_ee[:3, 3])
+
+    def _observe(self) -> None:
+        """Compute the end effector's pose and the external torques as the robot signs them.
+
+        A torque that the robot exerts on its environment counts positive.
+        """
+        physics, frames = self.physics, self.frames
+        self.pose_ee: Vector = physics.flange() @ frames.pose_ee_in_flange
+        self.tau_ext: Vector = -physics.tau_ext
+        stiffness = self.pose_ee @ frames.EE_T_K
+        self.wrench_base, self.wrench_stiffness = np.zeros(6), np.zeros(6)
+        if self.tau_ext.any():
+            self.wrench_base = physics.wrench_at(stiffness[:3, 3], self.tau_ext)
+            turn = stiffness[:3, :3].T
+            self.wrench_stiffness[:3] = turn @ self.wrench_base[:3]
+            self.wrench_stiffness[3:] = turn @ self.wrench_base[3:]
+
+    def _critical_damping(self) -> Vector:
+        return np.asarray(2.0 * np.sqrt(self.stiffness * self.physics.inertias()))
+
+    def _finish_recovery(self, request_id: int) -> None:
+        self._recovery = None
+        self.mode, self.errors = Mode.IDLE, ()
+        self.state.errors("errors", ())
+        self._send(RobotRequest.AUTOMATIC_ERROR_RECOVERY, request_id, RecoveryStatus.SUCCESS)
+
+    def _abort_recovery(self, status: RecoveryStatus) -> None:
+        if self._recovery is not None:
+            self._send(RobotRequest.AUTOMATIC_ERROR_RECOVERY, self._recovery[0], status)
+            self._recovery = None
+
+    def _send(self, request: RobotRequest, request_id: int, status: int) -> None:
+        self._answer(request, request_id, bytes([status]))

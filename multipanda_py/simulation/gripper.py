@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hand of a simulated arm: its fingers' servos, and what the hand answers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.registry import extras_named
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.gripper import Action, GripperCommand, Outcome
+from multipanda_py.robots.parallel_gripper import ParallelGripper
+from multipanda_py.simulation.world import load_fields, save_fields
+from multipanda_py.state import ArmState, Vector
+
+with extras_named():
+    import mujoco
+
+FREE_FORCE = 20.0
+"""With which the fingers move when no force was asked for [N]."""
+PRESSING = 0.1
+"""Over which the force builds up once the fingers are stopped [s]."""
+TOLERANCE = 5e-4
+"""Of the width, at the end of a move; and what is thinner is no object [m]."""
+REST = 0.05
+"""How long the fingers have to rest before a command ends [s]."""
+GRACE = 1.0
+"""How long a command may take beyond the way to go [s]."""
+
+
+class SimGripper:
+    r"""Execute gripper commands with the position servos of both fingers.
+
+    The set point of the opening :math:`q` of a finger moves towards its goal at half the
+    commanded speed :math:`v`, faster once the fingers are stopped by something, and waits when
+    it is further ahead than the servo needs:
+
+    .. math:: |q_d - q| \le \frac{F + d \, v / 2}{k} + 1\,\mathrm{mm}
+
+    with the servo's stiffness k and damping d. Its force is cut off at the commanded F, so
+    that fingers which an object stops press with F, and not with what the servo could.
+    A held object that is pulled out lets the fingers close with no more than the commanded
+    speed.
+
+    Args:
+        model: The compiled scene; limits of this hand's actuators are set while it runs.
+        data: Its data, with the arm at its start posture.
+        arm: The arm.
+        gripper: What it carries.
+        state: Where the arm's fingers and the answers to commands go.
+        period: Of the cycle [s].
+
+    Attributes:
+        is_active: Whether :meth:`step` has anything to do.
+
+    Thread: control.
+    """
+
+    CHANGING = (
+        *("is_active", "_goals", "_command", "_set_point", "_reach", "_press", "_lead"),
+        *("_rest_speed", "_rest", "_left"),
+    )
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        arm: ArmDescription,
+        gripper: ParallelGripper,
+        state: ArmState,
+        period: float,
+    ) -> None:
+        first, second = (model.joint(name) for name in arm.finger_joint_names)
+        motors = [int(model.actuator(name).id) for name in arm.finger_joint_names]
+        at, dof, motor = int(first.qposadr[0]), int(first.dofadr[0]), motors[0]
+        if (int(second.qposadr[0]), motors[1]) != (at + 1, motor + 1):
+            raise IndexError(f"fingers of {arm.name} do not follow each other in the scene")
+        self.fingers: Vector = data.qpos[at : at + 2]
+        self._speeds: Vector = data.qvel[dof : dof + 2]
+        self._control: Vector = data.ctrl[motor : motor + 2]
+        self._force_range: Vector = model.actuator_forcerange[motor : motor + 2]
+        model.actuator_ctrllimited[motor : motor + 2] = 0  # a firm grasp of something thin
+        self._stiffness = float(model.actuator_gainprm[motor, 0])
+        self._damping = -float(model.actuator_biasprm[motor, 2])
+        self._answer, self._period = state.gripper, period
+        self._answer[:] = 0
+        self.fingers[:] = arm.finger_opening
+        self._goals: list[float] = []
+        self._command = GripperCommand(Action.STOP)
+        self._set_point = self._reach = self._press = self._lead = self._rest_speed = 0.0
+        self._rest = self._left = 0
+        self._long = round(REST / period)
+        self._soon = max(1, self._long // 2)
+        self.is_active = False
+        self._force_range[:] = -gripper.force, gripper.force
+        self._gripper, self._free_force = gripper, min(FREE_FORCE, gripper.force)
+        self._control[:] = arm.finger_opening
+
+    def save(self) -> tuple[Vector, dict[str, object]]:
+        """Return the force limit of the servos and what else changes, to be loaded again."""
+        return self._force_range.copy(), save_fields(self, self.CHANGING)
+
+    def load(self, saved: tuple[Vector, dict[str, object]]) -> None:
+        """Go on with what the hand was doing."""
+        self._force_range[:] = saved[0]
+        load_fields(self, saved[1])
+
+    def begin(self, number: int, record: Vector) -> None:
+        """Begin a command, whose record is as :attr:`GripperCommand.record`."""
+        command = GripperCommand(Action(int(record[0])), *record[1:].tolist())
+        answer = self._answer
+        answer[0], answer[1] = number, Outcome.MOVING
+        if command.action is Action.STOP:
+            self._stop()
+            answer[1] = Outcome.SUCCEEDED
+            return
+        self._command = command
+        answer[2] = 0
+        if command.action is Action.HOMING:
+            both_ends = [self._gripper.lower, self._gripper.upper]
+            self._aim(both_ends, self._free_force, self._gripper.speed)
+        elif command.action is Action.MOVE:
+            self._aim([command.width / 2.0], self._free_force, command.speed)
+        else:
+            # Far enough behind the fingers that the servo presses with the force when closed.
+            closed = self._gripper.lower - command.force / self._stiffness - 1e-3
+            self._aim([closed], command.force, command.speed)
+
+    def step(self) -> None:
+        """Move the set point on by one period, and see whether the command has ended."""
+        opening = (self.fingers.item(0) + self.fingers.item(1)) / 2.0
+        goal = self._goals[0]
+        way = goal - self._set_point
+        reach = self._reach if self._rest < self._soon else self._press
+        ahead = self._set_point - opening
+        waits = True
+        if abs(way) <= reach:
+            self._set_point = goal
+        elif abs(ahead) < self._lead or ahead * way < 0.0:
+            self._set_point += reach if way > 0.0 else -reach
+            waits = False
+        self._control[:] = self._set_point
+        if self._left:
+            self._look(opening, goal, waits)
+        elif self._answer[2] and not self._command.holds(2.0 * opening):
+            self._answer[2] = 0  # what was held has gone
+
+    def _look(self, opening: float, goal: float, waits: bool) -> None:
+        """End the command, or begin its next part, when the fingers rest."""
+        speed = (self._speeds.item(0) + self._speeds.item(1)) / 2.0
+        self._rest = self._rest + 1 if abs(speed) < self._rest_speed else 0
+        self._left -= 1
+        if (self._rest < self._long or not waits) and self._left:
+            return
+        if len(self._goals) > 1:
+            self._aim(self._goals[1:], self._free_force, self._gripper.speed)
+            return
+        self._left = self._rest = 0
+        arrived = 2.0 * abs(opening - goal) < TOLERANCE
+        if self._command.action is Action.GRASP:
+            stopped = 2.0 * (opening - self._gripper.lower) > TOLERANCE
+            done = stopped and self._command.holds(2.0 * opening)
+            self._answer[2] = done
+            self.is_active = stopped
+        else:
+            done = arrived
+            self.is_active = False
+            if not arrived:
+                self._set_point = opening
+                self._control[:] = opening  # blocked: do not go on pressing
+        self._answer[1] = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
+
+    def _aim(self, goals: list[float], force: float, speed: float) -> None:
+        """Start towards the first of some openings [m], from where the fingers are."""
+        self._goals = goals
+        self._set_point = float(np.mean(self.fingers))
+        finger = speed / 2.0
+        self._reach = finger * self._period
+        self._lead = (force + self._damping * finger) / self._stiffness + 1e-3
+        self._press = max(self._reach, self._lead * self._period / PRESSING)
+        self._rest_speed = 0.2 * min(finger, 0.01)
+        self._force_range[:] = -force, force
+        way = abs(goals[0] - self._set_point)
+        self._rest = 0
+        self._left = round((way / finger + GRACE) / self._period)
+        self.is_active = True
+
+    def _stop(self) -> None:
+        """Stay here; fingers that have come to rest on something go on pressing."""
+        if self._left:
+            self._left = 0
+            self.is_active = False
+            self._set_point = float(np.mean(self.fingers))
+            self._control[:] = self._set_point

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures and films (PNG, MP4, GIF) of a MuJoCo scene, without a window."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import struct
+import sys
+import zlib
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable, UnknownName
+from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.registry import extras_named
+
+with extras_named():
+    import mujoco
+
+
+Image: TypeAlias = NDArray[np.uint8]
+Camera: TypeAlias = "str | int | mujoco.MjvCamera | None"
+
+_ADVICE = "install libegl1 and libgl1-mesa-dri, or libosmesa6 (names of Debian and Ubuntu)"
+_LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}
+MAX_GEOMS = 10_000
+
+_FILM_OPTIONS: dict[str, dict[str, object]] = {
+    ".mp4": {"format": "FFMPEG", "codec": "libx264", "quality": 8, "macro_block_size": 2},
+    ".gif": {"format": "GIF", "loop": 0},
+}
+
+
+class _Context(Protocol):
+    """An OpenGL context as MuJoCo makes them."""
+
+    def make_current(self) -> None:
+        """Bind it to this thread."""
+
+    def free(self) -> None:
+        """Release it."""
+
+
+def choose_backend() -> str:
+    """Return how to draw, and tell MuJoCo by MUJOCO_GL unless that is set already.
+
+    Without a display that is ``egl`` (also without a GPU), else ``osmesa``; with one, ``glfw``.
+
+    Raises:
+        RenderingUnavailable: If there is neither a display nor one of the libraries.
+    """
+    chosen = os.environ.get("MUJOCO_GL", "").strip().lower()
+    if chosen in ("egl", "osmesa", "glfw", "glx"):
+        return "glfw" if chosen == "glx" else chosen
+    if chosen in ("disable", "disabled", "off", "false", "0"):
+        raise RenderingUnavailable(f"MUJOCO_GL is {chosen!r}: rendering is switched off")
+    if sys.platform != "linux" or os.environ.get("DISPLAY"):
+        return "glfw"
+    for backend, library in _LIBRARIES.items():
+        if ctypes.util.find_library(library) is not None:
+            os.environ["MUJOCO_GL"] = backend
+            return backend
+    raise RenderingUnavailable(f"no display and no off-screen OpenGL library: {_ADVICE}")
+
+
+def _make_context(width: int, height: int) -> _Context:
+    """Return an OpenGL context, whether or not MuJoCo was imported before MUJOCO_GL was set."""
+    backend = choose_backend()
+    try:
+        context: _Context = import_module(f"mujoco.{backend}").GLContext(width, height)
+        context.make_current()
+    except Exception as error:  # each library fails in its own way
+        raise RenderingUnavailable(
+            f"OpenGL by {backend} does not work ({error}): {_ADVICE}"
+        ) from error
+    return context
+
+
+def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> mujoco.MjrContext:
+    """Return what MuJoCo draws into, no larger than an image: without a GPU all of it takes time.
+
+    It looks at the model's quality and sizes only when that is made.
+    """
+    quality, most = model.vis.quality, model.vis.global_
+    before = quality.offsamples, most.offwidth, most.offheight
+    try:
+        quality.offsamples = 0 if plain else quality.offsamples
+        most.offwidth, most.offheight = width, height
+        return mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
+    finally:
+        quality.offsamples, most.offwidth, most.offheight = before
+
+
+class Renderer(Closing):
+    """Draws a scene into images; a context manager.
+
+    Without a GPU most of the time goes into the map of shadows (4096 by 4096 points) and smooth
+    edges (8 samples a pixel); ``plain`` leaves them out, and takes a sixteenth of it.
+
+    Attributes:
+        width: Of the images [pixels].
+        height: Of the images [pixels].
+
+    Thread: any, but always the one that made it.
+    """
+
+    def __init__(
+        self, model: mujoco.MjModel, width: int = 1280, height: int = 720, *, plain: bool = False
+    ) -> None:
+        """Open an OpenGL context.
+
+        Args:
+            model: The compiled scene.
+            width: Of the images [pixels].
+            height: Of the images [pixels].
+            plain: Whether to draw no shadows, and no smooth edges.
+
+        Raises:
+            ConfigurationError: If the images are larger than the scene's off-screen buffer.
+            RenderingUnavailable: If there is no way to draw; the message says what to install.
+        """
+        most = model.vis.global_
+        if not (0 < width <= most.offwidth and 0 < height <= most.offheight):
+            raise ConfigurationError(
+                f"image of {width}x{height} pixels: the scene allows 1x1 to "
+                f"{most.offwidth}x{most.offheight} (visual.global offwidth, offheight)"
+            )
+        self.width, self.height = width, height
+        self._model = model
+        self._context: _Context | None = _make_context(width, height)
+        self._buffers = _buffers(model, width, height, plain)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._buffers)
+        self._scene = mujoco.MjvScene(model, maxgeom=MAX_GEOMS)
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = not plain
+        self._option = mujoco.MjvOption()
+        self._rect = mujoco.MjrRect(0, 0, width, height)
+
+    def frame(self, data: mujoco.MjData, camera: Camera = None) -> Image:
+        """Return a picture of a state whose kinematics are up to date.
+
+        Args:
+            data: The state, after ``mj_forward`` or ``mj_step``.
+            camera: Name or index of a camera of the scene, a free camera, or None for the
+                scene's default view.
+
+        Returns:
+            Red, green, blue, (height, width, 3).
+
+        Raises:
+            UnknownName: If the scene has no such camera.
+            RenderingUnavailable: If the renderer was closed.
+        """
+        if self._context is None:
+            raise RenderingUnavailable("the renderer was closed")
+        self._context.make_current()
+        mujoco.mjv_updateScene(
+            self._model,
+            data,
+            self._option,
+            None,
+            self._resolve(camera),
+            mujoco.mjtCatBit.mjCAT_ALL.value,
+            self._scene,
+        )
+        image = np.empty((self.height, self.width, 3), dtype=np.uint8)
+        mujoco.mjr_render(self._rect, self._scene, self._buffers)
+        mujoco.mjr_readPixels(image, None, self._rect, self._buffers)
+        return np.ascontiguousarray(image[::-1])
+
+    def _resolve(self, camera: Camera) -> mujoco.MjvCamera:
+        """Return the camera that a user means."""
+        if isinstance(camera, mujoco.MjvCamera):
+            return camera
+        view = mujoco.MjvCamera()
+        if camera is None:
+            mujoco.mjv_defaultFreeCamera(self._model, view)
+            return view
+        known = tuple(self._model.camera(i).name for i in range(self._model.ncam))
+        if camera not in known and camera not in range(len(known)):
+            raise UnknownName("camera", str(camera), known)
+        view.type = mujoco.mjtCamera.mjCAMERA_FIXED
+        view.fixedcamid = known.index(camera) if isinstance(camera, str) else camera
+        return view
+
+    def close(self) -> None:
+        """Release the OpenGL context; does nothing the second time."""
+        if self._context is not None:
+            self._context.make_current()
+            self._buffers.free()
+            self._context.free()
+            self._context = None
+
+
+def render_png(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    path: str | Path,
+    width: int = 1280,
+    height: int = 720,
+    camera: Camera = None,
+) -> None:
+    """Write a picture of a state as a PNG file; arguments and errors as in :class:`Renderer`."""
+    with Renderer(model, width, height) as renderer:
+        write_png(path, renderer.frame(data, camera))
+
+
+def write_png(path: str | Path, image: Image) -> None:
+    """Write an image (height, width, 3) as a PNG file, after the PNG specification (RFC 2083)."""
+    height, width, _ = image.shape
+    rows = np.zeros((height, 1 + 3 * width), dtype=np.uint8)  # each starts with its filter, 0
+    rows[:, 1:] = image.reshape(height, -1)
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows.tobytes(), 6)),
+        (b"IEND", b""),
+    )
+    with Path(path).open("wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        for name, content in chunks:
+            file.write(struct.pack(">I", len(content)) + name + content)
+            file.write(struct.pack(">I", zlib.crc32(name + content)))
+
+
+class VideoWriter(Closing):
+    """Writes images to a film, one after the other; a context manager.
+
+    The file is complete after :meth:`close`.
+    """
+
+    def __init__(self, path: str | Path, fps: float = 30.0) -> None:
+        """Open the file.
+
+        Args:
+            path: File name with suffix ``.mp4`` or ``.gif``.
+            fps: Images per second; a GIF shows at most 50.
+
+        Raises:
+            ConfigurationError: If the suffix is another one, or fps is not positive.
+            RenderingUnavailable: If the packages that write such files are missing.
+        """
+        suffix = Path(path).suffix.lower()
+        if suffix not in _FILM_OPTIONS:
+            raise ConfigurationError(f"film {path}: the suffix must be .mp4 or .gif")
+        if not fps > 0.0:
+            raise ConfigurationError(f"film {path}: fps must be positive, got {fps}")
+        pace = {"fps": fps} if suffix == ".mp4" else {"duration": 1000.0 / fps}
+        try:
+            imageio = import_module("imageio.v2")
+            self._writer = imageio.get_writer(str(path), mode="I", **_FILM_OPTIONS[suffix], **pace)
+        except (ImportError, ValueError) as error:
+            raise RenderingUnavailable(
+                f"cannot write {suffix} files ({error}); pip install 'multipanda_py[sim]' brings "
+                "what they need"
+            ) from error
+        self._is_open = True
+
+    def append(self, image: Image) -> None:
+        """Add an image, (height, width, 3); all must have the same size."""
+        self._writer.append_data(image)
+
+    def close(self) -> None:
+        """Finish the file; does nothing the second time."""
+        if self._is_open:
+            self._is_open = False
+            self._writer.close()

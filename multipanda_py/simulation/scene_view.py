@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell's scene for the eye: posed from recorded rows, never stepped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.registry import extras_named
+from multipanda_py.simulation.mjcf import add_cameras, build_scene
+from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
+
+
+class SceneView:
+    """All arms and things of a cell in a model of their own, whatever moves the arms.
+
+    The loop is not touched: :meth:`show` takes a row that it recorded.
+
+    Args:
+        config: The cell.
+
+    Attributes:
+        model: MuJoCo's model of the scene.
+        data: MuJoCo's data; its kinematics belong to what was shown last.
+
+    Thread: any, one at a time.
+    """
+
+    def __init__(self, config: CellConfig) -> None:
+        arms = describe_arms(config)
+        meshes = Path(config.cell.meshes) if config.cell.meshes else None
+        scene = build_scene(arms, describe_objects(config), meshes=meshes)
+        add_cameras(scene, config)
+        self.model = scene.compile()
+        self.data = mujoco.MjData(self.model)
+        mujoco.mj_resetData(self.model, self.data)  # objects are where the cell file puts them
+        self._q: list[Vector] = []
+        self._fingers: list[Vector] = []
+        for arm in arms:
+            self._q.append(self._position(arm.joint_names[0], arm.n_joints))
+            fingers = arm.finger_joint_names
+            self._fingers.append(self._position(fingers[0], 2) if fingers else np.zeros(2))
+        self._objects = [
+            self._position(f"{name}_joint", 7)
+            for name, thing in config.objects.items()
+            if thing.mass > 0
+        ]
+        for index, (arm, declared) in enumerate(zip(arms, config.arms.values())):
+            self._q[index][:] = declared.q_start
+            self._fingers[index][:] = arm.finger_opening
+        self._update()
+
+    def _position(self, joint: str, width: int) -> Vector:
+        """Return the part of ``data.qpos`` that begins with a joint, (width,)."""
+        first = int(self.model.joint(joint).qposadr[0])
+        view: Vector = self.data.qpos[first : first + width]
+        return view
+
+    def _update(self) -> None:
+        """Place bodies, lights and cameras; no collisions, no forces."""
+        mujoco.mj_kinematics(self.model, self.data)
+        mujoco.mj_comPos(self.model, self.data)
+        mujoco.mj_camlight(self.model, self.data)
+
+    def show(self, row: NDArray[np.void]) -> None:
+        """Pose the scene as in one row: joints, fingers, movable things.
+
+        Args:
+            row: One element of what :meth:`multipanda_py.cell.Cell.rows` returns.
+        """
+        arms = row["arms"]
+        for index, (q, fingers) in enumerate(zip(self._q, self._fingers)):
+            q[:] = arms["q"][index][: q.size]  # a row has room for the arm with most joints
+            fingers[:] = arms["fingers"][index]
+        for view, pose in zip(self._objects, row["objects"]):
+            if pose[3:].any():  # a cell without a world leaves them where they were put
+                view[:] = pose
+        self.data.time = float(row["time"])
+        self._update()

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A window on a running cell, in a process of its own that never disturbs the loop.
+
+Run as ``python -m multipanda_py.simulation.viewer FD``: the cell comes as JSON on the first line
+of standard input and its rows from the shared memory behind ``FD``, which is only read. The
+window closes when standard input ends, that is when the cell's owner closes it or dies;
+closing the window ends nothing but this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.sections import RealtimeConfig
+from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
+from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.system.child_process import (
+    end_of_input,
+    ended,
+    leave,
+    module_command,
+    read_data,
+)
+from multipanda_py.realtime.system.priority import loop_cpu
+from multipanda_py.registry import missing
+
+RATE = 60.0
+"""Pictures per second."""
+ROOM = 1.3
+"""How much further away than MuJoCo's default the camera begins."""
+NICENESS = 10
+
+
+def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subprocess.Popen[bytes]:
+    """Open a window on a started cell, and return its process.
+
+    Close the process's standard input to close the window. A machine without a display
+    costs one line on standard error, and the process ends with code 1.
+
+    Args:
+        config: Configuration of the cell.
+        realtime: Real-time settings of the started loop.
+        fd: Descriptor of the memory shared with the loop.
+    """
+    config = config.model_copy(update={"realtime": realtime})
+    process = subprocess.Popen(
+        module_command("multipanda_py.simulation.viewer", str(fd)),
+        stdin=subprocess.PIPE,
+        pass_fds=(fd,),
+        start_new_session=True,  # Ctrl-C is for the owner
+    )
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):  # it says itself why it could not start
+            process.stdin.write(config.model_dump_json().encode() + b"\n")
+            process.stdin.flush()
+    return process
+
+
+def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
+    """Close the window and return the exit code of its process; safe to call twice."""
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    return ended(process, timeout)
+
+
+def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> None:
+    """Show the newest rows in a window until it is closed, or ``ended`` is set."""
+    import mujoco.viewer
+
+    from multipanda_py.simulation.scene_view import SceneView
+
+    scene = SceneView(config)
+    handle = mujoco.viewer.launch_passive(
+        scene.model, scene.data, show_left_ui=False, show_right_ui=False
+    )
+    with handle:
+        with handle.lock():
+            mujoco.mjv_defaultFreeCamera(scene.model, handle.cam)
+            handle.cam.distance *= ROOM
+        shown = 0
+        while handle.is_running() and not ended.wait(1.0 / RATE):
+            if (row := follower.newest()) is not None and row["cycle"] != shown:
+                with handle.lock():
+                    scene.show(row)
+                handle.sync(state_only=True)
+                shown = int(row["cycle"])
+            else:
+                handle.sync()
+
+
+def require_display() -> None:
+    """Open the window system, or say in one line why that cannot be.
+
+    Raises:
+        RenderingUnavailable: If there is no display, or no OpenGL on it.
+    """
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise RenderingUnavailable("no display: neither DISPLAY nor WAYLAND_DISPLAY is set")
+    try:
+        import glfw
+    except ImportError as error:
+        raise RenderingUnavailable(f"no window can be opened: {missing('glfw')}") from error
+    glfw.set_error_callback(lambda code, text: None)  # said below, in one line
+    if not glfw.init():
+        where = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        raise RenderingUnavailable(f"no window can be opened on display {where!r}")
+    glfw.window_hint(glfw.VISIBLE, glfw.FALSE)
+    window = glfw.create_window(64, 64, "", None, None)
+    glfw.default_window_hints()
+    if not window:  # found out here, because MuJoCo's own thread would wait for ever
+        raise RenderingUnavailable("the display has no OpenGL: no window can be opened")
+    glfw.destroy_window(window)
+
+
+def main() -> int:
+    """Show the cell that standard input describes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
+    try:
+        config = CellConfig.from_dict(read_data())
+        require_display()
+        # Pictures may wait; on a busy machine the word that there are none waited for a minute.
+        os.nice(NICENESS)
+        _leave_core_of_loop(config)
+        follower = RowFollower(config, int(sys.argv[1]))
+        view(config, follower, end_of_input())
+    except (MultipandaError, ImportError) as error:
+        sys.stderr.write(f"multipanda viewer: {error}\n")
+        return 1
+    except Exception as error:
+        sys.stderr.write(f"multipanda viewer: {type(error).__name__}: {error}\n")
+        return 1
+    return 0
+
+
+def _leave_core_of_loop(config: CellConfig) -> None:
+    cpu = loop_cpu(config.realtime)
+    others = os.sched_getaffinity(0) - {cpu}
+    if cpu is not None and others:
+        os.sched_setaffinity(0, others)
+
+
+if __name__ == "__main__":
+    leave(main())  # MuJoCo's window thread may outlive the window and hold up a normal exit

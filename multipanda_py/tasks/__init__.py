@@ -1,8 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Tasks of several subtasks, as files: planned, run and watched on a cell."""
-
-from multipanda_py.tasks.check import check_task
-from multipanda_py.tasks.runner import TaskRunner
-from multipanda_py.tasks.task_file import TaskFile
-
-__all__ = ["TaskFile", "TaskRunner", "check_task"]

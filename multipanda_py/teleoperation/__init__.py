@@ -1,8 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Devices in a hand that move arms, through a clutch; the arms hold when a device fails."""
-
-from multipanda_py.teleoperation.clutch import Clutch
-from multipanda_py.teleoperation.source import FeelingSource, HandCommand, Source, Touch
-from multipanda_py.teleoperation.teleoperator import Teleoperator
-
-__all__ = ["Clutch", "FeelingSource", "HandCommand", "Source", "Teleoperator", "Touch"]

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop that a robot's own cost is measured with."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.apps.bench.processes import Child
+from multipanda_py.exceptions import BenchError
+
+pytest.importorskip("pylibfranka")
+
+
+def test_a_bare_loop_that_its_robot_gave_up_said_a_number_only():
+    child = Child("multipanda_py.apps.bench.bare_loop", "127.77.77.77", "10", "0")
+    try:
+        with pytest.raises(BenchError, match=r"bare_loop: .*onnection"):
+            child.wait_until_ready(60.0)
+    finally:
+        child.close()

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conditions are those of the paper, and run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+
+from multipanda_py.apps.bench.conditions import (
+    CONDITIONS,
+    FORCE,
+    PLAIN,
+    all_conditions,
+    as_yaml,
+    condition_cell,
+    inline_cell,
+    instances_of,
+    row_of_arms,
+    two_arms,
+)
+from multipanda_py.apps.bench.hot import inline_speed, laws_of, measure, parts_of
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.config.cell_file import CellConfig
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+
+def test_the_papers_five_conditions():
+    assert CONDITIONS == ("DC-NF", "DC-CA", "DC-MA", "DC-CA-MA", "C-MA")
+
+
+@pytest.mark.parametrize("condition", [*CONDITIONS, FORCE])
+def test_laws_of_a_condition_move_nothing_that_is_at_rest(condition):
+    with condition_cell(condition) as cell:
+        cell.step(20)
+        block = laws_of(cell)
+        assert set(cell.active) == set(instances_of(condition))
+        block()
+        assert not any(cell.state(arm).fault for arm in cell.arms)
+        assert all(np.abs(cell.state(arm).dq).max() < 1e-3 for arm in cell.arms)
+        assert measure({"laws": block}, 1, 10)["laws"]["median_us"] > 0.0
+
+
+def test_one_cell_has_all_conditions_to_switch_to(tmp_path):
+    file = tmp_path / "cell.yaml"
+    file.write_text(as_yaml(all_conditions(two_arms(), "all")))
+    assert yaml.safe_load(file.read_text())["/**"]["ros__parameters"]["cell"]["name"] == "all"
+    cell = inline_cell(all_conditions(two_arms(), "all"))
+    assert not CellConfig.from_yaml(file).active
+    with cell:
+        for condition in (*CONDITIONS, PLAIN):
+            cell.switch(instances_of(condition), strictness=Strictness.FORCE_AUTO)
+            cell.step(5)
+            assert set(cell.active) == set(instances_of(condition))
+
+
+def test_parts_of_a_cycle_and_its_speed_are_measured():
+    with inline_cell(row_of_arms(1, ())) as cell:
+        found = measure(parts_of(cell), 1, 20)
+        assert set(found) == {"models", "reading", "physics", "whole cycle"}
+        assert found["whole cycle"]["median_us"] > found["physics"]["median_us"]
+        assert inline_speed(cell, 100) > 0.0

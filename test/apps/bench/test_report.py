@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports: whole tables, and words for what could not be measured."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py.apps.bench import run as bench
+from multipanda_py.apps.bench.conditions import ARMS, CONDITIONS, Effort
+from multipanda_py.apps.bench.plots import draw, draw_scaling
+from multipanda_py.apps.bench.records import summary
+from multipanda_py.apps.bench.report import markdown
+from multipanda_py.apps.bench.run import end_of_1_khz
+from multipanda_py.apps.cli import main
+from multipanda_py.exceptions import BenchError
+from multipanda_py.realtime.system.checks import machine_facts
+
+pytestmark = pytest.mark.inline
+VALUES = np.linspace(10.0, 110.0, 101)
+
+
+def figures():
+    """Return a report in which every part is there."""
+    us = summary(VALUES)
+    usage = [{"name": "loop.process", "cores": 0.2, "resident_mib": 9.0, "proportional_mib": 5.0}]
+    condition = {
+        "control_us": us, "cycle_us": us, "lateness_us": us, "cycles": 1500, "over_300_us": 1,
+        "missed": 2, "held": 0, "not_seen": 0, "processes": usage,
+        "floor": {"lateness_us": us, "cycles": 1500, "missed": 0},
+    }  # fmt: skip
+    arm = {"state_to_torque_us": us, "loop_to_robot_us": us, "cross_correlation_us": 61.0,
+           "lost_of_10000": 1.5, "longest_run": 2}  # fmt: skip
+    wired = {name: dict.fromkeys(ARMS, arm) | {"processes": usage} for name in CONDITIONS}
+    wired["C-MA"] = {"trouble": "left did not follow\nand more"}
+    switching = {"trials": 50, "mean_ms": 0.43, "std_ms": 0.2, "delay_us": us, "service_us": us}
+    return {
+        "machine": machine_facts(),
+        "effort": {"seconds": 30.0, "trials": 50},
+        "left_out": {"cpp": "no Eigen"},
+        "hot": {name: {"median_us": 40.0, "p99_us": 60.0} for name in CONDITIONS},
+        "paced": {
+            "conditions": dict.fromkeys(CONDITIONS, condition), "switching": switching,
+            "topic_to_use_us": us, "targets_per_second": 1000.0, "start_to_active_s": 3.0,
+        },
+        "wired": wired,
+    }  # fmt: skip
+
+
+def test_rows_of_a_table_are_as_long_as_its_head():
+    text = markdown(json.loads(json.dumps(figures())), "report.png")
+    assert "](report.png)" in text
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({line.count("|") for line in table.splitlines()}) == 1, table
+
+
+def scaling_figures():
+    """Return rows of one and eight arms, and one of two arms that could not be had."""
+    us, condition = summary(VALUES), figures()["paced"]["conditions"]["DC-NF"]
+    condition |= {"targets_per_second": 1000.0}
+    one = condition | {"cycle_us": us | {"median": 100.0, "p99": 200.0}}
+    eight = condition | {"cycle_us": us | {"median": 450.0, "p99": 900.0}}
+    rows = {"1": one, "2": {"trouble": "arms held in 40 % of the cycles\nand more"}, "8": eight}
+    hot = {
+        name.format(n): {"median_us": 20.0 * n, "p99_us": 30.0 * n}
+        for n in (1, 2, 8)
+        for name in ("{}", "{} CA-MA", "{}: physics")
+    }
+    return {
+        "hot": hot, "arms": rows, "end": end_of_1_khz(rows),
+        "cells": {"one cell": [one], "two on one domain": [one, {"trouble": "no"}]},
+    }  # fmt: skip
+
+
+def test_arms_and_cells_have_a_table_and_the_end_of_1_khz_is_where_lines_cross():
+    end = scaling_figures()["end"]
+    assert (end["few"], end["many"]) == (1, 8)
+    assert end["cycle_median"] == pytest.approx(19.0)
+    assert end["cycle_p99"] == pytest.approx(9.0)
+    assert end["ros_process"] == float("inf")
+    more = dict(scaling_figures()["arms"])
+    more["4"] = more["1"] | {"cycle_us": {"median": 400.0, "p99": 1300.0}}
+    more["8"] = more["1"] | {"cycle_us": {"median": 1500.0, "p99": 2700.0}}
+    end = end_of_1_khz(more)  # it was at 5 arms, where 4 take 0.4 ms
+    assert end["cycle_median"] == pytest.approx(4.0 + 4.0 * 600.0 / 1100.0)
+    assert end["cycle_p99"] == pytest.approx(1.0 + 3.0 * 800.0 / 1100.0)
+    report = figures() | {"scaling": scaling_figures()}
+    text = markdown(report, "", "scaling.png")
+    assert "19.0 arms" in text
+    assert "its core at no number of arms" in text
+    assert "](scaling.png)" in text
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert all(len({line.count("|") for line in t.splitlines()}) == 1 for t in tables)
+
+
+def test_rows_of_arms_that_held_were_reported_as_figures():
+    report = figures() | {"scaling": scaling_figures()}
+    text = markdown(report)
+    (row,) = [line for line in text.splitlines() if line.startswith("| 2 |")]
+    assert "40 %" in row
+    assert "| two on one domain | 2 | not measured: no |" in text
+    report["paced"]["conditions"] = {"DC-NF": {"trouble": "arms held"}}
+    assert "not measured: arms held" in markdown(report)
+
+
+def test_where_1_khz_ends_is_not_said_of_one_number_of_arms(tmp_path):
+    report = figures() | {"scaling": scaling_figures()}
+    rows = report["scaling"]["arms"]
+    rows["8"] = rows["2"]
+    report["scaling"]["end"] = end_of_1_khz(rows)
+    assert "cannot be said" in markdown(report)
+    draw_scaling(report, tmp_path / "one.png")
+    rows["1"] = rows["2"]
+    with pytest.raises(BenchError, match="none of their numbers"):
+        draw_scaling(report, tmp_path / "none.png")
+
+
+def test_numbers_of_arms_had_no_picture(tmp_path):
+    draw_scaling(figures() | {"scaling": scaling_figures()}, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_report_of_arms_alone_says_so_and_that_its_machine_was_busy():
+    report = figures()
+    only = {key: report[key] for key in ("machine", "effort", "left_out")}
+    only["scaling"] = scaling_figures()
+    for load, is_busy in (("0.3 4.0 4.0", False), ("17.0 1.0 1.0", True)):
+        only["machine"] = report["machine"] | {"load before": load, "cores": "2 of 2"}
+        text = markdown(only)
+        assert text.startswith("# How many arms")
+        assert ("those of a busy machine" in text) == is_busy
+
+
+def test_more_cycles_were_missed_than_there_had_been():
+    """827 of 179, as those that were left out were not among what they were compared with."""
+    report = figures()
+    condition = report["paced"]["conditions"]["DC-NF"] | {"cycles": 179, "missed": 827}
+    report["paced"]["conditions"] = {"DC-NF": condition}
+    assert ", 827 of 1006 |" in markdown(report)
+
+
+def test_the_report_says_what_was_left_out_and_why():
+    text = markdown(figures())
+    assert "- cpp: no Eigen" in text
+    assert "left did not follow" in text
+
+
+def test_a_report_of_nothing_names_the_machine():
+    report = {"machine": machine_facts(), "effort": {"seconds": 1.0}, "left_out": {"hot": "no"}}
+    text = markdown(report)
+    assert report["machine"]["processor"] in text
+    assert "control loop" not in text
+
+
+def test_plots_without_figures_are_refused(tmp_path):
+    with pytest.raises(BenchError, match="nothing was measured"):
+        draw(figures(), {}, tmp_path / "report.png")
+
+
+def test_plots_are_drawn_from_what_there_is(tmp_path):
+    times = dict.fromkeys(("control", "cycle", "lateness"), VALUES)  # no compiler, no robots
+    paced = dict.fromkeys(CONDITIONS, times) | {"switching": {"delay": VALUES * 10}}
+    draw(figures(), {"paced": paced}, tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_what_is_not_installed_is_left_out_and_the_rest_is_measured(monkeypatch):
+    monkeypatch.setattr(bench, "find_spec", lambda name: None)
+    said = []
+    report, samples = bench.run(Effort(parts=("hot", "paced", "wired")), said.append)
+    assert set(report["left_out"]) == {"hot", "cpp", "paced", "wired", "scaling"}
+    assert report["left_out"]["wired"] == (
+        "mujoco, pylibfranka, rclpy, controller_manager_msgs not installed"
+    )
+    assert not samples
+
+
+@pytest.mark.parametrize("words", [["--seconds", "0"], ["--trials", "1.5"], ["--seconds", "nan"]])
+def test_what_cannot_be_measured_is_refused_before_anything_starts(words, capsys, tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "-o", str(tmp_path / "no"), *words])
+    assert ended.value.code == 2
+    assert "allowed" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+def no_room(*words, **options):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_folder_that_takes_no_report_was_found_out_after_ten_minutes(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setattr(bench, "run", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(tempfile, "TemporaryFile", no_room)
+    assert main(["bench", "-o", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"multipanda bench: {tmp_path}: no report can be written: No space left on device"
+    ]
+
+
+def test_what_was_measured_was_lost_when_the_disk_filled_up(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(bench, "run", lambda *_: (figures(), {}))
+    monkeypatch.setattr(Path, "write_text", no_room)
+    assert main(["bench", "-o", str(tmp_path)]) == 1
+    assert "Time of the control loop" in capsys.readouterr().out

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where commands write: never over what they read, and known before any arm moves."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+
+from multipanda_py.apps.cli import main
+
+pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.inline
+CELL, REAL = "config/single_sim.yaml", "config/dual_real.yaml"
+LOG = "time,q1,q2,q3,q4,q5,q6,q7\n0,0,-0.7,0,-2.3,0,1.5,0.7\n"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    for name in (CELL, REAL):
+        shutil.copy(name, tmp_path / Path(name).name)
+    (tmp_path / "run.csv").write_text(LOG)
+    (tmp_path / "taken.json").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("perturb single_sim.yaml -o single_sim.yaml", "which this command has another use for"),
+        ("perturb single_sim.yaml -o ./single_sim.yaml", "another use for"),
+        ("perturb single_sim.yaml -o twin.txt", "allowed a file .yaml or .yml"),
+        ("perturb dual_real.yaml -o twin.yaml", "a cell of real arms, which are what they are"),
+        ("excite single_sim.yaml -o single_sim.yaml", "another use for"),
+        ("excite fr33 -o motion.csv", "allowed a cell file that is there, or one of fr3"),
+        ("excite dual_real.yaml -o motion.csv", "--arm: missing, allowed one of left, right"),
+        ("identify run.csv -o run.csv", "another use for"),
+        ("identify run.csv -o robot.yaml --plot robot.yaml", "allowed a file .png"),
+        ("identify run.csv -o same.png --plot same.png", "another use for"),
+        ("shadow --learn run.csv --twin single_sim.yaml -o run.csv", "another use for"),
+        ("validate --plant single_sim.yaml --twin single_sim.yaml -o taken.html",
+         "taken.json, allowed a file in a folder that is there: it is a folder itself"),
+        ("record single_sim.yaml -o none/run.mcap", "run.mcap, allowed a file in a folder"),
+        ("plot run.csv -o none/run.png", "allowed a file .png or .svg or .pdf in"),
+        ("plot run.csv -o run.csv", "allowed a file .png"),
+        ("record dual_real.yaml -o run.txt", "got suffix '.txt', allowed .mcap"),
+    ],
+)  # fmt: skip
+def test_nothing_is_begun_that_cannot_be_written(files, line, words, capsys):
+    """Over the cell or the log that was read, or found out when it was done: after minutes."""
+    before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    assert main(line.split()) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1, said
+    assert words in said[0]
+    assert {path: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
+
+
+@pytest.fixture
+def full_disk():
+    """No file of this process becomes longer than 500 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "perturb single_sim.yaml -o twin.yaml",
+        "plot run.csv -o run.png",
+        "excite fr3 --evaluations 3 -o motion.csv",
+    ],
+)
+def test_a_disk_that_is_full_is_said_and_leaves_nothing_half(files, line, full_disk, capsys):
+    before = sorted(files.iterdir())
+    full_disk()
+    assert main(line.split()) == 1
+    assert f"{line.split()[-1]}: cannot be written: " in capsys.readouterr().err
+    assert sorted(files.iterdir()) == before

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm follows a leader over loopback and is felt; it holds when leader or link stands still.
+
+The leader is whoever publishes what one does. With a node that runs one: ``test/ros``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed")
+import rclpy
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from processes import PATIENCE
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from std_msgs.msg import Bool
+
+from multipanda_py.apps.teleoperation import Teleoperator
+from multipanda_py.apps.teleoperation.ros_sources import SILENCE, Leader
+from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.node
+EVERY = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""What a law would get between two looks of the test."""
+
+
+class Led:
+    """A leader's topics, and a cell stepped by hand whose arm follows them."""
+
+    def __init__(self):
+        place = f"/led_{os.getpid()}/arm"
+        self.cell = simple_cell(active=["left/cartesian_impedance_controller"])
+        self.cell.start()
+        self.cell.step(5)
+        self.hand = self.cell.simulation.model.body("left_fr3_hand").id
+        self.said, self.sent, self.height = [], [], None
+        self.leader = Leader({"left": place}, feedback=0.5, say=self.said.append)
+        self.teleoperator = Teleoperator(self.cell, [self.leader], 30.0, say=self.said.append)
+        self.context = Context()  # others of this process have the default one
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node(f"leader_{os.getpid()}", context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self.poses = self.node.create_publisher(PoseStamped, f"{place}/current_pose", 1)
+        self.pedal = self.node.create_publisher(Bool, f"{place}/clutch", 1)
+        self.until(lambda: self.poses.get_subscription_count(), "the link")
+        self.until(lambda: self.pedal.get_subscription_count(), "the link's clutch")
+        self.topic = f"{place}/target_felt_wrench"
+
+    def listen(self):
+        def keep(message):
+            self.sent.append(message.wrench.force.z)
+
+        self.node.create_subscription(WrenchStamped, self.topic, keep, EVERY)
+
+    def until(self, condition, what):
+        end = time.monotonic() + 20.0 * PATIENCE
+        due = 0.0
+        while not condition():
+            assert time.monotonic() < end, (what, self.said, self.sent[-5:])
+            self.executor.spin_once(timeout_sec=0.01)
+            if time.monotonic() > due:
+                due = time.monotonic() + 0.03
+                if self.height is not None:
+                    message = PoseStamped()
+                    message.pose.position.z, message.pose.orientation.w = self.height, 1.0
+                    self.poses.publish(message)
+                self.teleoperator.tick()
+                self.cell.step(33)
+
+    def clutch(self, is_closed):
+        heard = self.leader.inputs["left"]
+        self.pedal.publish(Bool(data=is_closed))
+        self.until(lambda: heard.is_engaged == is_closed, "the clutch")
+
+    def engage(self, height=0.0):
+        """Close the clutch anew while the stream goes on; nothing moves by that."""
+        self.clutch(False)
+        self.height, begin = height, time.monotonic()
+        heard = self.leader.inputs["left"]
+        self.until(lambda: heard.time > begin and heard.value[2] == height, "the stream")
+        self.said.clear()
+        self.clutch(True)
+        clutch = self.teleoperator.arms["left"].clutch
+        self.until(lambda: clutch.is_closed, "an arm that follows")
+
+    def press(self, force):
+        self.cell.simulation.data.xfrc_applied[self.hand, 2] = force
+
+    def z(self):
+        return float(self.cell.pose("left").position[2])
+
+    def target(self):
+        return float(self.teleoperator.arms["left"].sent.position[2])
+
+    def close(self):
+        self.leader.close()
+        self.node.destroy_node()
+        self.executor.shutdown()
+        rclpy.shutdown(context=self.context)
+        self.cell.close()
+
+
+@pytest.fixture
+def led():
+    led = Led()
+    yield led
+    led.close()
+
+
+def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
+    silent = f"nothing heard on {led.topic.rpartition('/')[0]}/current_pose for {SILENCE:g} s"
+    begin = led.z()
+    led.engage()
+    led.until(lambda: led.said, "words that nobody feels anything")
+    assert "nobody listens to" in led.said[0]
+    led.listen()
+    led.height = -0.02
+    led.until(lambda: led.z() < begin - 0.018, "the follower")
+    led.press(10.0)
+    led.until(lambda: led.sent and led.sent[-1] > 3.0, "a wrench")
+
+    # The link is stopped, and goes on when what waits in it is of the past.
+    process = led.leader.listener.pid
+    os.kill(process, signal.SIGSTOP)
+    led.until(lambda: silent in str(led.said), "words of an arm that holds")
+    end = time.monotonic() + 2 * SILENCE
+    led.until(lambda: time.monotonic() > end, "what waits to be old")
+    led.press(0.0)
+    led.sent.clear()
+    os.kill(process, signal.SIGCONT)
+    led.until(lambda: len(led.sent) > 3, "a link that goes on")
+    assert not any(led.sent)
+    held = led.target()
+    led.height = -0.06
+    led.until(lambda: led.leader.inputs["left"].value[2] == led.height, "poses again")
+    assert led.target() == pytest.approx(held, abs=1e-9)
+
+    # Nonsense, and a leader that falls silent.
+    led.engage()
+    led.height = math.nan
+    led.until(lambda: led.said, "words about nonsense")
+    assert "position: got" in led.said[0]
+    led.engage(0.1)
+    led.height = None
+    led.until(lambda: led.said, "words of an arm whose leader is silent")
+    assert silent in led.said[0]
+    assert led.target() == pytest.approx(held, abs=1e-9)
+    led.until(lambda: abs(led.z() - held) < 2e-3, "an arm at rest where it held")

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``multipanda task``: progress, exit codes, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from repository import CONFIG
+
+from multipanda_py.apps.cli import main
+
+EXAMPLE = CONFIG / "tasks" / "carry_box.yaml"
+
+
+def near(tmp_path, *changes):
+    """Return the example's approach alone, as a file beside the cell's."""
+    text = EXAMPLE.read_text().replace("../box_task_sim.yaml", str(CONFIG / "box_task_sim.yaml"))
+    text = text[: text.index("  - name: squeeze")].replace("duration: 1.5", "duration: 0.4")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    file = tmp_path / "task.yaml"
+    file.write_text(text)
+    return str(file)
+
+
+@pytest.mark.inline
+@pytest.mark.sim
+def test_a_task_is_done_with_progress(tmp_path, capsys):
+    assert main(["task", near(tmp_path), "--lockstep"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("carry_box: 1 of 1 subtasks checked in ")
+    assert "started: carry_box" in lines[1]
+    assert any("approach: planned: solved" in line for line in lines)
+    assert lines[-1].endswith("done")
+
+
+@pytest.mark.inline
+@pytest.mark.sim
+def test_a_task_that_fails_says_why_and_that_arms_hold(tmp_path, capsys):
+    file = near(tmp_path, ("distance: 0.015", "distance: 0.5"))
+    assert main(["task", file, "--lockstep", "--unchecked"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("multipanda task: approach: ")
+    assert "no path" in line
+    assert line.endswith("all arms hold")
+
+
+@pytest.mark.inline
+@pytest.mark.sim
+def test_a_report_has_every_subtask_and_pictures(tmp_path, capsys):
+    folder = tmp_path / "report"
+    assert main(["task", near(tmp_path), "--lockstep", "--report", str(folder)]) == 0
+    found = json.loads((folder / "measures.json").read_text())
+    (approach,) = found["subtasks"]
+    assert found["state"] == "done"
+    assert approach["name"] == "approach"
+    assert approach["mode"] == "optimization"
+    assert 0.4 <= approach["duration"] < 0.7
+    assert approach["force_rmse"] is None  # nothing is pressed on
+    assert "| approach | optimization |" in (folder / "measures.md").read_text()
+    for name in ("forces.png", "ways.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+        assert name in capsys.readouterr().out or name == "ways.png"
+
+
+@pytest.mark.inline
+def test_arms_on_a_clock_leave_no_part_out(tmp_path, capsys):
+    assert main(["task", near(tmp_path), "--without", "force"]) == 1
+    assert "--without: got no --lockstep" in capsys.readouterr().err
+
+
+@pytest.mark.inline
+def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
+    assert main(["task", near(tmp_path), "--check"]) == 0
+    assert "1 of 1 subtasks" in capsys.readouterr().out
+    assert main(["task", near(tmp_path), "--check", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["refused"] == ""
+    assert [(one["subtask"], one["is_checked"]) for one in found["subtasks"]] == [
+        ("approach", True)
+    ]
+
+
+@pytest.mark.inline
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("law: augmented", "law: other"), "law: got 'other', allowed augmented"),
+        (("side: +y", "side: +w"), "contacts.sides.side: got '+w'"),
+        ((str(CONFIG / "box_task_sim.yaml"), '""'), "cell: missing; or give --cell"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path, capsys, change, said):
+    assert main(["task", near(tmp_path, change), "--check"]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.inline
+def test_a_file_that_is_not_there_is_one_line(tmp_path, capsys):
+    assert main(["task", str(tmp_path / "none.yaml")]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.clock
+@pytest.mark.sim
+def test_a_task_that_is_interrupted_ends_in_hold(tmp_path):
+    """Beside a loop of its own, as on a real cell."""
+    cell = tmp_path / "cell.yaml"
+    text = (CONFIG / "box_task_sim.yaml").read_text()
+    cell.write_text(text.replace("name: box_task_sim", f"name: test_task_{os.getpid()}"))
+    command = [
+        sys.executable,
+        "-m",
+        "multipanda_py.apps.cli",
+        "task",
+        near(tmp_path, ("duration: 0.4", "duration: 20.0")),
+        "--cell",
+        str(cell),
+    ]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as task:
+        assert task.stdout is not None
+        assert task.stderr is not None
+        for line in task.stdout:
+            if "planned" in line:
+                task.send_signal(signal.SIGTERM)
+                break
+        rest, said = task.stdout.read(), task.stderr.read()
+        assert task.wait(30) == 143
+    assert "approach: aborted: closed" in rest
+    assert "multipanda task: SIGTERM" in said

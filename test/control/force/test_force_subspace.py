@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking a spring out along a force, and letting it back in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from postures import READY
+
+from multipanda_py.control.force.force_impedance import ForceSubspace
+from multipanda_py.testing import PERIOD, StateMaker
+
+pytestmark = pytest.mark.inline
+
+SPEED = 0.01
+
+
+class Bench:
+    """A tool at rest and a target 5 cm and 0.2 rad away."""
+
+    def __init__(self, seed=0):
+        (self.state,) = StateMaker().at([READY])
+        rng = np.random.default_rng(seed)
+        self.position = self.state.position_ee_in_base + rng.normal(size=3) * 0.03
+        self.rotation = pin.exp3(rng.normal(size=3) * 0.1) @ self.state.rotation_ee_in_base
+        self.subspace = ForceSubspace(PERIOD)
+
+    def error(self, cycles=1):
+        """Return what the spring sees, (6,)."""
+        state = self.state
+        for _ in range(cycles):
+            position, rotation = self.subspace.target(state, self.position, self.rotation, SPEED)
+        return apart(state, position, rotation)
+
+    @property
+    def whole(self):
+        return apart(self.state, self.position, self.rotation)
+
+
+def apart(state, position, rotation):
+    turned = pin.log3(rotation @ state.rotation_ee_in_base.T)
+    return np.concatenate([position - state.position_ee_in_base, turned])
+
+
+def unit(*parts):
+    vector = np.array(parts, dtype=float)
+    return vector / np.linalg.norm(vector)
+
+
+@pytest.mark.parametrize(
+    "u", [unit(0, 0, -1, 0, 0, 0), unit(1, 2, 3, 0, 0, 0), unit(0, 0, 0, 1, 1, 0),
+          unit(1, 0, 2, 0, 3, 1)],
+)  # fmt: skip
+def test_along_the_force_the_spring_does_nothing_and_across_everything(u):
+    bench = Bench()
+    bench.subspace.aim(u)
+    seen = bench.error(200)
+    assert u @ seen == pytest.approx(0.0, abs=1e-9)
+    across = np.eye(6) - np.outer(u, u)
+    assert np.allclose(seen, across @ bench.whole, atol=1e-9)
+    wrench = np.arange(1.0, 7.0)
+    relieved = wrench.copy()
+    bench.subspace.relieve(relieved, None)
+    assert np.allclose(relieved, across @ wrench)
+
+
+def test_gains_along_the_tool_lose_the_same_direction():
+    bench = Bench()
+    u = unit(1, 2, 3, 0, 0, 0)
+    bench.subspace.aim(u)
+    bench.error(200)
+    turn = np.kron(np.eye(2), bench.state.rotation_ee_in_base)
+    wrench = np.arange(1.0, 7.0)
+    relieved = turn.T @ wrench
+    bench.subspace.relieve(relieved, turn)
+    assert np.allclose(turn @ relieved, (np.eye(6) - np.outer(u, u)) @ wrench)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_jumps_whatever_is_asked_for(seed):
+    """Forces that come, turn by any angle and go: the error that is seen moves smoothly."""
+    rng = np.random.default_rng(seed)
+    bench = Bench(seed)
+    last, worst = bench.error(), 0.0
+    for _ in range(40):
+        if rng.random() < 0.3:
+            bench.subspace.release()
+        else:
+            turn = rng.normal(size=6) * rng.choice([0.05, 1.0])
+            bench.subspace.aim(unit(*(bench.subspace.direction + turn)))
+        for _ in range(int(rng.integers(1, 150))):
+            seen = bench.error()
+            worst = max(worst, float(np.linalg.norm(seen - last)))
+            last = seen
+    # In 1 ms: a hundredth of the whole error fades, and a turn within 0.2 rad shows its share.
+    assert worst < 0.06 * np.linalg.norm(bench.whole)
+
+
+def test_the_spring_comes_back_relaxed_and_with_bounded_speed():
+    bench = Bench()
+    u = unit(0, 0, 1, 0, 0, 0)
+    bench.subspace.aim(u)
+    seen = bench.error(500)
+    bench.subspace.release()
+    back = bench.error()
+    assert np.allclose(back, seen, atol=SPEED * PERIOD * 1.01)
+    path = [bench.error() for _ in range(round(abs(bench.whole[2]) / SPEED / PERIOD) + 10)]
+    speeds = np.linalg.norm(np.diff(path, axis=0)[:, :3], axis=1) / PERIOD
+    assert speeds.max() <= SPEED * 1.001
+    assert np.allclose(path[-1], bench.whole, atol=1e-9)
+    assert bench.subspace.is_idle
+
+
+def test_a_direction_that_turns_slowly_stays_free_of_the_spring():
+    """A force that follows a curved surface: never much of the spring in it."""
+    bench = Bench()
+    for k in range(300):
+        angle = 0.01 * k
+        u = unit(np.sin(angle), 0, -np.cos(angle), 0, 0, 0)
+        bench.subspace.aim(u)
+        seen = bench.error(10)
+        if k > 30:
+            assert abs(u @ seen) < 0.1 * np.linalg.norm(bench.whole)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contact estimate, speed bound and reports of a governed reference."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from multipanda_py.control.force.contact_force import ToolContact
+from multipanda_py.control.reference.reference_limits import (
+    FOLLOWED,
+    HELD,
+    LEAD,
+    HeldReference,
+    ReferenceCap,
+)
+from multipanda_py.testing import StateMaker
+
+pytestmark = pytest.mark.inline
+
+PERIOD = 1e-3
+
+
+def felt(contact, requested, external, cycles):
+    """Update a contact estimate with constant forces along z; return whether there is contact."""
+    for _ in range(cycles):
+        contact.update((0.0, 0.0, requested), (0.0, 0.0, external))
+    return contact.is_on
+
+
+def test_contact_needs_a_requested_force_and_its_reaction():
+    contact = ToolContact(PERIOD)
+    assert not felt(contact, 0.0, 15.0, 500)  # a payload, or a bias
+    assert not felt(contact, -10.0, 0.0, 500)  # on its way to the surface
+    assert not felt(contact, -10.0, 3.0, 500)  # with a bias
+    assert not felt(contact, -10.0, -15.0, 500)  # with a payload
+    assert felt(contact, -10.0, 9.0, 50)
+
+
+def test_a_tool_that_bounces_stays_in_contact_and_one_that_is_lifted_does_not():
+    contact = ToolContact(PERIOD)
+    assert felt(contact, -10.0, 10.0, 50)
+    for _ in range(20):
+        assert felt(contact, -10.0, 0.0, 200)
+        assert felt(contact, -10.0, 10.0, 20)
+    assert not felt(contact, -10.0, 0.0, 600)
+
+
+def test_contact_is_known_at_once_after_a_pause():
+    contact = ToolContact(PERIOD)
+    contact.pause()
+    assert felt(contact, -10.0, 10.0, 1)
+    contact.pause()
+    assert not felt(contact, -10.0, 0.0, 1)
+
+
+class Goal:
+    """A goal of a reference that is bounded.
+
+    Attributes:
+        cap: The bound.
+        now: Time [cycles].
+    """
+
+    def __init__(self):
+        self.cap, self.now = ReferenceCap(PERIOD), 0
+
+    def stream(self, speed, cycles, every=20):
+        """Move in steps."""
+        for _ in range(cycles // every):
+            self.cap.give(speed * every * PERIOD, self.now)
+            self.now += every
+
+    def jump(self, step):
+        self.cap.give(step, self.now)
+        self.now += 1
+
+    def bound(self, gap, in_contact=math.inf):
+        return self.cap.speed(gap, self.now, in_contact)
+
+
+@pytest.mark.parametrize("every", [1, 5, 20, 50, 100])
+def test_a_jump_is_bounded_in_contact_and_a_stream_by_its_own_speed(every):
+    goal = Goal()
+    goal.jump(0.14)
+    assert goal.bound(0.14, 0.1) == 0.1
+    goal.now += 300
+    goal.stream(0.3, 1000, every)
+    assert goal.bound(0.02, 0.1) == pytest.approx(LEAD * 0.3, rel=0.1)
+    goal.jump(0.14)  # right after the stream
+    assert goal.bound(0.14, 0.1) < LEAD * 0.4
+    goal.now += 1100
+    goal.jump(0.14)
+    assert goal.bound(0.14, 0.1) == 0.1
+
+
+def test_a_stream_that_was_held_back_is_caught_up_with_at_its_own_speed():
+    goal = Goal()
+    goal.stream(0.06, 1000)
+    assert not goal.cap.acts
+    goal.cap.hold(goal.now)
+    goal.stream(0.06, 500)
+    assert goal.cap.acts
+    assert goal.bound(0.14) == pytest.approx(LEAD * 0.06, rel=0.1)
+    goal.now += 2000  # the goal rests
+    assert goal.bound(0.14) == pytest.approx(LEAD * 0.06, rel=0.1)
+    assert goal.bound(0.005) == math.inf
+    assert not goal.cap.acts
+
+
+def test_a_goal_that_jumps_elsewhere_is_not_bounded_by_an_earlier_stall():
+    goal = Goal()
+    goal.stream(0.06, 1000)
+    goal.cap.hold(goal.now)
+    goal.jump(0.15)
+    assert not goal.cap.acts
+
+
+def test_a_held_reference_is_reported_once_and_once_when_it_follows_again():
+    context = StateMaker().context
+    held = HeldReference(context, "arm0")
+    for now in range(300):  # shorter than what is reported
+        held.update(now < 100, now, lambda: "link 3 and table")
+    assert context.notices == []
+    for now in range(300, 2300):
+        held.update(True, now, lambda: "link 3 and table")
+    (text,) = context.notices
+    assert text.startswith(f"arm0: {HELD}: link 3 and table")
+    for now in range(2300, 2500):
+        held.update(False, now, str)
+    assert [FOLLOWED in text for text in context.notices] == [False, True]
+    assert "2.0 s" in context.notices[1]
+    assert not held.cycles
+
+
+def test_a_reference_that_is_held_time_and_again_is_reported_once_a_second():
+    context = StateMaker().context
+    held, found = HeldReference(context, "arm0"), 0
+    for now in range(5000):
+        held.update(now % 500 < 380, now, lambda: "link 3 and table")
+        found += sum(HELD in text for text in context.notices)
+        context.notices.clear()
+    assert 2 <= found <= 5

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A wrench from far away: felt, faded when it stops, and never a source of energy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from distant_leader import WALL, Line
+from long_form import LONG
+from postures import READY
+
+from multipanda_py.apps.teleoperation import Touch
+from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback
+from multipanda_py.controllets.features.external_wrench import FeltWrench, FeltWrenchParams
+from multipanda_py.controllets.gravity_compensation import GravityCompensation
+from multipanda_py.testing import PERIOD, StateMaker
+
+pytestmark = pytest.mark.inline
+
+RATE = 30.0
+
+
+class Felt:
+    """The feature on one arm in one posture, whose tool may have any twist."""
+
+    def __init__(self, **params):
+        maker = StateMaker()
+        self.context = maker.context
+        self.feature = FeltWrench(maker.context, FeltWrenchParams(**params))
+        self.target = GravityCompensation.Target(1, ("felt_wrench",))
+        self.states = maker.at([READY])
+        self.back = np.linalg.pinv(self.states[0].jacobian.T)
+        self.feature.on_activate(self.states, self.target)
+
+    def ask(self, *wrench):
+        self.target.data["felt_wrench"][0][:] = wrench
+        self.feature.on_target("felt_wrench", 0, self.target)
+
+    def step(self, *twist):
+        """Return the wrench that the feature exerts in a cycle, (6,)."""
+        self.states[0].twist_ee_in_base[:] = twist or (0.0,) * 6
+        tau = [np.zeros(7)]
+        self.feature.add(self.states, self.target, tau, PERIOD)
+        return self.back @ tau[0]
+
+    def steps(self, seconds):
+        return [self.step() for _ in range(round(seconds / PERIOD))][-1]
+
+
+def test_what_comes_is_filtered_bounded_and_fades_in():
+    felt = Felt(time_constant=0.05, fade_time=0.2, max_force=10.0, max_torque=1.0, patience=2.0)
+    felt.ask(30.0, 0.0, -40.0, 0.0, 0.5, 0.0)
+    for cycle in range(1, 300):
+        share = min(1.0, cycle * PERIOD / 0.2) * (1 - math.exp(-cycle * PERIOD / 0.05))
+        expected = share * np.array([6.0, 0.0, -8.0, 0.0, 0.5, 0.0])
+        assert np.allclose(felt.step(), expected, atol=1e-9)
+
+
+def test_a_stream_that_stops_is_let_go_of_in_time_and_that_is_said_once():
+    felt = Felt(patience=0.2, fade_time=0.3)
+    for _ in range(30):
+        felt.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)
+        last = felt.steps(1 / RATE)
+    assert last[2] == pytest.approx(10.0, abs=0.01)
+    assert felt.steps(0.2 - 1 / RATE - 2 * PERIOD)[2] == pytest.approx(10.0, abs=0.01)
+    assert felt.context.notices == []
+    assert felt.steps(0.15)[2] == pytest.approx(5.0, abs=0.2)
+    assert not felt.steps(0.16).any()
+    assert felt.context.notices == ["arm0: no wrench to be felt for 0.2 s; what is felt fades out"]
+    assert not felt.steps(1.0).any()
+    felt.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)  # and comes back as gently
+    assert 0.0 < felt.steps(0.06)[2] < 2.5
+    felt.steps(1.0)
+    assert len(felt.context.notices) == 2
+
+
+def test_nothing_is_felt_after_an_activation_and_a_stop_that_nobody_feels_is_not_said():
+    felt = Felt()
+    felt.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)
+    felt.steps(0.3)
+    felt.feature.on_activate(felt.states, felt.target)
+    assert not felt.steps(0.3).any()
+    felt.context.notices.clear()
+    felt.ask(0.0, 0.0, 0.2, 0.0, 0.0, 0.0)
+    felt.steps(1.0)
+    assert felt.context.notices == []
+
+
+@pytest.mark.parametrize("seed", range(20 if LONG else 2))
+def test_no_stream_makes_it_a_source_of_energy(seed):
+    """A mass with little friction under whatever may come: it gets no more than the bound."""
+    rng = np.random.default_rng(seed)
+    felt = Felt(damping=0.0, turn_damping=0.0)
+    p, speed, given, most = felt.feature.params, 0.0, 0.0, 0.0
+    pull = rng.uniform(2, 40)
+    for cycle in range(4000):
+        if cycle % 33 == 0 and rng.random() > 0.3:
+            worst = math.copysign(15.0, speed) if rng.random() < 0.7 else rng.uniform(-15, 15)
+            felt.ask(0.0, 0.0, worst, 0.0, 0.0, 0.0)
+        force = felt.step(0.0, 0.0, speed, 0.0, 0.0, 0.0)[2]
+        given += force * speed * PERIOD
+        most = max(most, given)
+        hand = 5.0 * math.sin(pull * cycle * PERIOD) - 4.0 * speed
+        speed += PERIOD / 3.0 * (force + hand)
+    assert 0.01 < most < 5.0 * p.max_force**2 / p.stiffness / 2
+
+
+def contact(felt, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seconds=6.0):
+    """Let a hand press a mass that leads another one to a wall; return path and wall's force."""
+    line, back = (Line(np.random.default_rng(k), delay, loss) for k in (1, 2))
+    felt, feed = Felt(**felt), WrenchFeedback(feedback)
+    if not keeps_account:
+        felt.feature.arms[0].account.pass_on = lambda *_: 1.0
+        felt.feature.arms[0].damping[:] = 0.0
+    x = y = v = u = goal = asked = 0.0
+    rows = []
+    for cycle in range(round(seconds / PERIOD)):
+        now, wall = cycle * PERIOD, 0.0
+        if y < -0.02:
+            wall = max(0.0, WALL * (-0.02 - y) - 100.0 * u)
+        if cycle % 33 == 0:
+            line.send(now, x)
+            asked = [asked, *line.heard(now)][-1]
+            sensed = np.array([0.0, 0.0, wall, 0.0, 0.0, 0.0])
+            back.send(now, feed.of(Touch(sensed, True, 1.0, 1 / RATE)))
+        for wrench in back.heard(now):
+            felt.ask(*wrench)
+        goal += (asked - goal) * PERIOD / 0.03
+        u += PERIOD / 3.0 * (400.0 * (goal - y) - 70.0 * u + wall)
+        y += PERIOD * u
+        force = felt.step(0.0, 0.0, v, 0.0, 0.0, 0.0)[2]
+        hand = 100.0 * (-0.06 * min(1.0, now / 0.4) - x) - 8.0 * v
+        v += PERIOD / 3.0 * (force + hand)
+        x += PERIOD * v
+        rows.append((x, v, wall))
+    return np.array(rows).T
+
+
+@pytest.mark.parametrize(
+    ("delay", "loss"),
+    [((0.1, 0.05), 0.5), ((0.3, 0.0), 0.0), ((0.0, 0.0), 0.5), ((0.1, 0.05), 0.1)][
+        : 4 if LONG else 2
+    ],
+)
+def test_wall_of_10_kn_per_m_is_felt_and_nothing_swings(delay, loss):
+    x, v, wall = contact({}, 0.5, delay, loss)
+    assert np.abs(v[-1000:]).max() < 0.02
+    assert np.ptp(x[-1000:]) < 3e-3
+    assert wall[-1000:].min() > 5.0
+
+
+def test_without_account_and_dampers_the_same_swings():
+    """What is shown above is not that this contact would have been calm anyhow."""
+    _, v, _ = contact({}, 0.5, (0.3, 0.0), keeps_account=False)
+    assert np.abs(v[-1000:]).max() > 0.1

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Friction compensation against its closed form, and a slow joint that follows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from multipanda_py.context import Context
+from multipanda_py.controllets.features.friction import Friction, FrictionParams
+from multipanda_py.robots import MODELS, ArmDescription
+from multipanda_py.targets import JointTarget
+from multipanda_py.testing import PERIOD, StateMaker
+
+pytestmark = pytest.mark.inline
+
+PANDA = (  # of Gaz et al., RA-L 2019
+    (0.54615, 0.87224, 0.64068, 1.2794, 0.83904, 0.30301, 0.56489),
+    (5.1181, 9.0657, 10.136, 5.5903, 8.3469, 17.133, 10.336),
+    (0.039533, 0.025882, -0.04607, 0.036194, 0.026226, -0.021047, 0.0035526),
+)
+
+
+def added(params, maker, dq, drive=None, push=0.0):
+    """Torques added to what drives the joints: by default a law that asks for a lot of motion."""
+    states = maker.at(np.zeros((len(dq), 7)), dq)
+    feature = Friction(maker.context, params)
+    before = [1e3 * np.sign(v) if drive is None else np.array(drive) for v in dq]
+    for state in states:
+        state.tau_ext[:] = push
+    tau = [torque.copy() for torque in before]
+    feature.add(states, JointTarget(len(dq)), tau, PERIOD)
+    return [after - torque for after, torque in zip(tau, before)]
+
+
+def expected(dq, phi_1, phi_2, phi_3, viscous, share):
+    def one(v, a, b, c, d):
+        step = a / (1 + math.exp(-b * (v + c))) - a / (1 + math.exp(-b * c))
+        return share * (step + d * v)
+
+    return [one(*values) for values in zip(dq, phi_1, phi_2, phi_3, viscous)]
+
+
+@pytest.mark.parametrize("model", ["identified", "custom"])
+def test_torque_is_the_closed_form(model):
+    rng, maker = np.random.default_rng(1), StateMaker(2)
+    for _ in range(20):
+        phi = (rng.uniform(0, 2, 7), rng.uniform(1, 20, 7), rng.uniform(-0.1, 0.1, 7))
+        viscous, share = rng.uniform(0, 1, 7), rng.uniform(0, 0.95)
+        params = FrictionParams(model, share, *phi, viscous)
+        dq = rng.normal(size=(2, 7))
+        for mine, tau in zip(dq, added(params, maker, dq)):
+            chosen = PANDA if model == "identified" else phi
+            assert np.allclose(tau, expected(mine, *chosen, viscous, share), atol=1e-11)
+
+
+def test_nothing_at_rest_and_never_more_than_the_step():
+    maker = StateMaker()
+    assert np.abs(added(FrictionParams(), maker, [np.zeros(7)])[0]).max() < 1e-15
+    for speed in (-5.0, 5.0):
+        tau = added(FrictionParams(share=0.95), maker, [np.full(7, speed)])[0]
+        assert (np.sign(tau) == np.sign(speed)).all()
+        assert (np.abs(tau) < PANDA[0]).all()
+
+
+def test_published_values_of_joint_one_at_a_tenth_of_a_radian_per_second():
+    tau = added(FrictionParams(share=0.95), StateMaker(), [np.full(7, 0.1)])[0]
+    assert tau[0] == pytest.approx(
+        0.95
+        * 0.54615
+        * (1 / (1 + math.exp(-5.1181 * 0.139533)) - 1 / (1 + math.exp(-5.1181 * 0.039533)))
+    )
+
+
+def test_no_more_than_the_drive_times_the_gain_and_nothing_against_it():
+    rng, maker = np.random.default_rng(4), StateMaker()
+    params = FrictionParams(share=0.8, dead_zone=np.full(7, 0.3))
+    full = np.array(expected(np.full(7, 0.4), *PANDA, np.zeros(7), 0.8))
+    for _ in range(50):
+        drive, push = rng.normal(size=7) * 0.2, rng.normal(size=7) * 0.5
+        tau = added(params, maker, [np.full(7, 0.4)], drive, push)[0]
+        asked = drive + np.sign(push) * np.maximum(np.abs(push) - 0.3, 0.0)
+        cor = maker.states[0].coriolis
+        asked = np.minimum(asked, asked - cor)
+        assert np.allclose(tau, np.minimum(full, 4.0 * np.maximum(asked, 0.0)), atol=1e-9)
+
+
+FRICTION = [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1]
+
+
+def rubbing(make_cell, law, times, stiffness=None, **arm):
+    """An arm with Coulomb friction, and a compensation that promises ``times`` as much."""
+    told = {"model": "custom", "share": 0.9, "phi_1": [2 * times * f for f in FRICTION],
+            "phi_2": [30.0] * 7, "phi_3": [0.0] * 7}  # fmt: skip
+    params = {"stiffness": stiffness} if stiffness else {}
+    params |= {"friction": told} if times else {}
+    features = ["coriolis", "friction"] if times else ["coriolis"]
+    laws = {"law": {"type": law, "features": features, "params": params}}
+    return make_cell({"arm": {"joint_friction": FRICTION, **arm}}, laws, active=["arm/law"])
+
+
+@pytest.mark.sim
+@pytest.mark.robustness
+def test_friction_promised_twice_drove_a_floating_arm_into_its_limit(make_cell, episodes):
+    """Pushed and let go, with the right and with too much friction, it comes to rest and stays."""
+    late = {"perturbation": {"delay": 0.005, "torque_lag": 0.002}}
+    noise = {"noise": {"q": 1e-5, "dq": 2e-3, "tau": 0.1}}
+    for number in range(episodes(3, 60)):
+        rng = np.random.default_rng(number)
+        arm = [{}, late, noise][number % 3]
+        cell = rubbing(make_cell, "gravity_compensation", [2.0, 2.0, 3.0][number % 3], **arm)
+        data = cell.simulation.data
+        cell.step(20)
+        push = rng.uniform(-1, 1, 7) * [3, 3, 3, 3, 0.5, 0.5, 0.3]
+        data.qfrc_applied[:7] = push
+        cell.step(200)
+        assert np.abs(cell.state("arm").dq).max() > 0.3
+        data.qfrc_applied[:] = 0.0
+        cell.step(4000)
+        q = data.qpos[:7].copy()
+        cell.step(500)
+        assert np.abs(data.qpos[:7] - q).max() < 1e-3
+        assert cell.events() == []
+        cell.close()
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("times", [1.0, 2.0])
+def test_tracking_gains_from_compensation_even_if_it_promises_too_much(make_cell, times):
+    def error(times):
+        soft = [100.0] * 4 + [50.0] * 2 + [25.0]
+        cell = rubbing(make_cell, "joint_impedance", times, soft)
+        start, errors = cell.state("arm").q, []
+        for t in np.arange(0.0, 4.0, 0.02):
+            goal = start + 0.075 * (1.0 - np.cos(math.pi / 2 * t))
+            rate = np.full(7, 0.075 * math.pi / 2 * math.sin(math.pi / 2 * t))
+            cell.set_target("arm", q=goal, dq=rate)
+            cell.step(20)
+            errors.append(cell.state("arm").q - goal)
+        return np.sqrt(np.mean(np.square(errors)))
+
+    assert error(times) < 0.6 * error(0.0)
+
+
+def test_a_joint_with_friction_follows_a_slow_push_only_with_compensation(make_cell):
+    """A viscous joint of 2 Nm s/rad under a constant torque speeds up as if it had 0.2."""
+
+    def speed(features):
+        arms = {"left": {"joint_damping": [2.0] * 7}}
+        laws = {"joint": {"type": "joint_impedance", "arms": ["left"], "features": features,
+                          "params": {"stiffness": [0.0] * 7}}}  # fmt: skip
+        if "friction" in features:
+            laws["joint"]["params"]["friction"] = {
+                "model": "custom", "phi_1": [0.0] * 7, "viscous": [2.0] * 7, "share": 0.9,
+            }  # fmt: skip
+        cell = make_cell(arms=arms, controllets=laws, active=["joint"])
+        backend = cell.loop.backends[0]
+        dof = int(backend.model.joint("left_fr3_joint7").dofadr[0])
+        backend.data.qfrc_applied[dof] = 0.7
+        cell.step(1500)
+        return cell.state("left").dq[6]
+
+    assert speed([]) == pytest.approx(0.35, rel=0.1)
+    # 0.7 Nm of which 0.2 are beyond the dead zone, and nine times that for help
+    assert speed(["friction"]) == pytest.approx((0.7 + 1.8) / 2.0, rel=0.02)
+
+
+def test_viscous_friction_of_an_identified_robot_is_compensated_too():
+    """Its figures have Coulomb's part only."""
+    robot = dataclasses.replace(MODELS["fr3"], damping=np.linspace(0.1, 0.7, 7))
+    states = StateMaker().at(np.zeros((1, 7)), [np.full(7, 0.3)])
+    found = []
+    for model in ("fr3", robot):
+        context = Context(PERIOD, (ArmDescription("arm", model),))
+        tau = [np.full(7, 1e3)]
+        Friction(context, FrictionParams(share=0.5)).add(states, JointTarget(1), tau, PERIOD)
+        found.append(tau[0])
+    np.testing.assert_allclose(found[1] - found[0], 0.5 * 0.3 * robot.damping, atol=1e-11)

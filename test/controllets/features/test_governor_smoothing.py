@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``governor.smoothing`` set while a law is at work: it was answered with success, and waited for
+the next activation, while the bounds already counted on it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.control.reference.governor import GovernedChannel
+from multipanda_py.pose import Pose
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+LAWS = {"cartesian_impedance": "pose", "joint_impedance": "joint"}
+
+
+def made(make_cell, law, **params):
+    config = {"type": law, "params": params}
+    cell = make_cell(arms={"arm": {}}, controllets={"law": config}, active=["arm/law"])
+    cell.step(20)
+    return cell
+
+
+def ask(cell, law, way):
+    """Ask for a goal; return it as the record has it."""
+    if LAWS[law] == "pose":
+        pose = cell.pose("arm")
+        cell.set_target("arm", Pose(pose.position + [0.0, way, 0.0], pose.rotation))
+    else:
+        cell.set_target("arm", q=cell.state("arm").q + [way, 0, 0, 0, 0, 0, 0])
+
+
+def references(cell, law, cycles):
+    """Return how the reference moves, (cycles, n)."""
+    owner, seen = cell.loop.owners.active[0], []
+    for _ in range(cycles):
+        cell.step()
+        seen.append(owner.target.data[LAWS[law]][0][:7].copy())
+    return np.array(seen)
+
+
+def fastest_change(rows):
+    """Return the largest change of acceleration [unit/s^2] within 1 ms."""
+    return np.abs(np.diff(rows, 3, axis=0)).max() * 1e6
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_what_is_set_at_rest_counts_in_the_next_motion(make_cell, law):
+    there, late = made(make_cell, law, **{"governor.smoothing": 0.3}), made(make_cell, law)
+    late.set_parameters("arm/law", {"governor.smoothing": 0.3})
+    found = []
+    for cell in (there, late):
+        ask(cell, law, 0.1)
+        found.append(references(cell, law, 1500))
+    assert np.abs(found[0] - found[1]).max() < 1e-6
+    assert np.ptp(found[0][:, :2], axis=0).max() > 0.09
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_what_is_set_on_the_way_counts_from_the_next_rest_and_nothing_jumps(make_cell, law):
+    cell = made(make_cell, law)
+    ask(cell, law, 0.1)
+    first = references(cell, law, 100)
+    cell.set_parameters("arm/law", {"governor.smoothing": 0.5})
+    rows = np.concatenate([first, references(cell, law, 1500)])
+    assert fastest_change(rows) < 3.0 * fastest_change(first)  # from + to - is twice it
+    ask(cell, law, -0.1)
+    again = references(cell, law, 2500)
+    assert fastest_change(again) < 0.3 * fastest_change(first)
+    assert np.abs(again[-1] - again[-2]).max() == 0.0
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_change_that_waited_had_every_cycle_take_all_parameters_over(
+    make_cell, monkeypatch, law
+):
+    taken, take = [], GovernedChannel.take
+
+    def counted(channel, params, period):
+        taken.append(channel)
+        take(channel, params, period)
+
+    cell = made(make_cell, law)
+    ask(cell, law, 0.1)
+    cell.step(100)
+    monkeypatch.setattr(GovernedChannel, "take", counted)
+    cell.set_parameters("arm/law", {"governor.smoothing": 0.5})
+    cell.step(50)
+    assert len(taken) == len(set(taken))  # once each, as they came
+    cell.step(1500)
+    moved = {channel for channel in taken if taken.count(channel) == 2}
+    assert len(moved) == 1  # and where something moved, at its rest
+    assert all(channel.smoothing == 0.5 for channel in taken)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joints inside a barrier that begins: led out slowly, and held towards their limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from long_form import long_form
+
+from multipanda_py.controllets.features.joint_limits import JointLimits, JointLimitsParams
+from multipanda_py.robots.franka import FR3_LIMITS
+from multipanda_py.targets import JointTarget
+from multipanda_py.testing import PERIOD, StateMaker
+
+pytestmark = pytest.mark.inline
+
+LOWER, UPPER = FR3_LIMITS.lower, FR3_LIMITS.upper
+READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
+SLOW = 0.1
+"""Largest joint speed that a barrier may cause at rest [rad/s]."""
+
+
+def near(joint, room):
+    """A configuration with a joint so far from its upper limit, or its lower one if negative."""
+    q = READY.copy()
+    q[1] = 0.0 if joint == 3 else -np.pi / 4
+    q[joint] = UPPER[joint] - room if room > 0.0 else LOWER[joint] - room
+    return q
+
+
+def fastest(cell, cycles):
+    count = cell.rows()[0]
+    cell.step(cycles)
+    return float(np.abs(cell.rows(count)[1]["arms"][:, 0]["dq"]).max())
+
+
+def resting(make_cell, q, law, **params):
+    """A cell whose arm rests under hold, with a law ready to be switched on."""
+    spec = {"type": law, "params": params}
+    arms = {"arm": {"position": [0.0, 0.0, 1.5], "q_start": q.tolist()}}
+    cell = make_cell(arms, {"law": spec}, [])
+    cell.step(200)
+    return cell
+
+
+CASES = [(3, 0.003), (6, 0.003), (5, -0.003), (6, 0.06)]
+LAWS = ["cartesian_impedance", "operational_space", "force_impedance", "joint_impedance",
+        "gravity_compensation"]  # fmt: skip
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_law_switched_on_next_to_a_limit_leapt_off_it(make_cell, law):
+    """3 mrad from a limit a barrier threw the joint out at up to 1 rad/s."""
+    first = LAWS.index(law) % 2
+    for joint, room in long_form(CASES, CASES[first::2]):
+        cell = resting(make_cell, near(joint, room), law)
+        cell.switch(["arm/law"])
+        assert fastest(cell, 2500) < SLOW, (joint, room)
+        state = cell.state("arm")
+        out = abs(state.q[joint] - (UPPER[joint] if room > 0 else LOWER[joint]))
+        assert out > abs(room) - 1e-3
+        assert np.abs(state.dq).max() < 0.03
+        assert not state.fault
+        cell.close()
+
+
+def test_a_joint_beyond_its_limit_was_thrown_back(make_cell):
+    arms = {"arm": {"position": [0.0, 0.0, 1.5], "q_start": near(6, 0.003).tolist()}}
+    cell = make_cell(arms, {"law": {"type": "cartesian_impedance"}}, ["arm/law"])
+    sim = cell.simulation
+    sim.data.qpos[int(sim.model.joint("arm_fr3_joint7").qposadr[0])] = UPPER[6] + 0.004
+    assert fastest(cell, 3000) < 1.5 * SLOW  # the law draws it back by 7 mrad as well
+    assert cell.state("arm").q[6] < UPPER[6]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"joint_limits.enabled": True}, {"joint_limits.range": [0.5] * 7},
+     {"joint_limits.max_torque": [20.0] * 4 + [8.0] * 3}],
+)  # fmt: skip
+def test_a_barrier_that_begins_around_an_arm_at_rest_threw_it_out(make_cell, change):
+    """Enabled, widened or made stronger while the joint stands inside."""
+    name = next(iter(change))
+    start = {"joint_limits.max_torque": [1.0] * 7}
+    if name.endswith("enabled"):
+        start = {"joint_limits.enabled": False}
+    elif name.endswith("range"):
+        start = {"joint_limits.range": [0.05] * 7}
+    cell = resting(make_cell, near(6, 0.02), "cartesian_impedance", **start)
+    cell.switch(["arm/law"])
+    cell.step(3000)
+    before = cell.state("arm").q[6]
+    cell.set_parameters("arm/law", change)
+    assert fastest(cell, 3000) < SLOW
+    assert cell.state("arm").q[6] < before - 5e-3
+
+
+@pytest.mark.parametrize("joint", [3, 6])
+def test_a_joint_pushed_into_its_barrier_is_not_let_through_by_a_switch(make_cell, joint):
+    """Floating laws take nothing over, so the barrier alone holds the joint on either side."""
+    floats = {"type": "gravity_compensation"}
+    arms = {"arm": {"position": [0.0, 0.0, 1.5], "q_start": near(joint, 0.06).tolist()}}
+    cell = make_cell(arms, {"one": floats, "other": floats}, ["arm/one"])
+    sim = cell.simulation
+    push = 0.6 * JointLimitsParams().max_torque[joint]
+    sim.data.qfrc_applied[int(sim.model.joint(f"arm_fr3_joint{joint + 1}").dofadr[0])] = push
+    cell.step(3000)
+    rests = cell.state("arm").q[joint]
+    assert rests < UPPER[joint]
+    cell.switch(["arm/other"], ["arm/one"])
+    furthest = -np.inf
+    for _ in range(300):
+        cell.step(10)
+        furthest = max(furthest, cell.state("arm").q[joint])
+    assert furthest < min(rests + 0.02, UPPER[joint] + 2e-3)
+    assert cell.state("arm").q[joint] == pytest.approx(rests, abs=2e-3)
+    assert not cell.state("arm").fault
+
+
+def test_the_place_where_a_barrier_begins_moves_out_at_the_documented_speed():
+    """Of a joint that stays, against the cubic potential of the page."""
+    params, maker = JointLimitsParams(), StateMaker()
+    feature = JointLimits(maker.context, params)
+    joint, width, most = 0, params.range[0], params.max_torque[0]
+    q = (LOWER + UPPER) / 2
+    q[joint] = UPPER[joint] - 0.03
+    states = maker.at([q])
+    feature.on_activate(states, JointTarget(1))
+    for cycle in range(1, 2000):
+        tau = [np.zeros(7)]
+        feature.add(states, JointTarget(1), tau, PERIOD)
+        depth, begin = 1 - 0.03 / width, max(0.0, 1 - 0.03 / width - 0.05 * cycle * PERIOD / width)
+        assert tau[0][joint] == pytest.approx(-most * (depth**2 - begin**2), abs=2e-3 * most)
+    assert tau[0][joint] == pytest.approx(-most * depth**2, rel=1e-9)
+
+
+@pytest.mark.parametrize("joint", [1, 3, 5, 6])
+def test_a_joint_that_moves_inwards_is_held_from_the_first_cycle_on(joint):
+    """At least as stiffly as by the whole barrier."""
+    params, maker = JointLimitsParams(), StateMaker()
+
+    def torque(feature, inwards):
+        q = (LOWER + UPPER) / 2
+        q[joint] = UPPER[joint] - 0.01 + inwards
+        tau = [np.zeros(7)]
+        feature.add(maker.at([q]), JointTarget(1), tau, PERIOD)
+        return -tau[0][joint]
+
+    begun, whole = JointLimits(maker.context, params), JointLimits(maker.context, params)
+    begun.on_activate(maker.states, JointTarget(1))
+    assert torque(begun, 0.0) == pytest.approx(0.0, abs=2e-3 * params.max_torque[joint])
+    for inwards in (0.002, 0.004, 0.008):
+        grown = torque(begun, inwards)
+        assert 0.99 * (torque(whole, inwards) - torque(whole, 0.0)) < grown
+        assert grown <= torque(whole, inwards)

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hand of a real arm: pylibfranka in a process of its own, against a simulated robot."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from needs import needs_pylibfranka
+from processes import PATIENCE, wait_until
+
+from multipanda_py.exceptions import LoopTimeout, TargetRejected
+from multipanda_py.hardware.franka.gripper import FrankaGripper
+from multipanda_py.robots.gripper import Outcome
+from multipanda_py.simulation.fci import FciSim
+
+_numbers = itertools.count(1)
+
+
+def children(pid):
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def robot():
+    pid = os.getpid()
+    address = f"127.{1 + pid // 250 % 250}.{1 + pid % 250}.201"
+    with FciSim([address]) as sim:
+        yield sim, address
+
+
+class Seen(list):
+    """Widths that were published, with their times."""
+
+    def __call__(self, width, is_grasped):
+        self.append((time.monotonic(), width, is_grasped))
+
+
+@pytest.fixture
+def hand(robot):
+    """A gripper on the robot's open hand without an object, and what it publishes."""
+    sim, address = robot
+    sim.admin(address, "object", width=0.0)
+    seen = Seen()
+    gripper = FrankaGripper("left", address, seen)
+    try:
+        wait_until(lambda: not gripper.state().problem)
+        assert gripper.move(0.08, 0.2).wait().succeeded
+        yield gripper, seen
+    finally:
+        gripper.close()
+    assert not is_alive(gripper.pid)
+
+
+@pytest.fixture
+def admin(robot):
+    """Ask the back door of the robot."""
+    sim, address = robot
+    return lambda command, **arguments: sim.admin(address, command, **arguments)
+
+
+@pytest.mark.clock
+@needs_pylibfranka
+def test_homing_moving_and_states_at_the_rate_of_the_hand(hand):
+    gripper, seen = hand
+    assert gripper.homing().wait().succeeded
+    assert gripper.state().max_width == pytest.approx(0.08)
+    result = gripper.move(0.03, 0.2).wait()
+    assert result.succeeded
+    assert result.width == pytest.approx(0.03)
+    seen.clear()
+    half_a_second = pytest.approx(0.5, rel=0.2)
+    wait_until(  # other processes may delay some of them
+        lambda: any(later[0] - one[0] == half_a_second for one, later in zip(seen, seen[10:]))
+    )
+    assert seen[-1][1] == pytest.approx(0.03)
+    assert gripper.state().age < 0.2
+
+
+@needs_pylibfranka
+def test_grasps_obey_width_and_epsilon(hand, admin):
+    gripper, seen = hand
+    missed = gripper.grasp(0.05, 0.2).wait()
+    assert missed.outcome is Outcome.UNSUCCESSFUL
+    assert not gripper.state().is_grasped
+    assert gripper.move(0.08, 0.2).wait().succeeded
+    admin("object", width=0.05)
+    assert gripper.grasp(0.052, 0.2, 20.0, 0.003, 0.0).wait().succeeded
+    assert gripper.state().is_grasped
+    assert seen[-1][1:] == (pytest.approx(0.05), True)
+    assert gripper.move(0.08, 0.2).wait().succeeded
+    assert gripper.grasp(0.056, 0.2, 20.0, 0.003, 0.0).wait().outcome is Outcome.UNSUCCESSFUL
+
+
+@needs_pylibfranka
+def test_stop_works_while_a_motion_blocks_the_library(hand, admin):
+    gripper, _ = hand
+    motion = gripper.move(0.0, 0.01)
+    wait_until(lambda: admin("stats")["width"] < 0.079)
+    assert gripper.state().is_moving
+    began = time.monotonic()
+    assert gripper.stop().wait().succeeded
+    assert time.monotonic() - began < 1.0
+    assert motion.result.outcome is Outcome.ABORTED
+    assert "stopped" in motion.result.text
+    width = admin("stats")["width"]
+    assert width > 0.06
+    cycles = admin("stats")["message_id"]
+    wait_until(lambda: admin("stats")["message_id"] > cycles + 200)
+    assert admin("stats")["width"] == width
+
+
+@needs_pylibfranka
+def test_a_newer_command_ends_the_older_one(hand):
+    gripper, _ = hand
+    older = gripper.move(0.0, 0.01)
+    newer = gripper.move(0.06, 0.2)
+    assert newer.wait().succeeded
+    assert older.result.outcome is Outcome.ABORTED
+    assert "newer command" in older.result.text
+
+
+@needs_pylibfranka
+def test_a_killed_process_is_reported_and_the_next_command_starts_another(hand):
+    gripper, _ = hand
+    first = gripper.pid
+    wait_until(lambda: len(children(first)) == 1)
+    worker = children(first)[0]
+    motion = gripper.move(0.0, 0.01)
+    os.kill(first, signal.SIGKILL)
+    result = motion.wait()
+    assert result.outcome is Outcome.FAILED
+    assert "signal 9" in result.text
+    wait_until(lambda: not is_alive(worker))
+    assert "killed by signal 9" in gripper.state().problem
+    assert gripper.move(0.07, 0.2).wait().succeeded
+    assert gripper.pid != first
+    assert gripper.state().problem == ""
+
+
+@needs_pylibfranka
+def test_a_stopped_process_never_answered_and_moved_the_fingers_later(robot, admin):
+    gripper = FrankaGripper("left", robot[1], patience=1.0)
+    try:
+        wait_until(lambda: not gripper.state().problem)
+        width, pid = admin("stats")["width"], gripper.pid
+        os.kill(pid, signal.SIGSTOP)
+        result = gripper.move(0.08 - width).wait(10.0 * PATIENCE)
+        assert result.outcome is Outcome.FAILED
+        assert " 1 s " in result.text
+        assert gripper.state().problem
+        assert not is_alive(pid)  # nobody is left to execute it
+        assert admin("stats")["width"] == width
+        assert gripper.move(0.07, 0.2).wait().succeeded
+        assert gripper.state().problem == ""
+    finally:
+        gripper.close()
+
+
+@needs_pylibfranka
+def test_a_rebooted_robot_is_reported_and_the_next_command_connects_again(hand, admin):
+    gripper, _ = hand
+    admin("reboot", seconds=0.3)
+    wait_until(lambda: gripper.state().problem)
+    assert "gripper of left" in gripper.state().problem
+    wait_until(lambda: admin("stats")["running"])
+    # A connection made while the robot was still starting is given up after a second.
+    results = [gripper.move(0.07, 0.2).wait()]
+    if not results[0].succeeded:
+        results.append(gripper.move(0.07, 0.2).wait())
+    assert results[-1].succeeded, results
+    assert gripper.state().problem == ""
+
+
+@needs_pylibfranka
+def test_closing_ends_the_process_even_while_the_fingers_move(hand):
+    gripper, _ = hand
+    wait_until(lambda: len(children(gripper.pid)) == 1)
+    processes = [gripper.pid, *children(gripper.pid)]
+    motion = gripper.move(0.0, 0.01)
+    with pytest.raises(LoopTimeout):
+        motion.wait(0.1)
+    gripper.close()
+    wait_until(lambda: not any(is_alive(pid) for pid in processes))
+    assert motion.result.outcome is Outcome.FAILED
+
+
+@needs_pylibfranka
+def test_real_and_simulated_hands_of_one_cell(robot, make_cell):
+    """What the real hand measures is in the state of its arm, as for a simulated one."""
+    sim, address = robot
+    sim.admin(address, "object", width=0.0)
+    cell = make_cell(
+        arms={"real": {"backend": "franka", "robot_ip": address}, "sim": {"position": [0, 1, 0]}},
+        controllets={}, placement="process", name=f"test_gripper_{os.getpid()}",
+    )  # fmt: skip
+    motions = [cell.gripper("real").move(0.05, 0.2), cell.gripper("sim").move(0.03, 0.2)]
+    assert all(motion.wait().succeeded for motion in motions)
+    cell.wait(lambda: abs(cell.state("real").fingers.sum() - 0.05) < 1e-6, 5.0, "the width")
+    assert cell.state("sim").fingers.sum() == pytest.approx(0.03, abs=1e-4)
+    process = cell.gripper("real").pid
+    cell.close()
+    wait_until(lambda: not is_alive(process))
+
+
+@pytest.mark.slow
+@needs_pylibfranka
+def test_a_hand_of_a_real_arm_obeyed_while_the_loop_stood_still(robot, make_cell):
+    sim, address = robot
+    sim.admin(address, "object", width=0.0)
+    cell = make_cell(
+        arms={"real": {"backend": "franka", "robot_ip": address,
+                       "franka": {"answer_budget": 0.4, "priority": 0}},
+              "sim": {"position": [0, 1, 0]}},
+        controllets={}, placement="process", name=f"test_gripper_still_{os.getpid()}",
+        realtime={"priority": 0, "cpu": -2}, heartbeat_timeout=10.0,
+    )  # fmt: skip
+    hands = [cell.gripper(arm) for arm in cell.arms]
+    for hand in hands:
+        assert hand.move(0.04, 0.2).wait().succeeded
+    before = sim.admin(address, "stats")["width"]
+    os.kill(cell.loop_pid, signal.SIGSTOP)
+    try:
+        wait_until(cell.silence_reason)
+        for hand in hands:
+            for command in (hand.homing, lambda hand=hand: hand.move(0.06),
+                            lambda hand=hand: hand.grasp(0.01)):  # fmt: skip
+                with pytest.raises(TargetRejected, match=r"\b\d+\.\d\d s\b"):
+                    command()
+        assert hands[0].stop().wait().succeeded
+    finally:
+        os.kill(cell.loop_pid, signal.SIGCONT)
+    wait_until(lambda: not cell.silence_reason())
+    assert sim.admin(address, "stats")["width"] == pytest.approx(before, abs=1e-3)
+    assert hands[0].move(0.06, 0.2).wait().succeeded
+
+
+@needs_pylibfranka
+def test_nobody_at_the_address_is_said_in_a_sentence():
+    gripper = FrankaGripper("left", f"127.0.77.{next(_numbers)}")
+    try:
+        result = gripper.move(0.05).wait()
+        assert result.outcome is Outcome.FAILED
+        assert "127.0.77" in result.text
+        assert "refused" in result.text.lower()
+    finally:
+        gripper.close()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("pylibfranka") is not None, reason="pylibfranka is installed"
+)
+def test_without_the_library_the_state_says_what_to_install():
+    gripper = FrankaGripper("left", "127.0.0.1")
+    try:
+        result = gripper.move(0.05).wait()
+        assert result.outcome is Outcome.FAILED
+        assert "pip install 'multipanda_py[real]'" in result.text
+    finally:
+        gripper.close()
+
+
+@needs_pylibfranka
+def test_a_hand_whose_owner_was_killed_ended_with_a_traceback(robot):
+    """Signals that the owner has blocked stay so in its children: a write fails instead."""
+    _, address = robot
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
+    try:
+        hand = subprocess.Popen(
+            [sys.executable, "-m", "multipanda_py.hardware.franka.gripper_process", address],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    with hand:
+        assert hand.stdout.readline()
+        hand.stdout.close()
+        assert hand.stderr.read() == b""
+        hand.stdin.close()
+        assert hand.wait(10.0 * PATIENCE) == 0

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions for identification: their limits, their distances, what they tell."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py import registry
+from multipanda_py.apps.cli import main
+from multipanda_py.apps.commands import excite
+from multipanda_py.identification.arm.excitation import OF_ITSELF, Clearance, Excitation, Wanted
+from multipanda_py.identification.arm.fourier import FourierMotion
+from multipanda_py.robots import ArmDescription
+
+pytestmark = pytest.mark.inline
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+benchmark = import_module("excitation")
+ARM = ArmDescription("arm", "fr3")
+
+
+def test_velocities_and_accelerations_are_derivatives_also_at_the_ends():
+    rng = np.random.default_rng(0)
+    motion = FourierMotion(*rng.normal(size=(2, 3, 5)), np.ones(3), period=6.0, ramp=0.7)
+    time = np.linspace(0.05, motion.duration - 0.05, 500)
+    step = 1e-5
+    before, here, after = (motion.sample(time + shift) for shift in (-step, 0.0, step))
+    np.testing.assert_allclose((after[0] - before[0]) / (2 * step), here[1], atol=1e-6)
+    np.testing.assert_allclose((after[1] - before[1]) / (2 * step), here[2], atol=1e-4)
+
+
+def test_motions_begin_and_end_at_rest_in_one_posture():
+    rng = np.random.default_rng(1)
+    motion = FourierMotion(*rng.normal(size=(2, 7, 5)), np.zeros(7), periods=2)
+    q, dq, ddq = motion.sample(np.array([0.0, motion.duration]))
+    np.testing.assert_allclose(q[0], q[1], atol=1e-12)
+    np.testing.assert_allclose([dq, ddq], 0.0, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def search():
+    wanted = Wanted(evaluations=200, seed=3)
+    return Excitation(ARM, wanted, Clearance(ARM))
+
+
+@pytest.fixture(scope="module")
+def found(search):
+    return search.search()
+
+
+def test_limits_and_distances_hold_everywhere(search, found):
+    q, dq, ddq = found.sample(found.times(100.0))
+    limits = ARM.limits
+    assert (q > limits.lower + 0.05).all()
+    assert (q < limits.upper - 0.05).all()
+    assert (np.abs(dq) < limits.velocity).all()
+    assert (np.abs(ddq) < limits.acceleration).all()
+    assert Clearance(ARM).missing(q[::10]) <= 0.002
+
+
+def test_a_found_motion_was_stopped_by_the_avoidance_of_the_arm_itself():
+    """Links came 1 cm near, and a law lets them no nearer than 1.5 to 2 cm: it ended after 2 s."""
+    assert registry.find("features", "collision_avoidance").Params().distance <= OF_ITSELF
+
+
+def test_it_tells_more_than_random_motions(search, found):
+    rng = np.random.default_rng(9)
+    others = [search.condition(search.motion(search.random(rng))) for _ in range(10)]
+    assert search.condition(found) < min(others)
+
+
+def test_one_seed_is_one_motion():
+    wanted = Wanted(evaluations=30, seed=4)
+    one, other = (Excitation(ARM, wanted).search() for _ in range(2))
+    np.testing.assert_array_equal(one.a, other.a)
+
+
+def test_several_mountings_are_served_together():
+    gravities = [None, np.array([9.81, 0.0, 0.0])]
+    assert Excitation(ARM, Wanted(evaluations=30), None, gravities).parameters == 45
+
+
+def test_an_arm_that_holds_is_kept_clear_of():
+    other = ArmDescription("other", "fr3", position_base_in_world=np.array([0.0, 0.5, 0.0]))
+    alone, beside = Clearance(ARM), Clearance(ARM, others=[other])
+    rng = np.random.default_rng(0)
+    postures = ARM.robot.ready + 0.5 * rng.normal(size=(40, 7))
+    missing = [(beside.missing(q[None]), alone.missing(q[None])) for q in postures]
+    assert all(more >= less for more, less in missing)
+    assert any(more > 0.0 > less for more, less in missing)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["for three mountings", "beside an arm that holds"])
+def test_it_tells_more_than_random_motions_also_there(case):
+    search = benchmark.searches(Wanted(evaluations=200, seed=1))[case]
+    rng = np.random.default_rng(9)
+    others = [search.condition(search.motion(search.random(rng))) for _ in range(10)]
+    assert search.condition(search.search()) < min(others)
+
+
+class NarrowBetween:
+    """Room enough wherever the search looks, and less for whoever looks more closely."""
+
+    def missing(self, postures):
+        return np.ptp(postures, axis=0).max() - 2.0 if len(postures) > 300 else -1.0
+
+
+def test_the_result_was_another_one_than_the_search_had_said_and_nobody_said_why(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(excite, "Clearance", lambda arm, margin: NarrowBetween())
+    target = tmp_path / "motion.csv"
+    assert main(["excite", "fr3", "-o", str(target), "--evaluations", "201"]) == 0
+    said = capsys.readouterr()
+    searched = float(said.err.partition("200/201: condition ")[2].split()[0])
+    found = float(said.out.split()[-1])
+    assert found > searched
+    assert f"excite: it was {searched:.1f} " in said.err
+    assert np.ptp(np.loadtxt(target, delimiter=",", skiprows=1)[:, 1:8], axis=0).max() < 2.01

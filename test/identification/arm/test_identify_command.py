@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands: from a log to a model that a cell takes, and refusals that write nothing."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+import yaml
+from measured_arm import measure, perturbed, some_motion
+
+from multipanda_py.apps.cli import main
+from multipanda_py.apps.commands import identify as identify_command
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.realtime.recording import Log
+from multipanda_py.realtime.recording.arm_log import ArmLog
+from multipanda_py.robots import MODELS, ArmDescription
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.measured_files import with_parameters
+from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.inline
+
+PRIOR = ArmDescription("arm", "fr3")
+
+
+def write_csv(path, log):
+    names = ["time", *(f"{what}{i + 1}" for what in ("q", "dq", "tau") for i in range(7))]
+    table = np.column_stack([log.time, log.q, log.dq, log.tau])
+    np.savetxt(path, table, delimiter=",", header=",".join(names), comments="")
+
+
+@pytest.fixture(scope="module")
+def log():
+    plant = perturbed(PRIOR, 4)
+    return measure(plant, some_motion(plant, 4), believed=PRIOR, rate=250.0)
+
+
+@pytest.fixture(scope="module")
+def found(log, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("identified")
+    write_csv(folder / "log.csv", log)
+    plot = folder / "residuals.png"
+    arguments = [str(folder / "log.csv"), "--robot", "fr3", "-o", str(folder / "robot.yaml")]
+    assert main(["identify", *arguments, "--plot", str(plot)]) == 0
+    assert plot.stat().st_size > 10_000
+    return folder / "robot.yaml"
+
+
+def cell_with(found):
+    arm = {"model": {"base": "fr3", "parameters": str(found)}, "backend": "mujoco"}
+    return CellConfig.model_validate({"arms": {"left": arm}})
+
+
+@pytest.mark.slow
+def test_what_was_found_is_one_robot_in_pinocchio_and_mujoco(found):
+    arm = describe_arm("left", cell_with(found).arms["left"])
+    said = yaml.safe_load(found.read_text())
+    friction = list(said["friction"].values())
+    world = build_scene([arm]).compile()
+    np.testing.assert_allclose(world.dof_frictionloss[:7], friction)
+    np.testing.assert_allclose(arm.joint_damping, list(said["damping"].values()))
+    pinocchio = build_pinocchio(arm)
+    np.testing.assert_allclose(pinocchio.armature, list(said["armature"].values()))
+    data = mujoco.MjData(world)
+    for i in range(1, 7):
+        body = said["links"][f"link{i}"]
+        own = world.body(f"left_fr3_link{i}")
+        assert own.mass[0] == pytest.approx(body["mass"])
+        np.testing.assert_allclose(own.ipos, body["com"], atol=1e-9)
+        assert pinocchio.inertias[i].mass == pytest.approx(body["mass"])
+        np.testing.assert_allclose(pinocchio.inertias[i].lever, body["com"], atol=1e-9)
+    mujoco.mj_forward(world, data)  # a motor at zero leaves what its offset says to the joint
+    offsets = list(said["torque_offset"].values())
+    np.testing.assert_allclose(data.qfrc_actuator[:7], -np.array(offsets), atol=1e-12)
+
+
+def test_a_log_that_is_refused_writes_nothing(log, tmp_path, capsys):
+    bad = tmp_path / "bad.csv"
+    table = np.column_stack([log.time, np.rad2deg(log.q), log.dq, log.tau])
+    names = ["time", *(f"{what}{i + 1}" for what in ("q", "dq", "tau") for i in range(7))]
+    np.savetxt(bad, table, delimiter=",", header=",".join(names), comments="")
+    target = tmp_path / "robot.yaml"
+    assert main(["identify", str(bad), "-o", str(target)]) == 1
+    assert "degrees" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv"]
+
+
+def test_excite_writes_points_that_a_trajectory_takes(tmp_path):
+    target = tmp_path / "motion.csv"
+    arguments = ["fr3", "-o", str(target), "--evaluations", "40", "--seed", "1"]
+    assert main(["excite", *arguments]) == 0
+    points = np.loadtxt(target, delimiter=",", skiprows=1)
+    assert points.shape[1] == 1 + 3 * 7
+    np.testing.assert_allclose(points[[0, -1], 8:], 0.0, atol=1e-9)
+    slope = np.gradient(points[:, 1:8], points[:, 0], axis=0)
+    np.testing.assert_allclose(slope[5:-5], points[5:-5, 8:15], atol=2e-2)
+    with simple_cell({"arm": {}}, {"law": {"type": "joint_trajectory"}}, ["arm/law"]) as cell:
+        cell.set_target("arm", q=points[0, 1:8])
+        cell.step(10_000)
+        cell.follow("arm", points)  # it was refused: more points than a trajectory may have
+
+
+def test_excite_does_not_search_for_minutes_before_it_finds_no_folder(tmp_path, capsys):
+    target = tmp_path / "none" / "motion.csv"
+    assert main(["excite", "fr3", "-o", str(target), "--evaluations", "100000"]) == 1
+    said = capsys.readouterr().err
+    assert ".csv or .yaml" in said
+    assert "motions to try" not in said
+
+
+def test_excite_that_is_interrupted_does_not_say_that_nothing_was_started(tmp_path):
+    """Nor do ``identify`` and ``sweep``, which has processes to end."""
+    arguments = ["excite", "fr3", "-o", str(tmp_path / "motion.csv"), "--evaluations", "100000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "multipanda_py.apps.cli", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert "motions to try" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "multipanda excite: SIGINT" in error
+    assert "anything was started" not in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_not_physical_is_refused(found, tmp_path):
+
+    said = yaml.safe_load(found.read_text())
+    said["links"]["link3"]["inertia"][0] = 5.0
+    path = tmp_path / "robot.yaml"
+    path.write_text(yaml.safe_dump(said))
+    with pytest.raises(ConfigurationError, match=r"link3: .*principal moments"):
+        with_parameters(MODELS["fr3"], path)
+    said["links"] = {}
+    said["friction"]["joint2"] = -0.1
+    path.write_text(yaml.safe_dump(said))
+    with pytest.raises(ConfigurationError, match=r"friction: joint joint2: .*-0\.1\b"):
+        with_parameters(MODELS["fr3"], path)
+    said["robot"] = "ur5e"
+    path.write_text(yaml.safe_dump(said))
+    with pytest.raises(ConfigurationError, match=r"robot: .*'ur5e'.*'fr3'"):
+        with_parameters(MODELS["fr3"], path)
+
+
+def test_a_cutoff_above_what_a_log_has_is_refused(log, tmp_path, capsys):
+    """At 400 Hz and 1 kHz the filter was some other one, and the file of noise."""
+    run, target = tmp_path / "run.csv", tmp_path / "robot.yaml"
+    write_csv(run, log)
+    assert main(["identify", str(run), "-o", str(target), "--cutoff", "100"]) == 1
+    said = capsys.readouterr().err
+    assert "50 Hz" in said
+    assert main(["identify", str(run), "-o", str(target), "--cutoff", "1e-9"]) == 1
+    said = capsys.readouterr().err  # the filter had a singular matrix
+    assert "1e-09 Hz" in said
+    assert not target.exists()
+
+
+def test_a_model_that_is_no_better_than_the_datasheet_is_said(log, tmp_path, capsys, monkeypatch):
+    real = identify_command.identify
+
+    def poor(*args, **options):
+        found = real(*args, **options)
+        held_out = {name: rmse.copy() for name, rmse in found.held_out.items()}
+        held_out["consistent"][2] = held_out["datasheet"][2]
+        return replace(found, held_out=held_out)
+
+    monkeypatch.setattr(identify_command, "identify", poor)
+    run = tmp_path / "run.csv"
+    write_csv(run, log)
+    assert main(["identify", str(run), "-o", str(tmp_path / "robot.yaml")]) == 0
+    assert "torques of joint3 " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "given", [["--plot", "a.png"], ["--friction", "sigmoid"], ["--held-out", "0.2"]]
+)
+def test_what_a_load_has_not_is_refused_and_not_passed_over(given, capsys):
+    assert main(["identify", "none.mcap", "--load", *given]) == 1
+    assert f"{given[0]}: " in capsys.readouterr().err
+
+
+def test_a_log_of_another_robot_is_not_identified_as_this_one(log, tmp_path, capsys, monkeypatch):
+    joints = tuple(f"joint{k}" for k in range(1, 8))
+    known = ArmLog("left", "fr3", joints, log.time, log.q, log.dq, log.tau)
+    monkeypatch.setattr(identify_command, "read", lambda path: Log({"left": known}))
+    target = tmp_path / "robot.yaml"
+    assert main(["identify", "run.mcap", "--robot", "fer", "-o", str(target)]) == 1
+    assert re.search(r"\bleft\b.*\bfr3\b.*\bfer\b", capsys.readouterr().err)
+    assert not target.exists()
+
+
+def test_the_load_that_a_cell_file_tells_of_is_not_put_into_the_last_link(
+    log, tmp_path, capsys, monkeypatch
+):
+    def told(motions, arm, asked, *, load, progress):
+        raise ConfigurationError(f"the flange carried {load.mass} kg")
+
+    monkeypatch.setattr(identify_command, "identify", told)
+    cell, run = tmp_path / "cell.yaml", tmp_path / "run.csv"
+    write_csv(run, log)
+    arm = {"model": "fr3", "franka": {"load_mass": 0.8}}
+    cell.write_text(yaml.safe_dump({"/**": {"ros__parameters": {"arms": {"a": arm}}}}))
+    line = ["identify", str(run), "--cell", str(cell), "-o", str(tmp_path / "robot.yaml")]
+    assert main(line) == 1
+    assert "0.8 kg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--share", "0.05"], "0.05 of the torques that joints have"),
+        (["--period", "1e9"], "--period, --ramp: got 1e+09"),
+        (["--harmonics", "500"], "--harmonics: got 500"),
+        (["--mounting", "nan", "0", "0"], "allowed finite angles"),
+        (["--arm", "left"], "fr3 is one arm"),
+    ],
+)
+def test_excite_says_what_it_cannot_search_for(given, said, tmp_path, capsys):
+    line = ["excite", "fr3", "-o", str(tmp_path / "a.csv"), "--evaluations", "21", *given]
+    assert main(line) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_folder_is_refused_before_anything_is_read(tmp_path, capsys):
+    for given in (["-o", str(tmp_path)], ["-o", "a.yaml", "--plot", str(tmp_path)], ["-o", "."]):
+        assert main(["identify", "none.mcap", *given]) == 1
+        said = capsys.readouterr().err
+        assert "folder" in said
+        assert ("--plot" if "--plot" in given else "--output") in said
+    assert main(["perturb", "config/single_sim.yaml", "-o", "."]) == 1
+    assert "folder" in capsys.readouterr().err

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a round is worth, and what its bodies are found from."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from itertools import count
+
+import numpy as np
+import pytest
+from measured_arm import some_motion
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import IdentificationRefused, ValidationRefused
+from multipanda_py.identification.calibration import (
+    Refinement,
+    RefinementPlan,
+    Round,
+    refine,
+    report,
+)
+from multipanda_py.identification.calibration.improvement import Gain, gain_of
+from multipanda_py.identification.validation import Comparison, Run, make_task
+from multipanda_py.identification.validation.compare import QUANTITIES
+from multipanda_py.realtime.recording import ArmLog
+from multipanda_py.robots import ArmDescription
+
+pytestmark = pytest.mark.inline
+
+MODULE = import_module("multipanda_py.identification.calibration.calibrate")
+
+
+def comparison(number, error, full=1):
+    """Return a task with one error everywhere, or one that could not be done."""
+    errors = {} if error is None else {"arm": {q.name: np.full((1, 7), error) for q in QUANTITIES}}
+    repeats = 0 if error is None else 1
+    return Comparison(number, "", "", repeats, errors, {}, {}, {}, {}, (), {}, full)
+
+
+def test_a_round_in_which_a_task_fails_is_not_better_for_having_fewer_errors():
+    first = Round(0, [comparison(1, 1.0), comparison(4, 9.0)])
+    second = Round(1, [comparison(1, 0.9), comparison(4, None)])
+    found = Refinement([first, second], (), "")
+    assert found.best is first
+    said = json.loads(report.numbers(found, {}), parse_constant=pytest.fail)
+    assert [one["score"] is None for one in said["rounds"]] == [False, True]
+
+
+def test_a_twin_that_could_not_do_a_task_at_first_is_beaten_by_one_that_can():
+    rounds = [Round(0, [comparison(1, None)]), Round(1, [comparison(1, 1.0)])]
+    assert Refinement(rounds, (), "").best is rounds[1]
+
+
+def test_a_plant_that_cannot_do_a_task_is_refused(tmp_path, monkeypatch):
+    cell = CellConfig.from_yaml("config/dual_sim.yaml")
+    monkeypatch.setattr(MODULE, "runs_of", lambda *args: [Run({}, fault="left: reflex")])
+    with pytest.raises(ValidationRefused, match=r"task 1: .*left: reflex"):
+        refine(cell, cell, tmp_path, RefinementPlan(tasks=[1]))
+
+
+def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_path, monkeypatch):
+    def told(motions, arm, *, load, progress):
+        raise IdentificationRefused(f"the flange carried {load.mass} kg")
+
+    twin = CellConfig.from_dict({"arms": {"arm": {}}})
+    plant = CellConfig.from_dict({"arms": {"arm": {"franka": {"load_mass": 0.8}}}})
+    run = Run({"arm": type("Log", (), {"time": np.array([0.0, 1.0])})()})
+    monkeypatch.setattr(MODULE, "runs_of", lambda *args: [run])
+    monkeypatch.setattr(MODULE, "compare_runs", lambda *args: comparison(1, 1.0))
+    monkeypatch.setattr(MODULE, "measure", lambda *_, **__: None)
+    monkeypatch.setattr(MODULE, "identify", told)
+    motion = some_motion(ArmDescription("arm"))
+    points = motion.table(motion.times(10.0))
+    with pytest.raises(IdentificationRefused, match=r"\b0\.8 kg"):
+        refine(plant, twin, tmp_path, RefinementPlan(tasks=[1]), {"arm": points})
+
+
+def test_an_arm_that_stopped_on_its_way_is_not_identified(monkeypatch):
+    """It held then, without a fault, for as long as the motion was to last."""
+    arm = import_module("multipanda_py.identification.calibration.improvement")
+    motion = some_motion(ArmDescription("arm"), period=4.0)
+    points = motion.table(motion.times(10.0))
+    names = tuple(f"joint{k + 1}" for k in range(7))
+    q = points[np.minimum(np.arange(len(points)), 15), 1:8]
+    log = ArmLog("arm", "fr3", names, points[:, 0], q, tau=np.zeros_like(q))
+    monkeypatch.setattr(arm, "run_task", lambda *_, **__: Run({"arm": log}))
+    cell = CellConfig.from_dict({"arms": {"arm": {}}})
+    with pytest.raises(ValidationRefused, match=r"\barm: .*\d\.\d\d rad"):
+        arm.measure(cell, "arm", points, 1)
+
+
+def test_a_twin_that_stops_where_its_plant_goes_on_is_not_the_better_one():
+    """Its errors were those of the part that it came through, and counted as all of them."""
+    rounds = [Round(0, [comparison(3, 1.0)]), Round(1, [comparison(3, 0.2, full=0)])]
+    assert Refinement(rounds, (), "").best is rounds[0]
+
+
+class Rig:
+    """A refinement in which only what a test says goes wrong, and nothing is computed."""
+
+    def __init__(self, monkeypatch, tmp_path):
+        self.folder, self.errors = tmp_path, (0.8**k for k in count())
+        self.cell = CellConfig.from_yaml("config/dual_sim.yaml")
+        found = type("Found", (), {"held_out": {}, "robot": None})()
+        monkeypatch.setattr(MODULE, "runs_of", self.runs)
+        monkeypatch.setattr(MODULE, "compare_runs", lambda *_: comparison(1, next(self.errors)))
+        monkeypatch.setattr(MODULE, "find_motion", lambda *_: np.zeros((2, 22)))
+        monkeypatch.setattr(MODULE, "measure", self.measure)
+        monkeypatch.setattr(MODULE, "identify", lambda *_, **__: found)
+        monkeypatch.setattr(MODULE, "parameters_text", lambda *_: "robot: fr3\n")
+        gain = Gain(1, "", {}, {}, 1, (0, 0))
+        monkeypatch.setattr(MODULE, "gain_of", lambda *_: gain)
+        self.broken = {}
+
+    def runs(self, task, *_):
+        fault = self.broken.get(task.number, "")
+        time = np.array([0.0, 0.1 if fault else 1.0])
+        return [Run({"left": type("Log", (), {"time": time})()}, fault=fault)]
+
+    def measure(self, plant, arm, points, seed, keep, *, recover):
+        if fault := self.broken.get((arm, seed)):
+            raise ValidationRefused(f"{arm}: {fault}")
+        return type("Motion", (), {"name": f"{arm} {seed}"})()
+
+    def refine(self, tasks=(1, 2, 5), rounds=2):
+        return refine(self.cell, self.cell, self.folder, RefinementPlan(tasks, rounds=rounds))
+
+
+@pytest.fixture
+def rig(monkeypatch, tmp_path):
+    return Rig(monkeypatch, tmp_path)
+
+
+def test_a_task_that_the_plant_cannot_do_is_left_out_and_said(rig):
+    """The whole refinement was refused."""
+    rig.broken[2] = "left: reflex"
+    found = rig.refine(rounds=1)
+    assert list(found.notes) == ["task 2: the plant cannot do it: left: reflex"]
+    assert [len(one.found) for one in found.rounds] == [2, 2]
+    assert json.loads(report.numbers(found, {}))["notes"] == list(found.notes)
+    assert found.notes[0] in list(report.lines(found))
+
+
+def test_an_arm_that_faults_in_its_motion_keeps_the_body_it_has_and_the_others_go_on(rig):
+    """A reflex in the second round's motion threw the first round away."""
+    rig.broken["right", 2] = "the motion ended after 3.1 of 20.0 s: reflex"
+    found = rig.refine()
+    assert list(found.notes) == ["round 2: right: the motion ended after 3.1 of 20.0 s: reflex"]
+    assert found.best.number == 2
+    assert {arm: path.name for arm, path in found.best.files.items()} == {
+        "left": "left_round_2.yaml", "right": "right_round_1.yaml",
+    }  # fmt: skip
+    assert list(found.best.identified) == ["left"]
+
+
+def test_rounds_in_which_no_arm_came_through_end_with_what_was_found_before(rig):
+    rig.broken["left", 2] = "reflex"
+    found = rig.refine(tasks=(1,), rounds=3)
+    assert (found.best.number, len(found.rounds)) == (1, 2)
+    assert found.ended.endswith("round 2")
+
+
+def test_a_first_round_in_which_no_arm_came_through_is_refused(rig):
+    rig.broken.update({("left", 1): "reflex", ("right", 1): "reflex"})
+    with pytest.raises(ValidationRefused, match="left: reflex"):
+        rig.refine()
+
+
+def test_a_gain_counts_runs_that_ended_early_and_compares_what_both_came_through():
+    """A plant that stopped after a third of a task was held against one that did all of it."""
+    task, runs = make_task(4, seconds=1.0), []
+    for seconds, error in ((0.3, 1.0), (1.0, 2.0)):
+        time = np.arange(0.0, seconds, 1e-3)
+        log = ArmLog("arm", "fr3", ("joint1",), time, time[:, None])
+        errors = np.where(time < 0.3, error, 9.0)[:, None, None] * np.array([0.0, 0.0, 1.0])
+        fault = "reflex" if seconds < 1.0 else ""
+        force = np.full((len(time), 1), 9.81)
+        runs.append(Run({"arm": log}, force, errors, time, fault=fault))
+    gain = gain_of(task, runs[:1], runs[1:])
+    assert (gain.runs, gain.early) == (1, (1, 0))
+    assert gain.figures["measured less true force [N]"] == pytest.approx((1.0, 2.0))
+    assert gain.as_dict()["ended_early"] == {"data sheet": 1, "identified": 0}
+    shortest = gain_of(task, [Run({}, fault="reflex")], runs[1:])
+    assert (shortest.figures, shortest.series) == ({}, {})

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table that a plant has is found from what its arm did on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.identification.calibration import contact_parameters as surface
+from multipanda_py.identification.calibration.contact_parameters import SurfaceFit
+from multipanda_py.identification.calibration.improvement import with_surface
+from multipanda_py.identification.validation import make_task
+from multipanda_py.identification.validation.validate import runs_of
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def twin():
+    return CellConfig.from_yaml("config/dual_sim.yaml")
+
+
+def shown(cell, *numbers, seconds=1.0):
+    """Return tasks, made short, with the runs of a plant."""
+    tasks = [make_task(number, seconds=seconds) for number in numbers]
+    for task in tasks:
+        task.settling = 800
+    return [(task, runs_of(task, cell, 1, 0)) for task in tasks]
+
+
+@pytest.mark.slow
+def test_the_contact_of_another_table_is_found(twin):
+    there = {"contact_time": 0.015, "contact_damping": 0.75}
+    plant, said = with_surface(twin, "table", there), []
+    found = SurfaceFit(plant, shown(plant, 3, seconds=1.2), 0).fit(twin, said.append)
+    for name, value in there.items():
+        own = getattr(twin.objects["table"], name)
+        error = abs(np.log(found.values[name] / value))
+        assert error < 0.3 * abs(np.log(own / value)), (name, found)
+        low, high = found.spread[name]
+        assert 0.9 * low < value < 1.1 * high
+        assert low < found.values[name] < high < 2.0 * low
+    assert said
+
+
+def with_wrench(run, change):
+    """Return a run with another measured wrench."""
+    ((name, log),) = run.logs.items()
+    wrench = change(log["wrench_ext_in_base"].copy())
+    log = replace(log, columns={**log.columns, "wrench_ext_in_base": wrench})
+    return replace(run, logs={name: log})
+
+
+@pytest.mark.long
+def test_a_torque_sensor_that_is_off_is_not_taken_for_friction(twin, monkeypatch):
+    """It was: 0.16 where 0.19 was true, as constant forces that are felt counted as friction."""
+    monkeypatch.setattr(surface, "EVALUATIONS", 2)
+    plant = with_surface(twin, "table", {"friction": 0.17})
+    ((task, (run,)),) = shown(plant, 4, seconds=2.0)
+    run = with_wrench(run, lambda wrench: wrench + (0.5, -0.4, 0.0, 0.0, 0.0, 0.0))
+    found = SurfaceFit(plant, [(task, [run])], 0).fit(twin, lambda text: None)
+    assert found.values["friction"] == pytest.approx(0.17, rel=0.03)
+
+
+@pytest.mark.long
+def test_what_other_forces_could_be_is_in_the_range_or_not_told_at_all(twin, monkeypatch):
+    """Whatever is left could point against the motion, as friction does."""
+    monkeypatch.setattr(surface, "EVALUATIONS", 2)
+    plant = with_surface(twin, "table", {"friction": 0.19})
+    ((task, (run,)),) = shown(plant, 4)
+    noise = np.random.default_rng(0).normal(size=(40, 6)).repeat(50, axis=0)
+    found = []
+    for part in (0.1 * noise, 3.0 * noise):
+        noisy = with_wrench(run, partial(np.add, part[: len(run.logs["left"])]))
+        fit = SurfaceFit(plant, [(task, [noisy])], 0)
+        found.append(fit.fit(twin, lambda text: None))
+    narrow, wide = (one.spread["friction"] for one in found)
+    assert narrow[0] < 0.19 < narrow[1] < 2.0 * narrow[0]
+    assert wide[1] > surface.TOLD * wide[0]
+    assert list(found[0].values) == ["friction"]
+    assert found[1].values == {}
+
+
+def test_a_log_without_a_wrench_is_refused_in_words(twin):
+    """It was a KeyError."""
+    ((task, (run,)),) = shown(twin, 4, seconds=0.5)
+    ((name, log),) = run.logs.items()
+    columns = {key: log.columns[key] for key in ("tau_ext", "position_ee_in_base")}
+    run = replace(run, logs={name: replace(log, columns=columns)})
+    with pytest.raises(ValidationRefused, match=r"left: .*wrench_ext_in_base"):
+        SurfaceFit(twin, [(task, [run])], 0)
+
+
+def test_a_run_that_ended_early_tells_no_table(twin):
+    ((task, (run,)),) = shown(twin, 4, seconds=0.5)
+    early = replace(run, fault="reflex")
+    fit = SurfaceFit(twin, [(task, [early, early])], 0)
+    assert fit.left_out == ["task 4 ended early: reflex"]
+    assert fit.fit(twin, pytest.fail).values == {}
+    assert SurfaceFit(twin, [(task, [early, run])], 0).left_out == []

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A twin against MuJoCo, against what stands on paper, and on arms of several makers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_file import write_robot
+from shadow_rig import Rig
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.identification.monitor import ArmShadow, ArmTwin
+from multipanda_py.identification.monitor.arm_monitor import (
+    QUANTITIES,
+    STIFFNESS,
+    places,
+    smallest,
+)
+from multipanda_py.identification.monitor.cell_monitor import CellShadow
+from multipanda_py.identification.validation import make_task, run_task
+from multipanda_py.realtime.recording import ArmLog
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.inertial import Load
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """An arm that is what its description says, while it swings joints 4 and 5."""
+    rig = Rig(1, noise={}, perturbation={}, joint_damping=[0.5] * 7)
+    return rig, rig.log(0)
+
+
+def test_a_described_arm_needs_no_correction(exact):
+    """MuJoCo has moved it: another library, with another way to integrate."""
+    rig, log = exact
+    found = ArmShadow(rig.arm).follow(log)
+    judged = found.judged
+    assert np.ptp(log.q[:, 3]) > 0.7
+    assert np.abs(found.q - log.q)[judged].max() < 1e-3
+    assert np.abs(found.correction[judged]).max() < 0.1
+    assert np.abs(found.tau - log.tau)[judged].max() < 0.1
+
+
+def test_pieces_are_followed_as_the_whole(exact):
+    rig, log = exact
+    whole = ArmShadow(rig.arm).follow(log)
+    shadow = ArmShadow(rig.arm)
+    parts = [shadow.follow(log.part(slice(max(0, k - 3), k + 100))) for k in range(0, 1000, 100)]
+    residuals = np.vstack([part.residuals for part in parts])
+    np.testing.assert_allclose(residuals, whole.residuals[: len(residuals)], atol=2e-6)
+    assert shadow.follow(log.part(slice(0, 1000))) is None
+
+
+@pytest.mark.parametrize("model", ["fr3", "ur5e", "iiwa14", "kinova_gen3"])
+def test_the_correction_is_what_was_not_told(model):
+    """At rest, a torque d that nobody told of: c = d, and q is off by d / K."""
+    arm = ArmDescription("arm", model, hand=False)
+    twin, n = ArmTwin(arm), arm.n_joints
+    q, still = np.array(arm.robot.ready), np.zeros(n)
+    untold = np.linspace(-0.02, 0.03, n) * arm.limits.torque
+    twin.place(q, still)
+    for _ in range(4000):
+        twin.step(q, still, twin.gravity(q) - untold, 1e-3)
+    np.testing.assert_allclose(twin.correction, untold, atol=1e-3 * np.abs(untold).max())
+    away = untold / (STIFFNESS * arm.limits.torque)
+    np.testing.assert_allclose(q - twin.q, away, atol=1e-3 * np.abs(away).max())
+
+
+def test_a_load_that_is_told_of_is_carried():
+    arm = ArmDescription("arm", "fr3")
+    load = Load(1.2, np.array([0.0, 0.0, 0.1]), 1e-3 * np.eye(3))
+    q = np.array(arm.robot.ready)
+    more = ArmTwin(arm, load).gravity(q) - ArmTwin(arm).gravity(q)
+    assert np.abs(more).max() > 4.0
+
+
+def slow_log(rate, **columns):
+    time = np.arange(0.0, 4.0, 1.0 / rate)
+    arm = ArmDescription("arm", "fr3")
+    q = np.tile(arm.robot.ready, (len(time), 1))
+    q[:, 3] += 0.2 * np.sin(2.0 * time)
+    names = tuple(joint.name for joint in arm.robot.joints)
+    dq, ddq = np.zeros((2, *q.shape))
+    dq[:, 3], ddq[:, 3] = 0.4 * np.cos(2.0 * time), -0.8 * np.sin(2.0 * time)
+    model = heavy_model(arm)
+    data = model.createData()
+    tau = np.array([pin.rnea(model, data, *row) for row in zip(q, dq, ddq)])
+    return arm, ArmLog("arm", "fr3", names, time, q, tau=tau, **columns)
+
+
+def test_a_log_without_commands_and_velocities_is_followed_by_its_torques():
+    """At 30 Hz, as of a bag; torques by inverse dynamics."""
+    arm, log = slow_log(30.0)
+    found = ArmShadow(arm).follow(log)
+    assert np.abs(found.q - log.q)[found.judged].max() < 5e-3
+    at = places(7)
+    assert np.isnan(found.residuals[:, at["wrench"]]).all()
+    assert np.isfinite(found.residuals[:, at["tau"]][found.judged]).all()
+
+
+def test_behind_a_gap_a_fault_and_a_nan_it_begins_anew():
+    arm, log = slow_log(100.0)
+    fault = np.zeros(len(log), int)
+    fault[200:210] = 3
+    columns = {name: log[name].copy() for name in log.names} | {"fault": fault}
+    columns["tau"][300, 2] = np.nan
+    columns = {name: np.delete(values, np.s_[50:100], axis=0) for name, values in columns.items()}
+    shadow = ArmShadow(arm)
+    found = shadow.follow(log.with_columns(columns))
+    assert shadow.skipped == 1
+    assert not found.judged[: 50 + 100 + 10].any()
+    assert np.isnan(found.q[150:160]).all()
+    assert not found.judged[250:351].any()
+    assert np.nanmax(np.abs(found.q - found.log.q)) < 0.05
+
+
+def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_good():
+    """Of an arm that is moved by its commands, and followed all the while."""
+    arm, log = slow_log(100.0, gravity_in_tau_commanded=True)
+    tau = log.tau.copy()
+    tau[200, 2] = np.nan
+    columns = {name: log[name] for name in log.names} | {"tau": tau, "tau_commanded": log.tau}
+    found = ArmShadow(arm).follow(log.with_columns(columns))
+    residuals = found.residuals[:, places(7)["tau"]]
+    assert found.judged[101:].all()
+    assert np.isnan(residuals[200, 2])
+    assert np.isfinite(residuals[201:]).all()
+
+
+def test_what_cannot_be_followed_is_refused_in_a_sentence():
+    arm, log = slow_log(100.0)
+    with pytest.raises(ShadowRefused, match=r"\b7 joints\b.*\b6\b"):
+        ArmShadow(ArmDescription("arm", "ur5e", hand=False)).follow(log)
+    bare = ArmLog("arm", "fr3", log.joints, log.time, log.q)
+    with pytest.raises(ShadowRefused, match="torques"):
+        ArmShadow(arm).follow(bare)
+    with pytest.raises(ShadowRefused, match=r"\b5\.0\b.*\b10\b"):
+        ArmShadow(arm).follow(log.part(slice(None, None, 20)))
+
+
+def test_every_number_has_a_least_band():
+    limits = ArmDescription("arm", "fr3").limits
+    width = max(place.stop for place in places(7).values())
+    assert smallest(limits).shape == (width,)
+    assert (smallest(limits) > 0.0).all()
+    assert len({quantity.name for quantity in QUANTITIES}) == len(places(7))
+
+
+def test_a_twin_went_by_the_data_sheet_where_its_cell_knows_better(tmp_path):
+    """The arm is what was identified; its robot goes on adding the gravity of the data sheet."""
+    write_robot(tmp_path / "robot.yaml", 3)
+    file = str(tmp_path / "robot.yaml")
+    arm = {"perturbation": {"parameters": file}, "identified": file}
+    known = CellConfig.from_dict({"arms": {"arm": arm}})
+    run = run_task(make_task(1, seconds=3.0), known)
+    needed = {}
+    for name, config in (("known", known), ("plain", CellConfig.from_dict({"arms": {"arm": {}}}))):
+        shadow = CellShadow(config)
+        shadow.follow(run.logs)
+        found = shadow.last["arm"]
+        needed[name] = np.sqrt(np.mean(found.correction[found.judged] ** 2, axis=0))
+    assert needed["plain"].max() > 1.0
+    assert (needed["known"] < 0.3 * needed["plain"].max()).all(), needed
+    assert np.linalg.norm(needed["known"]) < 0.2 * np.linalg.norm(needed["plain"]), needed

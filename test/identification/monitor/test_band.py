@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A band is what quantiles say, comes back from its file, and is refused where it is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.identification.monitor import Band, Shadowed, learn
+from multipanda_py.identification.monitor.arm_monitor import places, smallest
+from multipanda_py.realtime.recording import ArmLog
+from multipanda_py.robots import ArmDescription
+
+pytestmark = pytest.mark.inline
+
+ARM = ArmDescription("arm", "fr3")
+JOINTS = tuple(joint.name for joint in ARM.robot.joints)
+WIDTH = max(place.stop for place in places(7).values())
+
+
+def shadowed(seconds=4.0):
+    time = np.arange(0.0, seconds, 1e-3)
+    zero = np.zeros((len(time), 7))
+    rows = np.random.default_rng(0).uniform(-1.0, 3.0, (len(time), WIDTH))
+    log = ArmLog("arm", "fr3", JOINTS, time, zero, tau=zero)
+    return Shadowed(log, zero, zero, zero, zero, rows, time >= 0.0)
+
+
+def test_it_is_the_quantiles_with_their_margin():
+    band = learn({"arm": [shadowed()]}, {"arm": ARM.limits}, margin=0.25).arms["arm"]
+    least = smallest(ARM.limits)
+    np.testing.assert_allclose(band.low, -1.0 - 1.0 - least, atol=0.02)
+    np.testing.assert_allclose(band.high, 3.0 + 1.0 + least, atol=0.02)
+
+
+def test_it_comes_back_from_its_file(tmp_path):
+    run = shadowed()
+    run.residuals[:, places(7)["wrench"]] = np.nan  # nobody has measured it
+    band = learn({"arm": [run]}, {"arm": ARM.limits})
+    path = tmp_path / "band.yaml"
+    path.write_text(band.to_yaml())
+    again = Band.from_yaml(path).of("arm", JOINTS)
+    np.testing.assert_allclose(again.low, band.arms["arm"].low, rtol=1e-4)
+    np.testing.assert_allclose(again.high, band.arms["arm"].high, rtol=1e-4)
+    assert np.isnan(again.low[places(7)["wrench"]]).all()
+
+
+def test_too_little_is_no_band():
+    short = shadowed(1.5)
+    with pytest.raises(ShadowRefused, match=r"\b1\.5 s\b.*\b2 s\b"):
+        learn({"arm": [short]}, {"arm": ARM.limits})
+    unjudged = shadowed()
+    unjudged = replace(unjudged, judged=np.zeros(len(unjudged.time), bool))
+    with pytest.raises(ShadowRefused, match=r"\b0\.0 s\b"):
+        learn({"arm": [unjudged]}, {"arm": ARM.limits})
+
+
+GOOD = "{joints: [a], q: {low: [-1.0], high: [1.0]}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nonsense", "no arms in it"),
+        ("arms: {}", "no arms in it"),
+        ("arms: [1", r"band\.yaml: .*line 2, column 1"),
+        ("arms: {left: 3}", "left: joints: got None"),
+        (f"arms: {{left: {GOOD.replace('q:', 'qq:')}}}", "left: qq: unknown key; known: "),
+        (f"arms: {{left: {GOOD.replace('-1.0', '.nan')}}}", "low: got .*allowed 1 finite"),
+        (f"arms: {{left: {GOOD.replace('-1.0', '-1.0, 2.0')}}}", "low: got .*allowed 1 finite"),
+        (f"arms: {{left: {GOOD.replace('-1.0', 'x')}}}", "low: got .*allowed 1 finite"),
+        (f"arms: {{left: {GOOD.replace('-1.0', '1.0')}}}", "low has to be below high"),
+    ],
+)
+def test_a_file_that_is_no_band_is_refused(tmp_path, text, says):
+    path = tmp_path / "band.yaml"
+    path.write_text(text)
+    with pytest.raises(ShadowRefused, match=says):
+        Band.from_yaml(path)
+    path.write_text(f"arms: {{left: {GOOD}}}")
+    band = Band.from_yaml(path)
+    with pytest.raises(ShadowRefused, match=r"'right'.*\bleft\b"):
+        band.of("right", ["a"])
+    with pytest.raises(ShadowRefused, match=r"joints a\b.* b$"):
+        band.of("left", ["b"])
+    with pytest.raises(ShadowRefused, match=r"nowhere\.yaml"):
+        Band.from_yaml(tmp_path / "nowhere.yaml")

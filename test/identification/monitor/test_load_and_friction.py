@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Load and friction found while an arm works, against what the simulation was given."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from shadow_rig import Rig
+
+from multipanda_py.identification.monitor.load_and_friction import HEAVIEST, LoadAndFriction
+from multipanda_py.robots.inertial import Load
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Joints 4 and 5 swing, with 0.6 kg and friction that nobody told of."""
+    wrong = {
+        "payload": 0.6, "payload_com": [0.0, 0.0, 0.1],
+        "coulomb": [0.3] * 7, "viscous": [0.2] * 7,
+    }  # fmt: skip
+    rig = Rig(1, seconds=6.0, perturbation=wrong)
+    return rig, rig.shadowed(1)
+
+
+def test_what_moves_tells_its_friction_and_what_tilts_its_load(run):
+    rig, shadowed = run
+    update = LoadAndFriction(rig.arm)
+    update.add(shadowed)
+    found = update.estimate
+    assert found.mass == pytest.approx(0.6, abs=0.1)
+    np.testing.assert_allclose(found.coulomb[3:5], 0.3, atol=0.05)
+    np.testing.assert_allclose(found.viscous[3:5], 0.2, atol=0.06)
+    assert found.deviations[0] < 0.1
+    first, *others = update.lines()
+    assert first.startswith("arm: carries 0.")
+    assert len(others) == 3
+
+
+def test_pieces_are_as_good_as_the_whole(run):
+    rig, shadowed = run
+    whole, pieces = LoadAndFriction(rig.arm), LoadAndFriction(rig.arm)
+    whole.add(shadowed)
+    for begin in range(0, len(shadowed.log), 500):
+        part = slice(begin, begin + 500)
+        cut = {
+            name: getattr(shadowed, name)[part]
+            for name in ("q", "dq", "tau", "correction", "residuals", "judged")
+        }
+        pieces.add(replace(shadowed, log=shadowed.log.part(part), **cut))
+    assert pieces.estimate.mass == pytest.approx(whole.estimate.mass, abs=0.02)
+
+
+def test_samples_beside_a_fault_do_not_make_the_estimate_no_number(run):
+    """The twin has no velocity during a fault, so the last sample before has no acceleration."""
+    rig, shadowed = run
+    dq, judged = shadowed.dq.copy(), shadowed.judged.copy()
+    dq[3000:3010], judged[3000:4010] = np.nan, False
+    update = LoadAndFriction(rig.arm)
+    update.add(replace(shadowed, dq=dq, judged=judged))
+    assert update.estimate.mass == pytest.approx(0.6, abs=0.1)
+
+
+def test_nothing_seen_is_nothing_found_and_known_ill(run):
+    rig, shadowed = run
+    update = LoadAndFriction(rig.arm)
+    update.add(replace(shadowed, judged=np.zeros(len(shadowed.log), bool)))
+    found = update.estimate
+    assert (found.mass, found.com.tolist(), found.coulomb.max()) == (0.0, [0.0] * 3, 0.0)
+    assert found.deviations[0] == pytest.approx(2.0)
+
+
+def test_estimates_stay_within_their_bounds(run):
+    """An arm that is pulled up with more than it could ever lack."""
+    rig, shadowed = run
+    for size in (-40.0, 40.0, 4000.0):
+        update = LoadAndFriction(rig.arm, Load(0.3, np.zeros(3), 1e-3 * np.eye(3)))
+        update.add(replace(shadowed, correction=shadowed.correction + size))
+        found = update.estimate
+        assert -0.3 <= found.mass <= HEAVIEST
+        assert (np.abs(found.com) <= 0.5).all()
+        assert (found.viscous >= 0.0).all()
+        assert (found.coulomb >= 0.0).all()
+        assert (found.coulomb <= 0.3 * rig.arm.limits.torque + 1e-9).all()
+        assert (np.abs(found.offset) <= 0.1 * rig.arm.limits.torque + 1e-9).all()
+
+
+def test_next_to_nothing_was_said_as_minus_zero(run):
+    """Bounds are minus what the description has, which is minus zero; offsets have either sign."""
+    rig, shadowed = run
+    for size in (-1e-3, 0.0, 1e-3):
+        update = LoadAndFriction(rig.arm)
+        update.add(replace(shadowed, correction=np.full_like(shadowed.correction, size)))
+        for line in update.lines():
+            assert not re.search(r"-0\.0+\b", line), line

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plants that move in real time: the mock here, robots behind the real driver by hand.
+
+By hand, minutes, where nothing else has a real-time priority:
+``MULTIPANDA_LONG=1 pytest -s test/identification/paired/test_real_plant.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import numpy as np
+import pytest
+from needs import needs_pylibfranka
+from processes import wait_until
+from robots import unused_address
+
+from multipanda_py import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError, LoopError, ValidationRefused
+from multipanda_py.identification.paired.data_set import Sides, Wished, motion_of, record_pairs
+from multipanda_py.identification.paired.folder import RECORDED, TABLE
+from multipanda_py.identification.paired.real_plant import check_standing, explained
+from multipanda_py.identification.paired.recording import AlignedPair, Side, align_sides
+
+pytest.importorskip("joblib")
+pytest.importorskip("scipy")
+parquet = pytest.importorskip("pyarrow.parquet")
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+TWIN = CellConfig.from_dict(
+    {
+        "arms": {"arm": {}},
+        "objects": {
+            "wall": {"shape": "box", "size": [0.1, 0.1, 0.1], "position": [-1.5, 0.0, 0.1]},
+            "box": {
+                "shape": "box", "size": [0.1] * 3, "position": [-1.5, 1.0, 0.1], "mass": 1.0,
+            },
+        },
+    }
+)  # fmt: skip
+WISHED = Wished(multi=1, single=0, linear=0, seed=2706)  # whose motion is short
+
+
+def plant(arms, **settings):
+    cell = {"name": f"plant_{uuid.uuid4().hex[:8]}"}
+    spare = {"priority": 0, "cpu": -2}
+    return CellConfig.from_dict({"cell": cell, "realtime": spare, "arms": arms, **settings})
+
+
+def recorded(folder, name="multi-00000"):
+    with np.load(folder / RECORDED / f"{name}.npz") as data:
+        return AlignedPair(data["twin"], data["plant"], *map(int, data["starts"]))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_moves(tmp_path):
+    """The mock is what its data sheet says, so both sides are the same once cut as told."""
+    begin = motion_of(TWIN, "arm", WISHED, "multi", 0).points[0, 1:8]
+    near = (begin + 0.03 * np.sign(TWIN.arms["arm"].q_start - begin)).tolist()
+    said, cell = [], plant({"arm": {"backend": "mock", "q_start": near}})
+    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, say=said.append) == 1
+    assert said[0].startswith("REAL ARMS MOVE: arm of plant_")
+    assert said[1:] == ["1 of 1 motions: multi 0"]
+    pair = recorded(tmp_path)
+    twin, other = pair.cut("told")
+    assert len(twin) > 900
+    assert np.abs(twin[:, :7] - other[:, :7]).max() < 1e-5
+    about = json.loads(parquet.read_schema(tmp_path / TABLE).metadata[b"multipanda_pairs"])
+    assert (about["aligned_by"], about["plant_is_real"]) == ("told", True)
+    assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_trajectory"}
+    said.clear()  # nothing is left, so nothing moves, and nobody is told so
+    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, say=said.append) == 1
+    assert said == ["1 of 1 motions are there already"]
+
+
+def test_an_arm_that_stands_by_elsewhere_is_refused():
+    """Motions were checked against it where it starts."""
+    cell = plant({"arm": {"backend": "mock"}, "other": {"backend": "mock", "position": [0, 2, 0]}})
+    start = np.array(cell.arms["other"].q_start)
+    check_standing(cell, "arm", {"arm": start + 1.0, "other": start + 0.05})
+    with pytest.raises(ValidationRefused, match=r"^other .*0\.20 rad.*q_start"):
+        check_standing(cell, "arm", {"arm": start, "other": start - 0.2})
+
+
+def test_what_a_plant_cannot_do_is_refused_before_it_is_connected(tmp_path):
+    mock = plant({"arm": {"backend": "mock"}})
+    with pytest.raises(ConfigurationError, match=r"joint_position.*position"):
+        record_pairs(
+            TWIN, mock, "arm", tmp_path / "a", WISHED, laws=("joint_trajectory", "joint_position")
+        )
+    with pytest.raises(ValidationRefused, match=r"^--plant-law: .*'hold'.*joint_traj"):
+        record_pairs(TWIN, mock, "arm", tmp_path / "b", WISHED, laws=("joint_impedance", "hold"))
+    with pytest.raises(ValidationRefused, match=r"^twin: "):
+        record_pairs(mock, mock, "arm", tmp_path / "c", WISHED)
+    other = plant({"arm": {"backend": "mock", "model": "ur5e"}})
+    with pytest.raises(ValidationRefused, match="same joints"):
+        record_pairs(TWIN, other, "arm", tmp_path / "d", WISHED)
+
+
+def test_motions_are_clear_of_what_is_fixed_around_the_real_arm():
+    mock = plant({"arm": {"backend": "mock", "position": [1.0, 0.0, 0.0]}})
+    room = Sides(TWIN, mock, "arm").room
+    assert set(room.objects) == {"wall"}
+    assert list(room.arms["arm"].position) == [1.0, 0.0, 0.0]
+    assert Sides(TWIN, TWIN, "arm").room is TWIN
+
+
+def test_an_arm_that_had_stopped_was_said_to_have_a_fault_and_not_which():
+    law = {"type": "joint_impedance", "params": {"governor.enabled": False}}
+    data = {"cell": {"placement": "inline"}, "arms": {"arm": {}}, "controllets": {"law": law}}
+    with Cell(CellConfig.from_dict({**data, "active": ["arm/law"]})) as cell:
+        target = cell.state("arm").q.copy()
+        target[0] += 0.25  # faster than the arm may be
+        cell.set_target("arm", q=target)
+        while not cell.state("arm").fault:
+            cell.step(10)
+        error = LoopError("the motion ended in a fault")
+        said = str(explained(cell, error))
+        assert "velocity_limit (arm, arm/law)" in said
+        assert explained(cell, error) is error  # there is no other
+
+
+@pytest.mark.parametrize("late", [-7, 0, 4])
+def test_a_plant_that_was_told_late_is_cut_at_what_it_was_told(late):
+    """Both leave their rest 12 samples after that, but friction holds the plant 30 longer."""
+    number = np.arange(1000, dtype=float)
+    moves = np.clip(number - 312, 0, None)[:, None] * 1e-3
+    sticks = np.clip(number - 342 - late, 0, None)[:, None] * 1e-3
+    twin, other = (
+        np.hstack([q, np.gradient(q, axis=0), number[:, None]]) for q in (moves, sticks)
+    )
+    pair = align_sides(Side(twin, 300), Side(other, 300 + late))
+    first, second = pair.cut("told")
+    assert (second[:, 2] - first[:, 2] == late).all()
+    assert first[0, 2] == 313
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
+@needs_pylibfranka
+def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law, tmp_path):
+    from multipanda_py.simulation.fci import FciSim
+
+    address, said = unused_address(), []
+    robot = {"backend": "franka", "robot_ip": address, "hand": True}
+    cell = plant({"arm": robot}, realtime={})  # in time, as the robot is
+    wished, laws = Wished(multi=2, single=0, linear=0, seed=5), ("joint_trajectory", law)
+
+    def say(text):
+        said.append(text)
+        if text.startswith("1 of 2"):
+            sim.admin(address, "reflex")
+
+    with FciSim([address], tidy=True, priority=40) as sim:
+        with pytest.raises(ValidationRefused, match=r"(?s)^multi-00001: .*1 of 2"):
+            record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, say=say)
+        assert not (tmp_path / TABLE).exists()
+        sim.admin(address, "reboot", seconds=0.0)
+        wait_until(lambda: sim.admin(address, "stats")["running"])
+        assert record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, say=said.append) == 2
+    assert any(text.startswith("1 of 2 ") for text in said)
+    for name in ("multi-00000", "multi-00001"):
+        twin, other = recorded(tmp_path, name).cut("told")
+        assert np.abs(twin[:, :7] - other[:, :7]).max() < 0.05

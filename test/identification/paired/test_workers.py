@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions are simulated by the backend of joblib that was asked for, and by the law."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError, MissingExtra
+from multipanda_py.identification.paired.data_set import Wished, record_pairs
+from multipanda_py.identification.paired.folder import RECORDED, TABLE
+from multipanda_py.identification.paired.parallel import workers
+
+pytestmark = pytest.mark.inline
+
+joblib = pytest.importorskip("joblib")
+parquet = pytest.importorskip("pyarrow.parquet")
+CELL = CellConfig.from_dict({"arms": {"arm": {}}})
+
+
+def backend():
+    return type(joblib.parallel.get_active_backend()[0]).__name__
+
+
+def test_without_a_name_there_is_what_python_has_chosen():
+    with joblib.parallel_config("threading"):
+        with workers():
+            assert backend() == "ThreadingBackend"
+        with workers("loky"):
+            assert backend() == "LokyBackend"
+        assert backend() == "ThreadingBackend"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120)
+def test_dask_has_a_cluster_of_its_own():
+    pytest.importorskip("distributed")
+    with workers("dask", jobs=1):
+        assert backend() == "DaskDistributedBackend"
+        found = joblib.Parallel()(joblib.delayed(pow)(k, 2) for k in range(4))
+    assert found == [0, 1, 4, 9]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("ray",), "^--parallel: .*'ray'.*loky, dask"),
+        (("loky", "host:1"), "^--cluster: .*'host:1'.*--parallel dask"),
+    ],
+)
+def test_what_is_no_backend_is_refused(names, said):
+    with pytest.raises(ConfigurationError, match=said), workers(*names):
+        pass
+
+
+def test_without_dask_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(MissingExtra, match=r"multipanda_py\[cluster\]"),
+        workers("dask"),
+    ):
+        pass
+
+
+@pytest.mark.sim
+def test_each_side_has_its_own_law_and_the_table_says_which(tmp_path):
+    """Spring and position controller differ by what the spring gives way to a bias."""
+    assert importlib.util.find_spec("mujoco")
+    plant = CellConfig.from_dict(
+        {"arms": {"arm": {"perturbation": {"torque_bias": [0.4, 0, 0, 0, 0, 0, 0]}}}}
+    )
+    wished, laws = Wished(0, 1, 0, seed=264), ("joint_trajectory", "joint_position")
+    assert record_pairs(CELL, plant, "arm", tmp_path, wished, laws=laws, jobs=1) == 1
+    about = json.loads(parquet.read_schema(tmp_path / TABLE).metadata[b"multipanda_pairs"])
+    assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_position"}
+    with np.load(tmp_path / RECORDED / "single-00000.npz") as data:
+        rest = data["plant"][:300, 0] - data["twin"][:300, 0]
+    assert np.abs(rest).max() < 0.5 * 0.4 / 600.0
+    with pytest.raises(ConfigurationError, match="law or version"):
+        record_pairs(CELL, plant, "arm", tmp_path, wished, jobs=1)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What joints' own inputs explain: hysteresis of a plant, whose distance nobody was told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.identification.residual.motions import SeenMotion
+from multipanda_py.identification.residual.torch_network import TrainingSettings
+from multipanda_py.identification.residual.train import fit_direct
+from multipanda_py.robots.residual.inputs import Inputs, Normalisation
+from multipanda_py.simulation.drivetrain.friction import Hysteresis
+
+pytestmark = pytest.mark.inline
+
+N = 7
+SCALE = Normalisation.of_limits(
+    np.full(N, -2.0), np.full(N, 2.0), np.full(N, 3.0), np.full(N, 50.0)
+)
+USUAL = TrainingSettings()
+
+
+def motions(count, seed, distances):
+    """Return motions that turn round, as a network sees them, and what a gear rubs in them."""
+    rng, found = np.random.default_rng(seed), []
+    inputs = Inputs(SCALE, np.array(USUAL.speeds), distances)
+    time = np.arange(400)[:, None] / 100.0
+    for _ in range(count):
+        q = sum(
+            rng.uniform(0.005, 0.05, N) * np.sin(rng.uniform(0.5, 6.0, N) * time + phase)
+            for phase in rng.uniform(0.0, 6.0, (2, N))
+        )
+        now, tau = q[0].copy(), np.zeros((400, N))
+        settings = PerturbationConfig(hysteresis=[0.5] * N, hysteresis_distance=[0.023] * N)
+        stage = Hysteresis(settings, now)
+        for row, torque in zip(q, tau):
+            now[:] = row
+            stage.execute(torque)
+        states = SCALE.state(np.hstack([q, np.gradient(q, 0.01, axis=0), 0.0 * q]))
+        residual = np.hstack([np.zeros((400, 2 * N)), 0.3 - tau]) / SCALE.span
+        found.append(SeenMotion(inputs.rows(states), residual))
+    return found
+
+
+@pytest.mark.parametrize(("distances", "left"), [(USUAL.distances, 0.03), ((), 0.2)])
+def test_hysteresis_is_told_by_springs_and_not_by_speeds(distances, left):
+    direct = fit_direct(motions(6, 0, distances), USUAL.weights)
+    (seen,) = motions(1, 1, distances)
+    share = np.square(seen.residual - seen.inputs @ direct.weight.T - direct.bias).mean(axis=0)
+    share = share[2 * N :] / seen.residual[:, 2 * N :].var(axis=0)
+    assert (share < left).all() if distances else (share > left).all()
+    assert not direct.weight[N : 2 * N].any()  # velocities weigh nothing
+
+
+def test_each_joint_is_told_by_its_own_speeds_and_springs():
+    direct = fit_direct(motions(3, 0, USUAL.distances), USUAL.weights)
+    joint = np.arange(direct.weight.shape[1]) % N
+    for i, row in enumerate(direct.weight):
+        assert not row[joint != i % N].any()
+        assert not row[:N].any()
+        assert not row[2 * N : 3 * N].any()

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read of a table of paired motions, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+from paired_table import LIMITS, write_table
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.identification.residual.motions import read_pairs
+
+pytestmark = pytest.mark.inline
+
+
+def test_motions_are_normalised_and_split(tmp_path):
+    path = tmp_path / "pairs.parquet"
+    written = write_table(path)
+    found = read_pairs(path)
+    assert [len(found.of(split)) for split in ("train", "validation", "test")] == [12, 3, 3]
+    assert (found.robot, found.joints, found.rate) == ("robot", ("one", "two"), 100.0)
+    assert len(found.of("test", ["linear"])) == 3
+    assert not found.of("test", ["single"])
+    for one, (twin, plant) in zip(found.motions, written):
+        assert one.twin == pytest.approx((twin + LIMITS) / (2.0 * LIMITS))
+        assert one.residual * 2.0 * LIMITS == pytest.approx(plant - twin, abs=1e-12)
+    assert read_pairs(path).digest == found.digest
+    write_table(path, seed=1)
+    assert read_pairs(path).digest != found.digest
+
+
+def a_gap(rows):
+    return rows[:30] + rows[31:]
+
+
+def nothing(rows):
+    rows[70][6] = np.nan
+    return rows
+
+
+def no_arm(rows):
+    """One sample set how much a residual might ever say."""
+    rows[70][6] = 20.0 * LIMITS[6 - 4]
+    return rows
+
+
+def a_text(rows):
+    return [[*row[:-1], str(row[-1])] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"change": a_gap}, r"motion 0: .*gap.*\b100\b"),
+        ({"change": nothing}, "motion 1: .*finite"),
+        ({"change": no_arm}, r"motion 1: .*\b9\.5\b"),
+        ({"change": a_text}, "plant_.*: .*string.*double"),
+        ({"samples": 12}, r"motion 0: .*\b12\b.*\b20\b"),
+        ({"joints": ["one", "two", "three"]}, "columns.*twin_q_3"),
+        ({"joints": ["one"]}, r"limits.*\b2\b.*\b1\b"),
+        ({"rate": 50}, r"motion 0: .*gap.*\b50\b"),
+        ({"rate": 0}, r"\b0\b.*\b0\b"),
+        ({"rate": "fast"}, "'fast'"),
+        ({"counts": {"train": 3, "exam": 1}}, "split 'exam'.*train, validation, test"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(tmp_path, how, said):
+    path = tmp_path / "pairs.parquet"
+    write_table(path, **how)
+    with pytest.raises(ConfigurationError, match=said):
+        read_pairs(path)
+
+
+@pytest.mark.parametrize("name", ["robot", "joints", "rate", "normalisation"])
+def test_a_table_that_does_not_say_what_it_is_of_ended_with_a_key_error(tmp_path, name):
+    path = tmp_path / "pairs.parquet"
+    write_table(path)
+    table = parquet.read_table(path)
+    about = json.loads(table.schema.metadata[b"multipanda_pairs"])
+    del about[name]
+    about = {"multipanda_pairs": json.dumps(about)}
+    parquet.write_table(table.replace_schema_metadata(about), path)
+    with pytest.raises(ConfigurationError, match=rf"pairs\.parquet: .*\b{name}\b"):
+        read_pairs(path)
+    for column in ("time", "split"):
+        write_table(path)
+        parquet.write_table(parquet.read_table(path).drop_columns([column]), path)
+        with pytest.raises(ConfigurationError, match=rf"columns.*\b{column}\b"):
+            read_pairs(path)
+
+
+def test_what_is_no_table_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_pairs(tmp_path / "none.parquet")
+    other = tmp_path / "other.parquet"
+    other.write_text("time,q1\n0,1\n")
+    with pytest.raises(ConfigurationError, match=r"other\.parquet"):
+        read_pairs(other)

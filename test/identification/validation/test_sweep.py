@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep has a row per plant, task and law, goes on where it was, and runs on a Dask cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.perturbation import PerturbationSpec
+from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.identification.validation.sweep import sweep
+
+pytest.importorskip("joblib")
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+CELL = CellConfig.from_dict({"arms": {"arm": {}}})
+SPEC = PerturbationSpec.from_dict(
+    {"arms": {"all": {"perturbation": {"torque_bias": {"range": [0.1, 0.5]}}}}}
+)
+
+
+def test_a_sweep_that_was_broken_off_goes_on_where_it_was(tmp_path):
+    target, said = tmp_path / "sweep.parquet", []
+
+    class Broken(Exception):
+        pass
+
+    def stop(text):
+        said.append(text)
+        if text.startswith("1 of 2"):
+            raise Broken
+
+    with pytest.raises(Broken):
+        sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, say=stop)
+    assert not target.exists()
+    said.clear()
+    assert sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, say=said.append) == 2
+    assert said[0].startswith("1 of 2 plants ")
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.parquet"]
+    table = pandas.read_parquet(target)
+    assert table["seed"].tolist() == [1, 2]
+    biases = table[[f"arms.arm.perturbation.torque_bias[{k}]" for k in range(7)]].max(axis=1)
+    assert table["worst control error"].tolist() == pytest.approx(biases.tolist(), rel=0.05)
+
+
+def test_a_local_dask_cluster_does_the_work(tmp_path):
+    pytest.importorskip("distributed")
+    import joblib
+    from distributed import Client
+
+    target = tmp_path / "sweep.parquet"
+    with (
+        Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None),
+        joblib.parallel_config("dask"),
+    ):
+        rows = sweep(CELL, SPEC, [3], target, [1], seconds=0.5, jobs=1)
+    assert rows == 1
+
+
+def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_path):
+    robot, said = tmp_path / "robot.yaml", []
+    cell = {"arms": {"arm": {"perturbation": {"parameters": str(robot)}}}}
+
+    class Broken(Exception):
+        pass
+
+    def stop(text):
+        if text.startswith("1 of 2"):
+            raise Broken
+
+    target = tmp_path / "sweep.parquet"
+    for friction, say in ((0.1, stop), (0.4, said.append)):
+        robot.write_text(f"robot: fr3\nfriction: {[friction] * 7}\n")
+        try:
+            sweep(CellConfig.from_dict(cell), SPEC, [1, 2], target, [1], seconds=0.5, say=say)
+        except Broken:
+            continue
+    assert target.exists()
+    assert not any("there already" in text for text in said)
+
+
+def test_a_sweep_in_which_no_plant_could_be_compared_does_not_end_as_if_all_were_well(tmp_path):
+    """Each arm stops at once: it carries what its thresholds take for a collision."""
+    target = tmp_path / "sweep.parquet"
+    low = {"upper_torque_thresholds": [5.0] * 7}
+    cell = CellConfig.from_dict({"arms": {"arm": {"franka": low}}})
+    heavy = PerturbationSpec.from_dict({"arms": {"all": {"perturbation": {"payload": 5.0}}}})
+    with pytest.raises(ValidationRefused, match=r"^\S+sweep\.parquet: .*\bplant\b.*\b0\.\d\d s"):
+        sweep(cell, heavy, [1], target, [1], seconds=0.5)
+    assert len(pandas.read_parquet(target)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arm", "task", "seconds", "words"),
+    [
+        ({}, 5, 0.5, r"\b1\b.*\b2\b"),
+        ({}, 1, 1e9, r"\b0\.5 .*\b600 s"),
+        ({"backend": "franka", "robot_ip": "127.0.0.1"}, 1, 0.5, "twin.*real"),
+    ],
+)
+def test_a_sweep_that_cannot_be_did_all_plants_and_wrote_a_table_of_refusals(
+    arm, task, seconds, words, tmp_path
+):
+    cell = CellConfig.from_dict({"arms": {"arm": arm}})
+    with pytest.raises(ValidationRefused, match=words):
+        sweep(cell, SPEC, [1, 2], tmp_path / "sweep.parquet", [task], seconds=seconds)
+    assert not list(tmp_path.iterdir())

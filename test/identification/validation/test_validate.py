@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks on two cells: what is compared is what both did, and what cannot be is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+from multipanda_py.apps.cli import main
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.identification.validation import Run, compare, make_task, run_task, validate
+from multipanda_py.identification.validation.approach_paths import pointing, tool_in_world
+from multipanda_py.identification.validation.compare import gravity_of, quantities
+from multipanda_py.identification.validation.pressing_tasks import PlainForce
+from multipanda_py.identification.validation.record import TaskCell
+from multipanda_py.identification.validation.report import write_report
+from multipanda_py.identification.validation.validate import runs_of
+from multipanda_py.realtime.recording import ArmLog, Log
+from multipanda_py.robots import MODELS
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+ONE = {"arms": {"arm": {"position": [0.0, 0.0, 0.0]}}}
+TWO = {"arms": {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}}
+REAL = {"backend": "franka", "robot_ip": "127.0.0.1"}
+
+
+def cell(data=ONE, **arm):
+    return CellConfig.from_dict(
+        {"arms": {name: {**own, **arm} for name, own in data["arms"].items()}}
+    )
+
+
+def test_a_twin_of_itself_has_no_error():
+    (found,) = validate(cell(), cell(), [1], repeats=1, seconds=0.5)
+    assert set(found.errors["arm"]) == {
+        "q", "dq", "tau", "position", "wrench", "control error",
+    }  # fmt: skip
+    assert max(np.abs(rows).max() for rows in found.errors["arm"].values()) == 0.0
+    assert found.faults == ()
+
+
+def test_a_side_without_noise_is_the_same_in_all_repeats_and_is_run_once():
+    task, said = make_task(1, seconds=0.5), []
+    first, second, third = runs_of(task, cell(), 3, 0, said.append)
+    assert first is second is third
+    assert said[2].endswith("repeat 3 of 3: as the first, since nothing here is random")
+    rig = TaskCell(task, cell())
+    for seed in (0, 1):
+        log = rig.run(seed).logs["arm"]
+        for name in log.names:
+            np.testing.assert_array_equal(log[name], first.logs["arm"][name], name)
+    rig.close()
+    noisy = runs_of(task, cell(noise={"tau": 0.02}), 2, 0)
+    assert np.abs(np.subtract(*(run.logs["arm"].tau for run in noisy))).max() > 0.01
+
+
+def test_errors_are_root_mean_squares_of_what_the_logs_have():
+    """Two logs that differ by a sine of 0.1 rad in one joint, and by nothing else."""
+    task, time = make_task(1, seconds=2.0), np.arange(0, 2.0, 1e-3)
+    arm = describe_arm("arm", cell().arms["arm"])
+    logs = []
+    for size in (0.0, 0.1):
+        q = np.tile(arm.robot.ready, (len(time), 1))
+        q[:, 2] += size * np.sin(2 * np.pi * time)
+        names = tuple(joint.name for joint in arm.robot.joints)
+        logs.append(ArmLog("arm", "fr3", names, time, q))
+    runs = [Run({"arm": log}) for log in logs]
+    found = compare(task, runs[:1], runs[1:], {"arm": arm})
+    expected = np.zeros(7)
+    expected[2] = 0.1 / np.sqrt(2)
+    np.testing.assert_allclose(found.errors["arm"]["q"][0], expected, atol=1e-4)
+    assert found.overall("arm", "q")[0] == pytest.approx(0.1 / np.sqrt(14), abs=1e-4)
+    assert found.worst("q") == pytest.approx(0.1 / np.sqrt(2), abs=1e-4)
+    assert set(found.errors["arm"]) == {"q", "position"}  # which follows from q
+
+
+def test_the_control_error_is_what_is_wrong_with_the_executed_torque():
+    """A bias of known size is found; without one there is none."""
+    for bias in (0.0, 0.3):
+        config = cell(perturbation={"torque_bias": [bias] * 7})
+        task = make_task(1, seconds=0.5)
+        run = run_task(task, config)
+        arm = describe_arm("arm", config.arms["arm"])
+        found = quantities(run.logs["arm"], arm, np.arange(0.0, 0.5, 1e-3))
+        np.testing.assert_allclose(found["control error"].mean(axis=0), -bias, atol=5e-3)
+        weight = gravity_of(arm, run.logs["arm"].q[:1])
+        assert np.abs(weight).max() > 5.0
+
+
+@pytest.mark.parametrize("law", ["ufic", "plain_pi"])
+def test_a_table_is_pressed_on_with_the_sine(law):
+    run = run_task(make_task(3, law, 1.5), cell())
+    asked = 15.0 * (1.0 - np.cos(2 * np.pi * run.force_time / 1.5))
+    assert run.fault == ""
+    assert np.sqrt(np.mean((run.force[:, 0] - asked) ** 2)) < 1.5
+    assert run.force.max() > 27.0
+    assert bool(run.tanks) == (law == "ufic")
+    # The estimate, which a real arm has too, says the same as the contact.
+    felt = run.logs["arm"].columns["wrench_ext_in_base"][:, 2]
+    at = np.interp(run.force_time, run.logs["arm"].time, felt)
+    assert np.sqrt(np.mean((at - run.force[:, 0]) ** 2)) < 1.0
+
+
+@pytest.mark.parametrize("model", ["ur5e", "kinova_gen3"])
+def test_other_arms_find_a_posture_over_their_table(model):
+    task = make_task(4, seconds=0.5)
+    config = task.scene(cell(model=model))
+    arm = describe_arm("arm", config.arms["arm"])
+    tool = tool_in_world(arm, np.array(config.arms["arm"].q_start))
+    np.testing.assert_allclose(tool.rotation[:, 2], [0, 0, -1], atol=2e-3)
+    table = config.objects["table"]
+    top = table.position[2] + table.size[2]
+    assert tool.position[2] - top == pytest.approx(0.003, abs=1e-3)
+    assert np.abs(tool.position - table.position)[:2].max() < 0.12
+
+
+@pytest.mark.slow
+def test_two_arms_lift_the_box():
+    task = make_task(5, seconds=2.0)
+    box = TaskCell(task, cell(TWO))
+    try:
+        run = box.run(0)
+        assert run.fault == ""
+        height = box.cell.objects()["box"].position[2]
+    finally:
+        box.close()
+    assert height - 0.4 == pytest.approx(0.2, abs=0.01)
+    assert np.abs(run.force[-1] - 20.0).max() < 2.0
+
+
+def test_a_fault_in_the_middle_is_said_and_the_rest_goes_on():
+    """The plant's joint 5 rubs, is felt, and stops the arm; the next repeat begins anew."""
+    limits = {"franka": {"upper_torque_thresholds": [10.0, 10.0, 10.0, 10.0, 0.8, 10.0, 10.0]}}
+    rubbing = {"coulomb": [0.0] * 4 + [0.4, 0.0, 0.0], "viscous": [0.0] * 4 + [2.0, 0.0, 0.0]}
+    shaky = cell(perturbation=rubbing, **limits)
+    (found,) = validate(shaky, cell(), [1], repeats=2, seconds=0.8)
+    assert len(found.faults) == 2
+    assert found.faults[1].startswith("plant, repeat 2, after 0.")
+    assert "joint 5" in found.faults[0]
+    assert found.repeats == 2  # up to there
+    assert found.series["time"][-1] < 0.7
+    assert found.as_dict()["faults"] == list(found.faults)
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_other_noise():
+    config = cell(noise={"q": 1e-4})
+    box = TaskCell(make_task(1, seconds=0.5), config)
+    try:
+        first, second, third = (box.run(seed).logs["arm"].q for seed in (3, 4, 3))
+    finally:
+        box.close()
+    np.testing.assert_array_equal(first, third)
+    assert np.abs(first - second).max() > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: validate(cell(), cell(), [6]), "task: got 6, allowed 1, 2, 3, 4, 5"),
+        (lambda: validate(cell(), cell(), [5]), "a cell with 1 arm, allowed 2"),
+        (lambda: validate(cell(), cell(), [1], repeats=0), "repeats: got 0"),
+        (lambda: validate(cell(), cell(), [1], seconds=float("nan")), "allowed 0.5 to 600 s"),
+        (lambda: validate(cell(), cell(model="ur5e"), [1]), "with 7 joints"),
+        (lambda: validate(cell(), cell(**REAL), [1]), "the twin has real arms among arm, which"),
+        (lambda: make_task(3, "impedance"), "law: got 'impedance', allowed ufic, plain_pi"),
+        (lambda: validate(Log({}), cell(), [1, 2]), "a log is of one task: got 2"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_words(call, words):
+    with pytest.raises(ValidationRefused) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_the_plain_law_is_feed_forward_and_pi():
+    law, total = PlainForce(1.0, 2.0), 0.0
+    for k in range(100):
+        measured = 5.0 + 0.01 * k
+        total += (10.0 - measured) * 1e-3
+        expected = 10.0 + (10.0 - measured) + 2.0 * total
+        assert law.force(10.0, measured, 1e-3) == pytest.approx(expected)
+
+
+def test_the_plain_law_integrates_the_time_that_went_by_where_it_is_not_asked_in_every_cycle():
+    """On real arms it is asked every tenth cycle, and integrated a millisecond for each."""
+    task, periods = make_task(3, "plain_pi", 1.0), []
+    task.settling = 600  # the table is felt after some 350 cycles
+    with Cell(task.scene(cell())) as running:
+        task.settle(running, running.step)
+        force = task.plain.force
+
+        def noted(asked, measured, period):
+            periods.append(period)
+            return force(asked, measured, period)
+
+        task.plain.force = noted
+        for k in range(5):
+            task.aim(running, 0.01 * k)
+            running.step(10)
+    assert periods == pytest.approx([0.01] * 5)
+
+
+def test_an_orientation_points_where_it_is_told_to_and_stays_one():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        turned = pointing(np.linalg.qr(rng.normal(size=(3, 3)))[0], np.array([0.0, 0.0, -1.0]))
+        np.testing.assert_allclose(turned[:, 2], [0.0, 0.0, -1.0], atol=1e-9)
+        np.testing.assert_allclose(turned.T @ turned, np.eye(3), atol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    file, noisy = tmp_path / "cell.yaml", tmp_path / "plant.yaml"
+    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": ONE}}))
+    arms = {"arms": {"arm": {"noise": {"tau": 0.2}}}}
+    noisy.write_text(yaml.safe_dump({"/**": {"ros__parameters": arms}}))
+    page = tmp_path / "report.html"
+    arguments = ["validate", "--plant", str(noisy), "--twin", str(file), "--repeats", "1",
+                 "--seconds", "0.5", "--task", "1", "--task", "3", "--law", "ufic"]  # fmt: skip
+    assert main([*arguments, "-o", str(page)]) == 0
+    text = page.read_text()
+    assert "http" not in text.replace("http-equiv", "")
+    assert text.count("data:image/png;base64,") == 3
+    assert "paper, at most" in text
+    numbers = json.loads(page.with_suffix(".json").read_text())
+    assert [task["task"] for task in numbers["tasks"]] == [1, 3]
+    error = numbers["tasks"][0]["errors"]["arm"]["tau"]
+    assert np.mean(error["per_axis_mean"]) == pytest.approx(0.2, rel=0.15)
+    assert main([*arguments, "-o", str(tmp_path / "report.txt")]) == 1
+    assert "allowed a file .html" in capsys.readouterr().err
+
+
+def test_a_report_whose_numbers_cannot_be_written_is_not_written_either(tmp_path):
+    """The page was there, beside the numbers of the time before."""
+    page = tmp_path / "report.html"
+    page.with_suffix(".json").mkdir()
+    with pytest.raises(ConfigurationError, match=r"report\.json: cannot be written"):
+        write_report([], page, "plant", "twin")
+    assert not page.exists()
+
+
+def test_a_circle_on_the_table_of_the_readmes_cell_does_not_chatter():
+    config = CellConfig.from_yaml("config/dual_sim.yaml")
+    run = run_task(make_task(4, "ufic", 1.5), config)
+    settled = run.force[run.force_time > 0.7]  # it was 0 to 20 N, by a friction of 1
+    np.testing.assert_allclose(settled, 9.81, atol=2.0)
+
+
+@pytest.mark.parametrize(
+    ("joints", "q", "words"),
+    [
+        (7, 3.0, r"joint1: .*\b3\b"),
+        (
+            7,
+            [2.0, 1.0, 2.0, -0.5, 2.0, 1.0, 2.0],
+            r"\barm\b.*\d rad",
+        ),
+        (6, 0.0, r"\b6\b.*\b7\b"),
+    ],
+)
+def test_a_log_of_something_else_is_refused_as_a_plant(joints, q, words):
+    names = tuple(f"joint{k}" for k in range(1, joints + 1))
+    time = np.linspace(0.0, 1.0, 100)
+    log = Log(
+        {"arm": ArmLog("arm", None, names, time, np.tile(np.broadcast_to(q, joints), (100, 1)))}
+    )
+    with pytest.raises(ValidationRefused, match=words):
+        validate(log, cell(), [1], seconds=1.0)
+
+
+def test_a_log_of_another_robot_is_refused_as_a_plant():
+    ready = np.tile(MODELS["fer"].ready, (100, 1))
+    joints = tuple(joint.name for joint in MODELS["fer"].joints)
+    log = Log({"arm": ArmLog("arm", "fer", joints, np.linspace(0.0, 1.0, 100), ready)})
+    with pytest.raises(ValidationRefused, match=r"arm: .*\bfer\b.*\bfr3\b"):
+        validate(log, cell(), [1], seconds=1.0)

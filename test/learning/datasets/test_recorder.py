@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes are kept whole, thrown away whole, and done again to the same place."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from multipanda_py.apps.cli import main
+from multipanda_py.exceptions import ConfigurationError, DatasetRefused
+from multipanda_py.learning.datasets import Dataset, EpisodeRecorder, replay
+from multipanda_py.learning.datasets.reader import data_file, episode_file, film_file
+from multipanda_py.learning.datasets.recorder import FilmWriter, count_pictures
+from multipanda_py.learning.datasets.replay import check
+from multipanda_py.learning.gym import CellEnv
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+
+@pytest.fixture(scope="module")
+def env():
+    """One arm that reaches, at a rate that does not divide the cell's."""
+    made = CellEnv("reach", rate=30.0)
+    yield made
+    made.close()
+
+
+def record(recorder, seed, steps=12):
+    seen, _ = recorder.begin(seed)
+    for _ in range(steps):
+        seen, _, ends, _, _ = recorder.step(recorder_action(recorder))
+        if ends:
+            break
+    return seen
+
+
+def recorder_action(recorder):
+    return recorder.env.expert_action()
+
+
+def recorded(env, folder, count=2):
+    with EpisodeRecorder(env, folder, instruction="reach the point") as recorder:
+        for seed in range(count):
+            record(recorder, seed)
+            recorder.end()
+    return Dataset(folder)
+
+
+def test_what_was_recorded_is_read_as_it_was(env, tmp_path):
+    dataset = recorded(env, tmp_path / "set")
+    assert len(dataset) == 2
+    assert check(dataset) == []
+    episode = dataset[1]
+    assert episode.task == "reach the point"
+    assert episode.facts["seed"] == 1
+    env.reset(seed=1)
+    first = env.expert_action()
+    np.testing.assert_array_equal(episode["action"][0], first)
+    names = dataset.info["features"]["observation.state"]["names"]
+    assert episode["observation.state"].shape == (12, len(names))
+    np.testing.assert_array_equal(episode["index"], np.arange(12, 24))
+
+
+def test_frames_stay_within_a_cycle_of_their_instants(env, tmp_path):
+    episode = recorded(env, tmp_path / "set", 1)[0]
+    assert episode.skew < 0.001
+    assert len(episode) == 12
+
+
+def test_statistics_of_all_are_those_of_all_frames(env, tmp_path):
+    dataset = recorded(env, tmp_path / "set")
+    stats = json.loads((dataset.folder / "meta/stats.json").read_text())
+    actions = np.concatenate([episode["action"] for episode in dataset]).astype(float)
+    for name in ("min", "max", "mean", "std"):
+        np.testing.assert_allclose(
+            stats["action"][name], getattr(actions, name)(axis=0), atol=1e-9
+        )
+    assert stats["action"]["count"] == [24]
+
+
+def test_an_episode_done_again_ends_where_it_did(env, tmp_path):
+    dataset = recorded(env, tmp_path / "set")
+    assert max(replay(dataset, 1, env).apart.values()) < 1e-6
+    assert main(["dataset", "replay", str(dataset.folder), "--episode", "1"]) == 0
+    table = pq.read_table(data_file(dataset.folder, 1))
+    number = table.column_names.index("action")
+    other = table["action"].combine_chunks()
+    moved = other.from_arrays(-other.flatten(), len(other[0]))
+    pq.write_table(table.set_column(number, "action", moved), data_file(dataset.folder, 1))
+    assert max(replay(Dataset(dataset.folder), 1, env).apart.values()) > 0.005
+
+
+def test_discarded_and_repeated_episodes_leave_nothing(env, tmp_path):
+    with EpisodeRecorder(env, tmp_path / "set", instruction="reach") as recorder:
+        record(recorder, 5)
+        recorder.discard()
+        assert recorder.count == 0
+        record(recorder, 6)
+        recorder.end(success=False)
+        recorder.redo()
+        assert recorder.count == 0
+        recorder.step(env.hold_action())
+        recorder.redo()
+        for _ in range(3):
+            recorder.step(env.expert_action())
+        recorder.end(success=True)
+        with pytest.raises(DatasetRefused, match="no episode is running"):
+            recorder.step(env.hold_action())
+    dataset = Dataset(tmp_path / "set")
+    assert [len(episode) for episode in dataset] == [3]
+    assert dataset[0].facts == {"success": True, "seed": 6, "fault": ""}
+    assert check(dataset) == []
+
+
+def test_a_folder_goes_on_and_refuses_others(env, tmp_path):
+    recorded(env, tmp_path / "set")
+    dataset = recorded(env, tmp_path / "set", 1)
+    assert len(dataset) == 3
+    assert check(dataset) == []
+    with pytest.raises(DatasetRefused, match="arms"):
+        EpisodeRecorder(CellEnv("reach_two", rate=30.0), tmp_path / "set", instruction="")
+    with pytest.raises(DatasetRefused, match="fps"):
+        EpisodeRecorder(CellEnv("reach", rate=20.0), tmp_path / "set", instruction="")
+    with pytest.raises(DatasetRefused, match="arms"):
+        replay(dataset, 0, CellEnv("reach_two", rate=30.0))
+    with pytest.raises(ConfigurationError, match="whole numbers"):
+        EpisodeRecorder(CellEnv("reach", rate=12.5), tmp_path / "half", instruction="")
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "letter.txt").write_text("mine")
+    with pytest.raises(DatasetRefused, match="not a data set"):
+        EpisodeRecorder(env, tmp_path / "else", instruction="")
+    assert len(Dataset(tmp_path / "set")) == 3
+
+
+def test_cut_files_are_named(env, tmp_path, capsys):
+    dataset = recorded(env, tmp_path / "set")
+    path = data_file(dataset.folder, 1)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(DatasetRefused, match=r"file-001\.parquet: "):
+        dataset[1]
+    assert len(dataset[0]) == 12
+    assert main(["dataset", "check", str(dataset.folder)]) == 1
+    assert "file-001.parquet" in capsys.readouterr().err
+    (dataset.folder / "meta/info.json").write_text('{"codebase_version": "v2.1"}')
+    with pytest.raises(DatasetRefused, match=r"allowed v3\.0"):
+        Dataset(dataset.folder)
+    assert main(["dataset", "stats", str(tmp_path / "none")]) == 1
+    for within in ("nan", "-1", "0"):
+        with pytest.raises(SystemExit):
+            main(["dataset", "replay", str(dataset.folder), "--within", within])
+
+
+def test_statistics_that_were_cut_were_whole_to_check(env, tmp_path):
+    dataset = recorded(env, tmp_path / "set", 1)
+    path = dataset.folder / "meta" / "stats.json"
+    path.write_bytes(path.read_bytes()[:100])
+    assert [fault for fault in check(dataset) if "stats.json: " in fault]
+
+
+KILLED = """
+import os, sys
+from multipanda_py.learning.datasets import EpisodeRecorder
+from multipanda_py.learning.gym import CellEnv
+env = CellEnv("reach", rate=30.0)
+recorder = EpisodeRecorder(env, sys.argv[1], instruction="reach")
+for seed in (0, 1):
+    recorder.begin(seed)
+    for _ in range(4):
+        recorder.step(env.expert_action())
+    if seed == 0:
+        recorder.end()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_crash_costs_the_running_episode_only(env, tmp_path):
+    folder = tmp_path / "set"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=os.environ, timeout=60)
+    assert done.returncode == -9
+    dataset = Dataset(folder)
+    assert [len(episode) for episode in dataset] == [4]
+    assert any("broken off" in fault for fault in check(dataset))
+    left = data_file(
+        folder, 1
+    )  # as of a crash between the numbers and the word that they are there
+    left.write_bytes(data_file(folder, 0).read_bytes())
+    assert any("file-001" in fault for fault in check(dataset))
+    assert check(recorded(env, folder, 1)) == []
+    assert len(Dataset(folder)) == 2
+
+
+def test_pictures_are_films_with_a_picture_a_frame(tmp_path, capsys):
+    env = CellEnv("push", rate=20.0, cameras={"overview": (64, 96)})
+    with EpisodeRecorder(env, tmp_path / "set", instruction="push") as recorder:
+        record(recorder, 0, 5)
+        recorder.end()
+    env.close()
+    dataset = Dataset(tmp_path / "set")
+    film = film_file(dataset.folder, "observation.images.overview", 0)
+    assert count_pictures(film) == 5
+    assert check(dataset) == []
+    assert main(["dataset", "check", str(dataset.folder)]) == 0
+    assert main(["dataset", "stats", str(dataset.folder)]) == 0
+    assert "5 frames" in capsys.readouterr().out
+    whole = film.read_bytes()
+    middle = whole.index(b"mdat") + len(whole) // 4
+    torn = bytes(0xA5 ^ one for one in whole[middle : middle + 200])
+    film.write_bytes(whole[:middle] + torn + whole[middle + 200 :])
+    assert count_pictures(film) == 5
+    assert main(["dataset", "check", str(dataset.folder)]) == 1, "it was whole, and looked torn"
+    assert f"{film}: " in capsys.readouterr().err
+    film.write_bytes(whole[:1000])
+    assert any("maybe cut" in fault for fault in check(dataset))
+
+
+def test_a_second_recorder_removed_what_the_first_one_was_recording(tmp_path):
+    with (
+        CellEnv("reach", rate=20.0) as env,
+        EpisodeRecorder(env, tmp_path / "set", instruction="go") as one,
+    ):
+        one.begin(0)
+        one.step(env.hold_action())
+        with pytest.raises(DatasetRefused, match=r"\bset: .*\bclose\(\)"):
+            EpisodeRecorder(env, tmp_path / "set", instruction="go")
+        assert one.end() == 0
+        one.close()
+        with pytest.raises(DatasetRefused, match=r"the recorder is closed"):
+            one.begin(1)
+        with EpisodeRecorder(env, tmp_path / "set", instruction="go") as other:
+            assert other.count == 1
+
+
+@pytest.mark.parametrize("goes", ["renamed", "removed", "emptied", "without numbers"])
+def test_episodes_of_a_folder_that_had_gone_were_kept_where_nobody_found_them(env, tmp_path, goes):
+    folder = tmp_path / "set"
+    recorder = EpisodeRecorder(env, folder, instruction="reach the point")
+    record(recorder, 0)
+    recorder.end()
+    record(recorder, 1)
+    if goes == "renamed":
+        folder.rename(tmp_path / "other")
+    elif goes == "removed":
+        shutil.rmtree(folder)
+    else:
+        shutil.rmtree(folder / ("meta" if goes == "emptied" else "data"))
+    for act in (recorder.end, recorder.begin, recorder.redo):
+        with pytest.raises(DatasetRefused, match=r"\bset: "):
+            act()
+    recorder.close()
+    if goes == "renamed":
+        assert len(Dataset(tmp_path / "other")) == 1
+        assert len(recorded(env, tmp_path / "other")) == 3
+
+
+def test_a_folder_that_is_a_file_and_words_of_ours_that_were_cut_are_refused(tmp_path):
+    with CellEnv("reach", rate=20.0) as env:
+        (tmp_path / "file").touch()
+        with pytest.raises(DatasetRefused, match=r"\bfile: "):
+            EpisodeRecorder(env, tmp_path / "file", instruction="go")
+        with EpisodeRecorder(env, tmp_path / "set", instruction="go"):
+            pass
+    (tmp_path / "set" / "meta" / "multipanda.json").write_text("{}")
+    with pytest.raises(DatasetRefused, match=r"multipanda\.json.* task, control"):
+        Dataset(tmp_path / "set")
+
+
+@pytest.mark.parametrize("lost", [[0], [1], [2], [0, 1, 2]])
+def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_path, lost, capsys):
+    folder = recorded(env, tmp_path / "set", 3).folder
+    for number in lost:
+        episode_file(folder, number).unlink()
+    kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(DatasetRefused, match=rf"file-00{lost[0]}\.parquet: "):
+        EpisodeRecorder(env, folder, instruction="reach")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == kept
+    assert main(["dataset", "check", str(folder)]) == 1
+    said = capsys.readouterr().err
+    assert f"file-00{lost[0]}.parquet: is not there" in said
+    assert "removes it" not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("[1, 2]", "allowed values by name"), ("NaN", "allowed values by name"),
+        ("[" * 100_000, "not JSON"), (None, "features: allowed a dtype"),
+        ({"features": [1]}, "features: allowed a dtype"),
+        ({"fps": "x"}, "fps: got 'x', allowed a whole number from 1"),
+        ({"fps": 0}, "fps: got 0"), ({"total_episodes": None}, "total_episodes: got None"),
+    ],
+)  # fmt: skip
+def test_words_of_another_shape_were_errors_of_python(env, tmp_path, content, says, capsys):
+    folder = recorded(env, tmp_path / "set", 1).folder
+    info = folder / "meta" / "info.json"
+    if not isinstance(content, str):
+        known = json.loads(info.read_text()) | (content or {})
+        if content is None:
+            del known["features"]
+        content = json.dumps(known)
+    info.write_text(content)
+    for verb in ("check", "stats", "replay"):
+        assert main(["dataset", verb, str(folder)]) == 1
+        said = capsys.readouterr().err
+        assert says in said
+        assert said.count("\n") == 1
+    with pytest.raises(DatasetRefused, match=r"info\.json"):
+        EpisodeRecorder(env, folder, instruction="reach")
+
+
+def test_seeds_successes_and_instructions_that_are_none_were_taken(env, tmp_path):
+    for words in (None, 3, "\ud800"):
+        with pytest.raises(DatasetRefused, match=r"^instruction: "):
+            EpisodeRecorder(env, tmp_path / "set", instruction=words)
+    with EpisodeRecorder(env, tmp_path / "set", instruction="reach") as recorder:
+        for seed in ("x", 1.5, -1):
+            with pytest.raises(DatasetRefused, match=r"\bseed: .* 0\b"):
+                recorder.begin(seed)
+        record(recorder, np.int64(4), 1)
+        for success in ("no", 2, [True]):
+            with pytest.raises(DatasetRefused, match=r"\bsuccess: .*True.*False.*None"):
+                recorder.end(success)
+        recorder.end(np.True_)
+    assert Dataset(tmp_path / "set")[0].facts == {"success": True, "seed": 4, "fault": ""}
+
+
+def test_a_film_of_nothing_had_its_encoder_print_three_lines(tmp_path, capfd, caplog):
+    film = FilmWriter(tmp_path / "film.mp4", 64, 96, 30)
+    film.close()
+    assert capfd.readouterr().err == ""
+    assert caplog.text == ""

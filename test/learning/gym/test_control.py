@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Six numbers are a rotation and back, and hands are told what is new."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multipanda_py.learning.gym.control import CONTROLS, TURN, pose_numbers, pose_of
+from multipanda_py.learning.gym.spaces import HandControl
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
+from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.inline
+
+numbers = st.lists(st.floats(-3.0, 3.0), min_size=3, max_size=3)
+
+
+@given(numbers, numbers)
+def test_numbers_of_a_pose_mean_that_pose(position, turn):
+    pose = Pose(np.array(position), pin.exp3(np.array(turn)))
+    again = pose_of(pose_numbers(pose), Pose.identity())
+    assert again.position == pytest.approx(pose.position)
+    assert again.rotation == pytest.approx(pose.rotation, abs=1e-12)
+
+
+@given(st.lists(st.floats(-10.0, 10.0), min_size=9, max_size=9))
+def test_any_nine_numbers_are_a_pose(some):
+    pose = pose_of(np.array(some), Pose.identity())  # which checks itself
+    assert pose.position == pytest.approx(some[:3])
+
+
+def test_columns_along_one_line_leave_the_rotation():
+    turned = Pose(np.zeros(3), pin.exp3(np.array([0.3, 0.0, 0.0])))
+    kept = pose_of(np.array([1.0, 2.0, 3.0, 1.0, 0.0, 0.0, 2.0, 0.0, 0.0]), turned)
+    assert kept.rotation == pytest.approx(turned.rotation)
+    assert kept.position == pytest.approx([1.0, 2.0, 3.0])
+
+
+@given(numbers, numbers)
+def test_steps_toward_a_pose_come_there(position, turn):
+    control = CONTROLS["pose_step"](ArmDescription("arm"), 0.05)
+    goal = Pose(0.05 * np.array(position), pin.exp3(0.3 * np.array(turn)))
+    for _ in range(60):
+        step = control.toward(goal)
+        assert np.abs(step).max() <= 1.0 + 1e-9
+        moved = control.pose.position + 0.4 * 0.05 * step[:3]
+        control.pose = Pose(moved, pin.exp3(TURN * 0.05 * step[3:6]) @ control.pose.rotation)
+    assert control.pose.position == pytest.approx(goal.position, abs=1e-9)
+    assert control.pose.rotation == pytest.approx(goal.rotation, abs=1e-9)
+
+
+def test_joints_go_to_no_poses():
+    with pytest.raises(NotImplementedError, match="pose_step does"):
+        CONTROLS["joint"](ArmDescription("arm"), 0.05).toward(Pose.identity())
+
+
+def test_a_hand_closes_opens_and_is_told_once():
+    with simple_cell({"arm": {}}) as cell:
+        hand, gripper = HandControl("arm"), cell.gripper("arm")
+        hand.begin(cell)
+        assert hand.is_open
+        widths = []
+        for number in (1.0, 0.5, 0.3, 0.5, 0.55, 0.65):
+            hand.send(cell, number)
+            cell.step(1200)
+            widths.append(gripper.state().width)
+        wide, narrow = widths[0], widths[2]
+        assert wide > 0.07 > 0.01 > narrow
+        assert widths == pytest.approx([wide, wide, narrow, narrow, narrow, wide], abs=2e-3)

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environments keep Gymnasium's contract, a seed is an episode, and arms do what actions mean."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from long_form import long_form
+
+import multipanda_py.learning.gym
+from multipanda_py.exceptions import ActionRejected, ConfigurationError, UnknownName
+from multipanda_py.learning.gym import CellEnv, GymTask
+from multipanda_py.learning.gym.control import CONTROLS, SPEED
+from multipanda_py.learning.gym.task import BUILT_IN
+
+pytestmark = pytest.mark.inline
+
+
+@pytest.fixture
+def make():
+    """A function that makes environments, which are closed at the end of the test."""
+    made = []
+
+    def one(task, **options):
+        made.append(CellEnv(task, **options))
+        return made[-1]
+
+    yield one
+    for env in made:
+        env.close()
+
+
+class Float(GymTask):
+    """A task of a user's own: nothing to do."""
+
+    arms = {"arm": {"hand": False}}
+    seconds = 0.5
+
+    def reward(self, scene):
+        return 0.0
+
+    def is_done(self, scene):
+        return False
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_gymnasium_s_own_checks_pass(make, control):
+    check_env(make("reach_two", control=control), skip_render_check=True)
+
+
+def test_a_task_with_hands_and_things_passes_them_too(make):
+    check_env(make("pick_and_place"), skip_render_check=True)
+
+
+def test_every_task_is_registered():
+    for name in BUILT_IN:
+        assert gymnasium.spec(f"multipanda/{name}-v0").kwargs == {"task": name}
+    assert multipanda_py.learning.gym.register() is None, "again is the same"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", long_form(BUILT_IN, keep=(name for name in BUILT_IN if name != "stack_bricks"))
+)
+def test_a_task_can_be_done(make, name):
+    env = make(name)
+    _, info = env.reset(seed=1)
+    rewards, ended, cut = [], False, False
+    while not (ended or cut):
+        _, reward, ended, cut, info = env.step(env.expert_action())
+        rewards.append(reward)
+    assert info["is_success"]
+    assert not info["fault"]
+    assert 0.0 <= min(rewards) <= max(rewards[:-1]) <= 1.0 == rewards[-1]
+
+
+def leaves(seen):
+    return [
+        leaf
+        for part in seen.values()
+        for leaf in (leaves(part) if isinstance(part, dict) else [part])
+    ]
+
+
+def episode(env, seed, steps=10):
+    seen = [env.reset(seed=seed)[0]]
+    seen += [env.step(env.expert_action())[0] for _ in range(steps)]
+    return np.concatenate([leaf for one in seen for leaf in leaves(one)])
+
+
+def test_a_seed_is_an_episode_to_the_last_bit_whatever_was_before(make):
+    env = make("pick_and_place")
+    first = episode(env, 7)
+    other = episode(env, 8)
+    assert not np.array_equal(first, other)
+    assert np.array_equal(first, episode(env, 7))
+    assert np.array_equal(first, episode(make("pick_and_place"), 7)), "nor in which environment"
+
+
+def test_a_step_moves_the_target_by_what_it_says_and_the_tool_follows(make):
+    env = make(Float(), rate=20.0)
+    env.reset(seed=0)
+    start = env.cell.pose("arm")
+    for _ in range(5):
+        seen, *_ = env.step([0.0, 0.0, -0.5, 0.0, 0.0, 0.0])
+    way = np.array([0.0, 0.0, -0.5 * SPEED * 5 / 20.0])
+    assert seen["arm"]["target"][:3] == pytest.approx(start.position + way, abs=1e-6)
+    for _ in range(10):
+        seen, *_, is_over, _ = env.step(np.zeros(6))
+        if is_over:
+            break
+    assert is_over, "after half a second"
+    assert seen["arm"]["pose"][:3] == pytest.approx(start.position + way, abs=0.015)
+
+
+@pytest.mark.parametrize("control", ["pose", "pose_step", "joint"])
+def test_what_is_far_away_is_gone_to_within_the_gate(make, control):
+    env = make(Float(), control=control)
+    env.reset(seed=0)
+    far = env.action_space.high
+    for _ in range(8):
+        _, _, _, _, info = env.step(far)
+    assert not info["fault"]
+    assert not env.cell.rejected
+    gate, state = env.cell.config.gate, env.cell.state("arm")
+    target = env.controls["arm"].target
+    if control == "joint":
+        assert np.abs(target - state.q).max() < gate.joint
+    else:
+        assert np.linalg.norm(target[:3] - state.position_ee_in_base) < gate.position
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [(np.zeros(5), r"got shape \(5,\), allowed \(6,\)"),
+     ([0, 0, np.nan, 0, 0, 0], "number 2 is nan"), ([0, 0, 0, 0, 0, -np.inf], "number 5 is -inf")],
+)  # fmt: skip
+def test_what_is_no_action_is_refused_and_moves_nothing(make, action, words):
+    env = make(Float())
+    env.reset(seed=0)
+    before = env.cell.time, env.controls["arm"].target.tolist()
+    with pytest.raises(ActionRejected, match=words):
+        env.step(action)
+    assert (env.cell.time, env.controls["arm"].target.tolist()) == before
+
+
+def test_an_action_before_an_episode_is_refused_and_a_closed_environment_opens_again(make):
+    env = make(Float())
+    with pytest.raises(ActionRejected, match="allowed after reset"):
+        env.step(np.zeros(6))
+    env.reset(seed=0)
+    env.close()
+    with pytest.raises(ActionRejected, match="allowed after reset"):
+        env.step(np.zeros(6))
+    env.reset(seed=0)
+    assert env.step(np.zeros(6))[4]["fault"] == ""
+
+
+def test_a_fault_ends_the_episode_and_the_next_one_begins_without(make):
+    env = make(Float())
+    env.reset(seed=0)
+    env.cell.simulation.apply_wrench("arm_fr3_link7", force=[3000.0, 3000.0, 0.0])
+    for _ in range(5):
+        _, _, ended, _, info = env.step(np.zeros(6))
+        if ended:
+            break
+    assert ended
+    assert info["fault"].startswith("arm: ")
+    assert not info["is_success"]
+    _, info = env.reset(seed=0)
+    assert not info["fault"]
+
+
+def test_every_episode_has_a_twin_of_its_own_and_a_seed_has_one(make):
+    env = make("push", randomise={"objects": {"puck": {"mass": {"range": [0.1, 0.9]}}}})
+    masses = []
+    for seed in (3, 4, 3):
+        env.reset(seed=seed)
+        model = env.cell.simulation.model
+        masses.append(float(model.body("puck").mass[0]))
+    assert masses[0] == masses[2] != masses[1]
+    assert all(0.1 <= mass <= 0.9 for mass in masses)
+
+
+def test_a_step_refused_for_one_arm_told_the_arms_before_it(make):
+    env = make("reach_two")
+    env.reset(seed=0)
+    env.cell.switch(deactivate=["right/gym"])
+    with pytest.raises(ActionRejected, match=r"\bright/hold\b.*\bright\b"):
+        env.step(np.ones(env.action_space.shape))
+    before = env.cell.state("left").q
+    env.cell.step(100)
+    assert env.cell.state("left").q == pytest.approx(before, abs=1e-9)
+
+
+def test_features_that_are_left_out_are_not_there_nor_are_their_parameters(make):
+    env = make("hand_over", features=["nullspace", "coriolis"])
+    env.reset(seed=0)
+    assert list(env.cell.spec("left/gym").features) == ["nullspace", "coriolis", "governor"]
+    own = make("hand_over")
+    own.reset(seed=0)
+    assert "collision_avoidance" in own.cell.spec("left/gym").features
+
+
+def test_pictures_are_seen_where_they_are_wanted(make):
+    from multipanda_py.exceptions import RenderingUnavailable
+
+    env = make("push", cameras={"overview": (48, 64)}, things=False, render_mode="rgb_array")
+    try:
+        seen, _ = env.reset(seed=0)
+    except RenderingUnavailable as error:
+        pytest.skip(str(error))
+    assert "things" not in seen
+    assert seen["images"]["overview"].shape == (48, 64, 3)
+    assert np.ptp(seen["images"]["overview"]) > 50
+    assert env.observation_space.contains(seen)
+    assert env.render().shape == (480, 640, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"rate": 0.0}, "rate: got 0"), ({"render_mode": "human"}, r"'human'.*rgb_array"),
+     ({"control": "telepathy"}, r"^control .*'telepathy'.*pose_step"),
+     ({"randomise": {"walls": {}}}, "walls: unknown key"), ({"rate": "fast"}, "rate: got 'fast'"),
+     ({"randomise": 5}, r"^randomise: .*\b5\b"), ({"topics": "x"}, "topics: got 'x'"),
+     ({"features": "nullspace"}, r"^features: .*'nullspace'")],
+)  # fmt: skip
+def test_arguments_that_mean_nothing_are_refused(make, options, words):
+    with pytest.raises(ConfigurationError, match=words):
+        make("reach", **options)
+
+
+def test_a_task_that_there_is_not_is_named_with_those_there_are():
+    with pytest.raises(UnknownName, match="known: reach, reach_two, push"):
+        CellEnv("fly")
+    with pytest.raises(ConfigurationError, match=r"^task: .*\bNone\b"):
+        CellEnv(None)
+
+
+def test_a_seed_was_another_episode_in_the_last_bits_after_one_with_things_near(make):
+    env = make("lift_box", control="joint_step")
+
+    def episode(seed):
+        env.reset(seed=seed)
+        wave = np.arange(env.action_space.shape[0])
+        for k in range(4):
+            env.step(0.7 * np.sin(0.3 * k + wave))
+        states = [env.cell.state(arm) for arm in ("left", "right")]
+        return np.concatenate([[*state.q, *state.dq, *state.tau_ext] for state in states])
+
+    first = episode(5)
+    episode(6)
+    np.testing.assert_array_equal(episode(5), first)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [["1"] * 6, [[1.0], [1.0, 2.0]], {}, object(), None, [10**400] * 6, np.ones(6) * 1j,
+     np.ones(6, "datetime64[s]"), np.ma.masked_all(6)],
+    ids=lambda one: type(one).__name__,
+)  # fmt: skip
+def test_actions_that_are_no_numbers_are_refused_in_words(make, action):
+    env = make("reach")
+    env.reset(seed=0)
+    before = env.cell.time
+    with pytest.raises(ActionRejected, match=r"^action: "):
+        env.step(action)
+    assert env.cell.time == before
+
+
+@pytest.mark.parametrize(
+    "cameras", [5, "overview", [3], {"overview": (-3, 5)}, {"overview": (0, 0)}, {"overview": 64},
+                {"overview": (64.5, 64)}],
+)  # fmt: skip
+def test_cameras_that_are_none_were_errors_of_python_or_of_the_first_reset(cameras):
+    with pytest.raises(ConfigurationError, match=r"^cameras: "):
+        CellEnv("push", cameras=cameras)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes go on from where they were saved, to the last bit; arms show a learned residual."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from residual_weights import write_residual
+
+from multipanda_py.exceptions import ActionRejected, SimulationRefused, UnknownName
+from multipanda_py.learning.gym import CellEnv, GymTask
+from multipanda_py.robots import ArmDescription
+
+pytestmark = pytest.mark.sim
+
+
+class Counting(GymTask):
+    """A task that remembers, and draws at random while an episode runs."""
+
+    arms = {"arm": {"noise": {"q": 1e-5}}}
+    objects = {
+        "ball": {"shape": "sphere", "size": [0.03], "position": [0.5, 0.2, 0.3], "mass": 0.1}
+    }
+    goal_size = 1
+
+    def begin(self, scene, random):
+        self.random, self.seen = random, []
+        return random.uniform(size=1)
+
+    def reward(self, scene):
+        self.seen.append(self.random.uniform())
+        return self.seen[-1] / (1 + len(self.seen))
+
+    def is_done(self, scene):
+        return False
+
+
+@pytest.fixture
+def env():
+    env = CellEnv(Counting(), features=["nullspace"])
+    yield env
+    env.close()
+
+
+def flat(seen):
+    parts = [flat(part) if isinstance(part, dict) else part.ravel() for part in seen.values()]
+    return np.concatenate(parts)
+
+
+def ahead(env, actions):
+    rows = []
+    for action in actions:
+        seen, reward, *_, info = env.step(action)
+        rows.append([*flat(seen), reward, info["time"]])
+    return np.array(rows)
+
+
+def test_what_follows_is_the_same_to_the_last_bit(env):
+    env.reset(seed=5)
+    random = np.random.default_rng(1)
+    moves = random.uniform(-1.0, 1.0, (12, 7))
+    moves[:, 6] = 0.1  # the hand is closing when the state is saved
+    ahead(env, moves[:3])
+    state, time = env.save(), env.cell.time
+    first = ahead(env, moves[3:])
+    steps, drawn = env.steps, env.np_random.uniform()
+    ahead(env, -moves[:4])  # elsewhere
+    assert env.restore(state)[1]["time"] == time
+    assert np.array_equal(ahead(env, moves[3:]), first)
+    assert (env.steps, env.np_random.uniform()) == (steps, drawn)
+    assert first[-1, 0] != first[0, 0], "something moves"
+    env.reset(seed=6)
+    env.restore(state)
+    assert np.array_equal(ahead(env, moves[3:]), first), "also from another episode"
+
+
+def test_a_saved_state_is_little_different_from_none(env):
+    env.reset(seed=5)
+    still = np.array([0.3, 0.0, 0.3, 0.0, 0.0, 0.0, 0.9])
+    ahead(env, [still] * 3)
+    tool = env.scene.tool("arm").position
+    env.save()
+    _, info = env.restore(env.save())
+    assert env.scene.tool("arm").position == pytest.approx(tool, abs=1e-12)
+    assert not info["fault"]
+
+
+def test_what_cannot_be_gone_back_to_is_refused(env):
+    with pytest.raises(ActionRejected, match=r"^save: "):
+        env.save()
+    other = CellEnv(Counting(), features=["nullspace"])
+    try:
+        other.reset(seed=0)
+        state = other.save()
+        env.reset(seed=0)
+        with pytest.raises(SimulationRefused, match=r"^reset: "):
+            env.restore(state)
+    finally:
+        other.close()
+
+
+def test_arms_show_what_was_learned_of_a_robot(tmp_path):
+    write_residual(tmp_path / "weights.npz", ArmDescription("arm").robot)
+    shown = CellEnv("reach", residual={"arm": tmp_path / "weights.npz"})
+    plain = CellEnv("reach")
+    try:
+        first, second = (one.reset(seed=3)[0]["arm"]["q"] for one in (shown, plain))
+        for _ in range(16):  # networks look on for half a second
+            first, second = (one.step([0.3] * 6)[0]["arm"]["q"] for one in (shown, plain))
+        assert np.abs(first - second).max() > 1e-4
+        assert shown.cell.config.arms["arm"].residual.state == str(tmp_path / "weights.npz")
+    finally:
+        shown.close()
+        plain.close()
+    with pytest.raises(UnknownName, match=r"arm 'left'.*known: arm"):
+        CellEnv("reach", residual={"left": tmp_path / "weights.npz"})

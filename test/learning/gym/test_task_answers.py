@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A task with a mistake in it is said so; nobody learns from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import ConfigurationError, TaskFailed, UnknownName
+from multipanda_py.learning.gym import CellEnv, GymTask
+
+pytestmark = pytest.mark.sim
+
+
+class Own(GymTask):
+    """A task whose answers tests put something else for."""
+
+    arms = {"arm": {"hand": False}}
+    goal_size = 3
+    drawn, prize, done = (0.4, 0.0, 0.5), 0.3, False
+
+    def begin(self, scene, random):
+        return self.drawn
+
+    def reward(self, scene):
+        return self.prize
+
+    def is_done(self, scene):
+        return self.done
+
+
+@pytest.fixture(scope="module")
+def env():
+    made = CellEnv(Own())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def task(env):
+    yield env.task
+    vars(env.task).clear()
+
+
+@pytest.mark.parametrize(
+    ("drawn", "said"),
+    [(None, "None"), ([0.4, np.nan, 0.5], "nan"), ([0.4, 0.5], "0.5"), (["a", "b", "c"], "'a'"),
+     ([[0.4, 0.0, 0.5]], "0.4")],
+)  # fmt: skip
+def test_a_goal_that_is_none_was_seen_as_nan(env, task, drawn, said):
+    task.drawn = drawn
+    with pytest.raises(TaskFailed, match=r"^Own\.begin: .* 3\b") as error:
+        env.reset(seed=0)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("prize", [np.nan, np.inf, None, "much", [0.3], 1j])
+def test_a_reward_that_is_no_number_was_learned_from(env, task, prize):
+    env.reset(seed=0)
+    task.prize = prize
+    with pytest.raises(TaskFailed, match=r"^Own\.reward: "):
+        env.step(env.hold_action())
+    task.prize = np.float32(0.25)
+    assert env.step(env.hold_action())[1] == 0.25
+
+
+@pytest.mark.parametrize("done", [None, "no", 0.3, 1, np.array([True])])
+def test_a_forgotten_return_was_a_task_that_is_never_done(env, task, done):
+    env.reset(seed=0)
+    task.done = done
+    with pytest.raises(TaskFailed, match=r"^Own\.is_done: .*True.*False"):
+        env.step(env.hold_action())
+    task.done = np.True_
+    assert env.step(env.hold_action())[2] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [("arms", ["arm"], "sections by name"), ("arms", {}, "sections by name"),
+     ("objects", "box", "sections by name"), ("params", None, "sections by name"),
+     ("goal_size", -1, "0, 1, 2"), ("goal_size", 2.5, "0, 1, 2"), ("goal_size", True, "0, 1, 2"),
+     ("seconds", 0.0, "above 0 s"), ("seconds", "5", "above 0 s"), ("seconds", np.nan, "above 0")],
+)  # fmt: skip
+def test_an_attribute_of_another_kind_was_an_error_of_python(name, value, allowed):
+    mistaken = type("Mistaken", (Own,), {name: value})
+    with pytest.raises(ConfigurationError, match=rf"^Mistaken\.{name}: got.*\b{allowed}"):
+        CellEnv(mistaken())
+
+
+def test_what_a_scene_has_not_was_a_bare_key_error(env):
+    env.reset(seed=0)
+    with pytest.raises(UnknownName, match="'tabel'"):
+        env.scene.thing("tabel")
+    for ask in (env.scene.tool, env.scene.force, env.scene.opening):
+        with pytest.raises(UnknownName, match=r"\barm 'left'.*\barm\b"):
+            ask("left")

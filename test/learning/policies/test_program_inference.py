@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a program of another environment does, steps go on and arms hold."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+
+import numpy as np
+import pytest
+from inferences import awaited
+
+from multipanda_py.exceptions import PolicyFailed
+from multipanda_py.learning.datasets.features import features_of, numbers_of
+from multipanda_py.learning.gym import CellEnv
+from multipanda_py.learning.policies import LeRobotInference, PolicyRunner, ProgramInference
+from multipanda_py.learning.policies.server import lerobot_policy
+from multipanda_py.learning.policies.server import serve as serving
+
+PROGRAM = """
+import json, os, sys, time
+import numpy as np
+
+def make(kind):
+    if kind == "no weights":
+        raise RuntimeError("no\\n  weights")
+    if kind == "slow":
+        time.sleep(600)
+    print("what is printed is no answer")
+    asked = []
+
+    def policy(seen):
+        asked.append(1)
+        chunk = np.repeat(seen["arm/target"][None], 40, 0)
+        chunk[:, 2] -= 0.0005 * np.arange(40)
+        if len(asked) < 3:
+            return chunk
+        if kind == "raises":
+            raise KeyError("goal")
+        if kind == "nan":
+            return chunk * np.nan
+        if kind == "dies":
+            os.kill(os.getpid(), 9)
+        if kind == "stalls":
+            time.sleep(600)
+        return chunk
+
+    return policy
+
+def echo(path, sizes, task, device):
+    def policy(seen):
+        names = json.dumps({key: list(np.shape(value)) for key, value in sorted(seen.items())})
+        assert "multipanda_py" not in sys.modules
+        begins = float(seen["begins"])
+        return [[begins, float(seen["observation.state"].sum()), len(names)]]
+    return policy
+"""
+
+
+@pytest.fixture(scope="module")
+def env():
+    """Absolute poses at 50 Hz, in lockstep."""
+    env = CellEnv("reach", control="pose", rate=50.0, features=["nullspace", "coriolis"])
+    env.reset(seed=0)
+    yield env
+    env.close()
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A function that starts a stand-in in another process of Python."""
+    (tmp_path / "standin.py").write_text(PROGRAM, encoding="utf-8")
+    started = []
+
+    def start(kind, **options):
+        started.append(
+            ProgramInference(sys.executable, "standin:make", [kind], folders=[tmp_path], **options)
+        )
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def test_a_program_is_asked_by_flat_keys_and_answers(program, env):
+    inference = program("good")
+    seen, _ = env.reset(seed=0)
+    inference.ask(seen, 0.0)
+    actions = awaited(inference)
+    assert actions.shape == (40, 9)
+    assert actions[0] == pytest.approx(seen["arm"]["target"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("raises", "policy: raised KeyError: 'goal'"),
+        ("nan", "policy: number 0 of action 0 is nan"),
+        ("dies", "policy: its program has ended, exit code -9"),
+        ("stalls", "policy: silent for 0.5"),
+    ],
+)
+def test_a_program_that_fails_leaves_arms_that_hold(program, env, kind, sentence):
+    # As the answers' wall time is not the world's, only the one that stalls is given up.
+    timeout = 0.5 if kind == "stalls" else 1e9
+    inference = program(kind)
+    runner = PolicyRunner(env, inference, rate=50.0, timeout=timeout)
+    runner.reset(seed=0)
+    if kind == "stalls":
+        for _ in range(2):
+            inference.ask(env.reset(seed=0)[0], 0.0)
+            assert awaited(inference) is not None
+        runner.reset(seed=0)
+    end = time.monotonic() + 60.0
+    while runner.fault is None and time.monotonic() < end:
+        runner.step()
+    assert runner.fault.startswith(sentence)
+    target = runner.log["arm/target"][-1]
+    for _ in range(25):
+        seen, *_ = runner.step()
+    assert seen["arm"]["target"] == pytest.approx(target, abs=1e-5)
+    assert runner.log["held"][-25:].all()
+
+
+def test_a_policy_that_cannot_be_made_is_a_sentence(program, tmp_path):
+    with pytest.raises(PolicyFailed, match=r"^policy: .*RuntimeError: no weights"):
+        program("no weights")
+    with pytest.raises(PolicyFailed, match=r"^policy: .* 0\.5 s\b"):
+        program("slow", timeout=0.5)
+    with pytest.raises(PolicyFailed, match=r"\bnowhere\b.*No such file"):
+        ProgramInference(tmp_path / "nowhere", "standin:make")
+    other = tmp_path / "other"
+    other.write_text("#!/bin/sh\necho hello there\n")
+    other.chmod(0o755)
+    with pytest.raises(PolicyFailed, match="message"):
+        ProgramInference(other, "standin:make")
+    other.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(PolicyFailed, match=r"\b3$"):
+        ProgramInference(other, "standin:make")
+
+
+def test_messages_are_arrays_and_what_is_cut_or_pickled_is_refused():
+    pipe = io.BytesIO()
+    serving.send(pipe, {"left/q": np.arange(7.0), "picture": np.zeros((4, 6, 3), np.uint8)})
+    content = pipe.getvalue()
+    said = serving.receive(io.BytesIO(content))
+    assert said["left/q"].tolist() == list(range(7))
+    assert said["picture"].dtype == np.uint8
+    with pytest.raises(EOFError):
+        serving.receive(io.BytesIO(content[:-1]))
+    pickled = io.BytesIO()
+    serving.send(pickled, {"a": np.array([{}], object)})
+    with pytest.raises(ValueError, match="allow_pickle"):
+        serving.receive(io.BytesIO(pickled.getvalue()))
+
+
+class Echo(LeRobotInference):
+    """Asks a program that says what it was asked, instead of LeRobot."""
+
+    MAKE = "standin:echo"
+
+
+def test_lerobot_is_shown_what_a_frame_would_hold(tmp_path, monkeypatch, env):
+    (tmp_path / "standin.py").write_text(PROGRAM, encoding="utf-8")
+    monkeypatch.setattr(Echo, "FOLDERS", [tmp_path])
+    inference = Echo(tmp_path, env, python=sys.executable)
+    try:
+        seen, _ = env.reset(seed=0)
+        numbers = numbers_of(env, seen)
+        shown = {key: list(value.shape) for key, value in numbers.items()} | {"begins": []}
+        names = len(json.dumps(dict(sorted(shown.items()))))
+        for first in (True, False, True):
+            inference.ask(seen, 0.0)
+            assert awaited(inference)[0] == pytest.approx(
+                [float(first), numbers["observation.state"].sum(), names], rel=1e-5
+            )
+            if not first:
+                inference.forget()
+    finally:
+        inference.close()
+
+
+class Feature:
+    """Shape of a feature, as LeRobot's configuration has it."""
+
+    def __init__(self, *shape):
+        self.shape = shape
+
+
+class Trained:
+    """What a policy's configuration says it was trained on."""
+
+    def __init__(self, state, action, n_obs_steps=1):
+        self.input_features = {"observation.state": Feature(state)}
+        self.output_features = {"action": Feature(action)}
+        self.n_obs_steps = n_obs_steps
+
+
+def test_a_policy_of_another_robot_is_refused_before_anything_moves(env):
+    sizes = {key: [len(names)] for key, names in features_of(env).vectors.items()}
+    state, action = sizes["observation.state"][0], sizes["action"][0]
+    lerobot_policy.check(Trained(state, action), sizes)
+    with pytest.raises(ValueError, match=rf"\baction: .*\[7\].*\[{action}\]"):
+        lerobot_policy.check(Trained(state, 7), sizes)
+    with pytest.raises(ValueError, match=r"observation\.state: .*\[6\]"):
+        lerobot_policy.check(Trained(6, action), sizes)
+    with pytest.raises(ValueError, match=r"n_obs_steps: .*\b2\b.*\b1\b"):
+        lerobot_policy.check(Trained(state, action, 2), sizes)

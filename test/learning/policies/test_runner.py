@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies act at their instants whatever their latency, and arms hold when they fail."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import ActionRejected, ConfigurationError
+from multipanda_py.learning.gym import CellEnv, GymTask
+from multipanda_py.learning.policies import LockstepInference, PolicyRunner
+
+
+class Float(GymTask):
+    """Nothing to do, for a second and a half."""
+
+    arms = {"arm": {"hand": False}}
+    seconds = 1.5
+
+    def reward(self, scene):
+        return 0.0
+
+    def is_done(self, scene):
+        return False
+
+
+@pytest.fixture(scope="module")
+def env():
+    """Absolute poses at 50 Hz, in lockstep."""
+    env = CellEnv(Float(), control="pose", rate=50.0, features=["nullspace", "coriolis"])
+    env.reset(seed=0)
+    yield env
+    env.close()
+
+
+def circle(env, rate, seconds=0.8):
+    """Return a policy that knows where the tool is to be at every instant, and that function."""
+    env.reset(seed=0)
+    n = round(seconds * rate)
+    start, begin = env.hold_action().astype(float), env.cell.time
+
+    def wanted(time):
+        phase = 2.0 * np.pi * (np.asarray(time) - begin) / 3.0
+        aside = 0.05 * np.stack([np.sin(phase), 1.0 - np.cos(phase)], -1)
+        return np.concatenate(
+            [
+                np.broadcast_to(start[:1], (*aside.shape[:-1], 1)),
+                start[1:3] + aside,
+                np.broadcast_to(start[3:], (*aside.shape[:-1], 6)),
+            ],
+            -1,
+        )
+
+    return (lambda seen: wanted(env.cell.time + np.arange(n) / rate)), wanted
+
+
+@pytest.mark.parametrize("rate", [30.0, 10.0])
+@pytest.mark.parametrize("latency", [0.0, 0.1, 0.25])
+def test_actions_are_played_at_their_instants_whatever_the_latency(env, rate, latency):
+    policy, wanted = circle(env, rate)
+    runner = PolicyRunner(env, LockstepInference(policy, latency), rate=rate)
+    assert runner.run(seed=0)["policy"] == ""
+    log = runner.log
+    settled = log["time"] > log["time"][0] + latency + 0.15
+    error = np.abs(log["action"] - wanted(log["time"]))[settled]
+    # Chords of the circle at 10 Hz are 0.27 mm off it, and blends are of several; 0.1 s are 10 mm.
+    assert error.max() < 0.001
+    assert log["held"].sum() == np.ceil(latency * 50.0), "only before the first answer"
+    assert np.nanmax(log["age"]) <= 2.0 * latency + 2.0 / 50.0
+    assert log.distance("arm").max() < 0.9 * env.cell.config.gate.position
+    assert log.distance("arm")[settled].max() > 0.0
+
+
+def test_a_run_in_lockstep_is_the_same_again_to_the_last_bit(env):
+    logs = []
+    for _ in range(2):
+        policy, _ = circle(env, 10.0)
+        runner = PolicyRunner(env, LockstepInference(policy, 0.1), rate=10.0)
+        runner.run(seed=0)
+        logs.append(runner.log["arm/measured"])
+    assert np.array_equal(*logs)
+
+
+def test_a_policy_that_is_late_leaves_targets_where_they_were_and_goes_on(env):
+    policy, _ = circle(env, 10.0, seconds=0.5)
+    late = LockstepInference(policy, lambda k: 0.7 if k == 4 else 0.1)
+    runner = PolicyRunner(env, late, rate=10.0, blend=0.2)
+    # What comes after 0.7 s is past, as chunks are half a second long.
+    assert runner.run(seed=0)["policy"] == ""
+    log = runner.log
+    held = log["held"].copy()
+    held[:5] = False
+    assert 0.3 < held.sum() / 50.0 < 0.5
+    assert np.ptp(log["arm/target"][held][1:, :3], axis=0).max() < 1e-6
+    assert not held[-1], "it has gone on"
+    steps = np.linalg.norm(np.diff(log["arm/target"][:, :3], axis=0), axis=1)
+    assert steps.max() < 0.02, "and without a jump"
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        (lambda good: good[:, :-1], "policy: got a chunk of shape (40, 8), allowed (n, 9)"),
+        (lambda good: good * np.nan, "policy: number 0 of action 0 is nan"),
+        (lambda good: 1 / 0, "policy: raised ZeroDivisionError: division by zero"),
+        (lambda good: None, "policy: got None, allowed actions"),
+    ],
+)
+def test_a_policy_that_fails_leaves_arms_that_hold(env, bad, sentence):
+    policy, _ = circle(env, 50.0)
+    asked = []
+
+    def failing(seen):
+        asked.append(1)
+        return bad(policy(seen)) if len(asked) == 10 else policy(seen)
+
+    runner = PolicyRunner(env, LockstepInference(failing), rate=50.0)
+    info = runner.run(seed=0)
+    assert info["policy"].startswith(sentence)
+    assert len(runner.log) == 10
+    target = runner.log["arm/target"][-1]
+    for _ in range(50):
+        seen, *_ = runner.step()
+    assert len(asked) == 10, "it is not asked again"
+    assert seen["arm"]["target"] == pytest.approx(target, abs=1e-5)
+    assert np.abs(seen["arm"]["dq"]).max() < 0.01
+    runner.reset(seed=0)
+    assert runner.fault is None, "another episode is another try"
+
+
+def test_a_policy_that_stalls_has_failed_after_its_time(env):
+    policy, _ = circle(env, 50.0)
+    stalls = LockstepInference(policy, lambda k: 0.0 if k < 3 else np.inf)
+    runner = PolicyRunner(env, stalls, rate=50.0, timeout=0.5)
+    said = runner.run(seed=0)["policy"]
+    assert re.fullmatch(r"policy: silent for 0.5\d s, allowed 0.5 s", said)
+    assert runner.log["held"][-1]
+
+
+def test_chunks_that_are_always_over_when_they_come_held_the_arms_without_a_word(env):
+    policy, _ = circle(env, 10.0, seconds=0.2)
+    runner = PolicyRunner(env, LockstepInference(policy, 0.3), rate=10.0)
+    said = runner.run(seed=0)["policy"]
+    assert re.fullmatch(r"policy: .*\b3\b.*\b2 actions\b.*\b0\.20 s\b.*\b0\.30 s", said)
+    assert len(runner.log) == pytest.approx(0.9 * 50.0, abs=3)
+    runner = PolicyRunner(env, LockstepInference(policy, 0.6), rate=10.0)  # the episode has 1.5 s
+    assert runner.run(seed=0)["policy"].startswith(
+        "policy: chunks end before they come: 2 in a row"
+    )
+    assert runner.log["held"].all()
+
+
+def test_steps_cannot_be_played_at_another_rate():
+    env = CellEnv(Float(), rate=20.0)
+    with pytest.raises(ConfigurationError, match=r"\b10 Hz.*\b20 Hz"):
+        PolicyRunner(env, LockstepInference(lambda seen: None), rate=10.0)
+    with pytest.raises(ConfigurationError, match="blend: got -1"):
+        PolicyRunner(env, LockstepInference(lambda seen: None), rate=20.0, blend=-1.0)
+
+
+def test_a_log_is_written_with_residuals(env, tmp_path):
+    policy, _ = circle(env, 50.0)
+    runner = PolicyRunner(env, LockstepInference(policy), rate=50.0)
+    runner.run(seed=0)
+    runner.log.save(tmp_path / "run.npz")
+    read = np.load(tmp_path / "run.npz")
+    assert read["arm/residual"] == pytest.approx(
+        read["arm/target"][:, :9] - read["arm/measured"], abs=1e-7
+    )
+
+
+def test_a_step_before_an_episode_was_an_error_of_python(env):
+    runner = PolicyRunner(env, LockstepInference(lambda seen: seen, 0.0), rate=50.0)
+    with pytest.raises(ActionRejected, match=r"^step: "):
+        runner.step()

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of motions that are nonsense are refused in words, before anything is searched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.motions.motion_request import request_of
+
+STOPS = [{"left": np.zeros(7)}]
+WRONG = [
+    *(("speed", value) for value in (0, 1.5, "fast", None, True, [0.5], np.nan, 1j)),
+    *(("clearance", value) for value in (-1, 0.6, "x", None, False, np.inf, np.zeros(2))),
+    *(("patience", value) for value in (0, 10**400, "x", None, True, np.nan)),
+    *(("seed", value) for value in (-1, 1.5, "x", None, True, np.nan)),
+    *(("touching", value) for value in (None, "table", 3, [3], {"table": 1})),
+    *(("keep", value) for value in ("level", None, ["upright"], np.zeros(2))),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG, ids=[f"{n}={v!r:.20}" for n, v in WRONG])
+def test_options_of_another_kind_were_raw_errors_of_python(name, value):
+    with pytest.raises(PlanRejected, match=rf"^{name}: got .*, allowed "):
+        request_of(STOPS, {name: value})
+
+
+def test_a_misspelt_option_was_an_error_of_a_constructor():
+    with pytest.raises(PlanRejected, match=r"^options: .*spped, stops\b.*\bkeep, clearance"):
+        request_of(STOPS, {"spped": 1.0, "stops": STOPS})
+
+
+def test_numbers_of_numpy_are_numbers():
+    options = {"speed": np.float32(0.5), "seed": np.int64(3), "patience": 2, "touching": ("a",)}
+    request = request_of(STOPS, options)
+    assert (request.seed, request.patience) == (3, 2)

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions of a cell that touch nothing, by MuJoCo's own contacts."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+from cell_names import TRAJECTORY
+
+from multipanda_py import Pose
+from multipanda_py.exceptions import (
+    MotionFailed,
+    PlanRejected,
+    TargetRejected,
+    UnknownName,
+)
+from multipanda_py.planning.motions.find_motion import MoveRequest, find_move
+from multipanda_py.planning.optimiser import Scene
+from multipanda_py.robots import ArmDescription, SceneObject
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+SHELF = {"shelf": {"shape": "box", "size": [0.1, 0.25, 0.1], "position": [0.45, 0.0, 0.35]}}
+
+
+@pytest.fixture
+def cell(make_cell):
+    laws = {TRAJECTORY: {"type": "joint_trajectory"}}
+    active = [f"{arm}/{TRAJECTORY}" for arm in ("left", "right")]
+    made = make_cell(None, laws, active, objects=SHELF)
+    made.step(5)
+    return made
+
+
+def contacts(cell):
+    """Return pairs of bodies that touch now, hands' own fingers left out."""
+    model, data = cell.simulation.model, cell.simulation.data
+    mujoco.mj_forward(model, data)
+    pairs = set()
+    for contact in data.contact[: data.ncon]:
+        bodies = (
+            model.body(model.geom_bodyid[geom]).name for geom in (contact.geom1, contact.geom2)
+        )
+        pairs.add(tuple(sorted(bodies)))
+    return {pair for pair in pairs if not all("finger" in name for name in pair)}
+
+
+def moved(pose, *by):
+    return pose.at(pose.position + by)
+
+
+@pytest.mark.slow
+def test_two_arms_go_over_a_shelf_and_change_sides_of_it_touching_nothing(cell):
+    left, right = cell.pose("left"), cell.pose("right")
+    low = {
+        "left": Pose([0.5, 0.1, 0.25], left.rotation),
+        "right": Pose([0.5, -0.1, 0.25], right.rotation),
+    }
+    over = {"left": moved(left, 0.05, -0.25, 0.1), "right": moved(right, 0.05, -0.2, 0.2)}
+    for goals in (low, over):
+        plan = cell.plan(goals, speed=1.0)
+        assert plan.nearest > 0.01
+        ends = cell.begin_move(plan)
+        began = {arm: cell.state(arm).q for arm in goals}
+        while cell.time < ends + 0.2:
+            cell.step(5)
+            assert not contacts(cell)
+        assert cell.has_ended(plan)
+        for arm, goal in goals.items():
+            distance, angle = cell.pose(arm).distance(goal)
+            assert distance < 2e-3
+            assert angle < 5e-3
+            assert np.abs(cell.state(arm).q - began[arm]).max() > 0.1
+
+
+def test_what_points_up_in_a_tool_goes_on_to(cell):
+    start = cell.pose("left")
+    goal = Pose(start.position + [0.1, -0.1, 0.2], start.rotation @ np.array(
+        [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))  # fmt: skip
+    plan = cell.plan({"left": goal}, keep="upright", speed=1.0)
+    ends, lean = cell.begin_move(plan), 0.0
+    up = start.rotation.T @ [0.0, 0.0, 1.0]
+    while cell.time < ends:
+        cell.step(5)
+        lean = max(lean, np.arccos(min(1.0, (cell.pose("left").rotation @ up)[2])))
+    assert lean < 0.02
+    free = cell.plan({"left": start})
+    assert free.duration > plan.duration  # slower by default
+
+
+def test_a_posture_by_way_of_a_pose_is_gone_to_and_waited_for(cell):
+    start = cell.state("right").q
+    place = moved(cell.pose("right"), 0.0, 0.0, 0.1)
+    goal = start + [0.2, 0.0, 0.0, 0.1, 0.0, 0.0, -0.3]
+    plan = cell.move_to("right", goal, via=[place], speed=1.0)
+    np.testing.assert_allclose(cell.state("right").q, goal, atol=2e-3)
+    assert plan.moving == ("right",)
+    middle = plan.points["right"][16, 1:8]
+    np.testing.assert_allclose(  # slice 16 of 32 is the stop
+        cell.plan({"right": place}, speed=1.0).starts["right"], goal, atol=2e-3
+    )
+    assert np.abs(middle - start).max() > 0.05
+
+
+def test_a_motion_of_two_begins_in_one_cycle_or_not_at_all(cell):
+    goals = {arm: moved(cell.pose(arm), 0.0, 0.0, 0.1) for arm in cell.arms}
+    plan = cell.plan(goals, speed=1.0)
+    cell.switch(["right/hold"], strictness="force_auto")
+    before = {arm: cell.state(arm).q for arm in cell.arms}
+    with pytest.raises(TargetRejected, match=r"^right: .*\bright/hold\b"):
+        cell.begin_move(plan)
+    cell.step(300)
+    for arm, q in before.items():
+        np.testing.assert_allclose(cell.state(arm).q, q, atol=1e-4)
+    cell.switch([f"right/{TRAJECTORY}"], strictness="force_auto")
+    cell.step(5)
+    cell.begin_move(plan)
+    begun = dict.fromkeys(cell.arms, 0)
+    for cycle in range(200):
+        cell.step(1)
+        for arm in cell.arms:
+            if not begun[arm] and np.abs(cell.state(arm).q - plan.starts[arm]).max() > 1e-5:
+                begun[arm] = cycle
+    assert begun["left"] > 40
+    assert abs(begun["left"] - begun["right"]) <= 5
+
+
+def test_what_stops_an_arm_is_said(cell):
+    plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.15)}, speed=0.5)
+    ends = cell.begin_move(plan)
+    cell.step(300)
+    assert not cell.has_ended(plan)
+    cell.hold()
+    with pytest.raises(MotionFailed, match=r"^left: .*\bleft/hold\b"):
+        cell.wait(lambda: cell.time > ends or cell.has_ended(plan), 5.0)
+
+
+def test_a_plan_for_another_place_is_refused(cell):
+    plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0)
+    cell.move_to("left", moved(cell.pose("left"), 0.0, 0.1, 0.0), speed=1.0)
+    with pytest.raises(PlanRejected, match=r"^plan: .*\bleft\b.*\d rad"):
+        cell.begin_move(plan)
+
+
+def test_arms_that_move_are_not_planned_for(cell):
+    cell.begin_move(cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0))
+    cell.step(300)
+    with pytest.raises(PlanRejected, match=rf"^left: .*\bleft/{TRAJECTORY}\b"):
+        cell.plan({"left": cell.pose("left")})
+
+
+def refused(cell):
+    here = cell.pose("left")
+    yield (
+        {"left": moved(here, 2.0, 0.0, 0.0)},
+        {},
+        PlanRejected,
+        r"^goal of left: .*\d m .*\d m$",
+    )
+    inside = {"left": Pose([0.45, -0.3, 0.35], here.rotation)}
+    yield inside, {}, PlanRejected, r"^goal: left and shelf .*0\.000 m"
+    yield {}, {}, PlanRejected, "goals: got none"
+    yield {"other": here}, {}, UnknownName, "other"
+    yield {"left": [0.0] * 6}, {}, PlanRejected, r"left: .*\b7\b"
+    yield {"left": here}, {"frame": "moon"}, TargetRejected, "frame.*'moon'"
+    yield {"left": here}, {"keep": "flat"}, PlanRejected, "keep: got 'flat'"
+    yield {"left": here}, {"speed": 0.0}, PlanRejected, "speed: got 0.0"
+    yield {"left": here}, {"clearance": -1.0}, PlanRejected, "clearance: got -1.0"
+
+
+def test_what_cannot_be_done_is_refused_and_no_arm_moves(cell):
+    q = cell.state("left").q
+    for goals, options, error, said in refused(cell):
+        with pytest.raises(error, match=said):
+            cell.plan(goals, **options)
+    for wrong in ({"arm": "left"}, {"arm": {"left": q}, "goal": q}):
+        with pytest.raises(PlanRejected, match="move_to: got"):
+            cell.move_to(**wrong)
+    with pytest.raises(PlanRejected, match=r"^via: "):
+        cell.move_to({"left": q}, via=[cell.pose("left")])
+    cell.step(100)
+    np.testing.assert_allclose(cell.state("left").q, q, atol=1e-5)
+
+
+def test_a_start_within_a_thing_is_refused():
+    arm = ArmDescription("left")
+    block = SceneObject("block", "box", (0.05, 0.05, 0.05), np.array([0.3, 0.0, 0.6]))
+    request = MoveRequest([{"left": arm.robot.ready}])
+    with pytest.raises(PlanRejected, match=r"^start: left\b.*\bblock\b.*\b0\.\d+ m"):
+        find_move(Scene([arm], [block]), {}, request)
+
+
+def test_a_request_says_what_is_wrong_with_it():
+    with pytest.raises(PlanRejected, match="patience: got nan"):
+        MoveRequest([{"left": np.zeros(7)}], patience=float("nan")).check()
+
+
+CUBE = {"shape": "box", "size": [0.02, 0.02, 0.02], "mass": 0.1}
+
+
+@pytest.fixture
+def beside_a_cube(make_cell):
+    """An arm above a table with a cube on it."""
+    things = {
+        "table": {"shape": "box", "size": [0.15, 0.2, 0.1], "position": [0.45, 0.0, 0.1]},
+        "cube": {**CUBE, "position": [0.45, 0.0, 0.22]},
+    }
+    near = {"collision_avoidance": {"fixed_objects": "without_hand"}}
+    laws = {TRAJECTORY: {"type": "joint_trajectory", "params": near}}
+    made = make_cell({"arm": {}}, laws, [f"arm/{TRAJECTORY}"], objects=things)
+    made.step(5)
+    return made
+
+
+def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
+    cell = beside_a_cube
+    around = cell.pose("arm").at(cell.objects()["cube"].position + [0.0, 0.0, 0.005])
+    with pytest.raises(PlanRejected, match="arm and cube "):
+        cell.plan({"arm": around}, touching=["table"])
+    plan = cell.plan({"arm": around}, touching=["cube", "table"], speed=1.0)
+    assert plan.duration > 0.0
+    cell.set_parameters(f"arm/{TRAJECTORY}", {"collision_avoidance.fixed_objects": "all"})
+    for refused in (
+        lambda: cell.begin_move(plan),
+        lambda: cell.plan({"arm": around}, touching=["cube", "table"]),
+    ):
+        with pytest.raises(PlanRejected, match=r"arm/hand and table\b.*\d m\b"):
+            refused()
+    cell.set_parameters(f"arm/{TRAJECTORY}", {"collision_avoidance.fixed_objects": "without_hand"})
+    ends = cell.begin_move(plan)
+    cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 30.0, "the motion's end")
+    inside = around.at(around.position - [0.0, 0.0, 0.15])
+    with pytest.raises(PlanRejected, match="arm and table "):
+        cell.plan({"arm": inside}, touching=["cube", "table"])
+
+
+def test_what_hands_may_touch_is_a_list_of_things(beside_a_cube):
+    here = beside_a_cube.pose("arm")
+    with pytest.raises(PlanRejected, match=r"^touching: .*'cube'"):
+        beside_a_cube.plan({"arm": here}, touching="cube")
+    with pytest.raises(UnknownName, match="cubes"):
+        beside_a_cube.plan({"arm": here}, touching=["cubes"])

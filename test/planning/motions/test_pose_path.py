@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways of a tool: where they go is compared with scipy, how fast by differences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation, Slerp
+
+from multipanda_py import Pose
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.motions.paths import PosePath, ToolPace
+
+PACE = ToolPace(speed=0.15, turn_speed=0.6, acceleration=0.5, turn_acceleration=2.0)
+START = Pose.from_rpy([0.4, 0.1, 0.3], (3.0, 0.1, -0.4))
+POSES = [
+    START,
+    Pose.from_rpy([0.5, -0.1, 0.35], (2.5, 0.3, 0.6)),
+    Pose.from_rpy([0.5, -0.1, 0.35], (2.5, 0.3, 1.5)),  # turns alone
+    Pose.from_rpy([0.501, -0.1, 0.35], (2.5, 0.3, 1.5)),  # hardly moves
+]
+STEP = 1e-3
+
+
+def sampled(path):
+    """Return times, positions and rotations, every millisecond of a path."""
+    times = np.arange(0.0, path.duration + STEP, STEP)
+    poses = [path.at(t) for t in times]
+    turns = Rotation.from_matrix([pose.rotation for pose in poses])
+    return times, np.array([pose.position for pose in poses]), turns
+
+
+def fastest(path):
+    """Return the largest speed, rate of turn and acceleration of a path."""
+    _, places, turns = sampled(path)
+    velocity = np.diff(places, axis=0) / STEP
+    rate = (turns[:-1].inv() * turns[1:]).magnitude() / STEP
+    acceleration = np.linalg.norm(np.diff(velocity, axis=0), axis=1) / STEP
+    return np.linalg.norm(velocity, axis=1).max(), rate.max(), acceleration.max()
+
+
+def test_a_way_is_straight_turns_about_one_axis_and_stops_at_every_pose():
+    path = PosePath.through(POSES[:2], PACE)
+    _, places, turns = sampled(path)
+    way = POSES[1].position - START.position
+    share = (places - START.position) @ way / (way @ way)
+    assert share[0] == 0.0
+    assert share[-1] == pytest.approx(1.0)
+    assert (np.diff(share) >= -1e-12).all()
+    assert places == pytest.approx(START.position + share[:, None] * way, abs=1e-12)
+    ends = Rotation.from_matrix([START.rotation, POSES[1].rotation])
+    expected = Slerp([0.0, 1.0], ends)(np.clip(share, 0.0, 1.0))
+    assert (turns * expected.inv()).magnitude().max() < 1e-9
+    whole = PosePath.through(POSES, PACE)
+    assert whole.at(path.duration).distance(POSES[1]) == pytest.approx((0.0, 0.0), abs=1e-9)
+    near = [whole.at(path.duration + dt).distance(POSES[1]) for dt in (-STEP, STEP)]
+    assert np.max(near) < 1e-5
+
+
+def test_no_way_is_faster_than_its_pace_and_one_bound_is_met():
+    speed, rate, acceleration = fastest(PosePath.through(POSES, PACE))
+    assert speed <= PACE.speed * 1.001
+    assert rate <= PACE.turn_speed * 1.001
+    assert acceleration <= PACE.acceleration * 1.001
+    assert rate == pytest.approx(PACE.turn_speed, rel=0.01)
+    far = [START, START.at(START.position + [0.0, 0.0, 0.4])]
+    assert fastest(PosePath.through(far, PACE))[0] == pytest.approx(PACE.speed, rel=0.01)
+    near = [START, START.at(START.position + [0.0, 0.0, 0.01])]
+    assert fastest(PosePath.through(near, PACE))[2] == pytest.approx(PACE.acceleration, rel=0.01)
+
+
+def test_before_and_after_a_way_are_its_ends():
+    path = PosePath.through(POSES, PACE)
+    assert path.at(-1.0).distance(START) == pytest.approx((0, 0), abs=1e-9)
+    assert path.at(path.duration + 1.0).distance(POSES[-1]) == pytest.approx((0, 0), abs=1e-9)
+
+
+@pytest.mark.parametrize("turning", [False, True])
+def test_a_circle_closes_and_keeps_its_radius_and_its_plane(turning):
+    axis = np.array([0.0, 3.0, 4.0])
+    centre = START.position + np.array([0.1, 0.0, 0.0])  # perpendicular to the axis
+    path = PosePath.around(START, centre, axis, turning=turning, pace=PACE)
+    _, places, turns = sampled(path)
+    off = places - centre
+    assert np.linalg.norm(off, axis=1) == pytest.approx(0.1, abs=1e-12)
+    assert np.abs(off @ axis).max() < 1e-12
+    assert path.at(path.duration).distance(START) == pytest.approx((0.0, 0.0), abs=1e-9)
+    half = path.at(0.5 * path.duration)
+    assert half.position == pytest.approx(START.position + [0.2, 0.0, 0.0])
+    turned = (turns[0].inv() * turns[len(turns) // 2]).magnitude()
+    assert turned == pytest.approx(math.pi if turning else 0.0, abs=1e-2)
+    speed, rate, acceleration = fastest(path)
+    assert speed <= PACE.speed * 1.001
+    assert rate <= PACE.turn_speed * 1.001
+    assert acceleration <= PACE.acceleration * math.sqrt(2.0)
+
+
+def test_a_circle_goes_by_the_right_hand_and_back_below_zero():
+    centre = START.position - np.array([0.1, 0.0, 0.0])
+    for angle in (0.5 * math.pi, -0.5 * math.pi):
+        path = PosePath.around(START, centre, [0.0, 0.0, 2.0], angle)
+        end = path.at(path.duration).position
+        assert end == pytest.approx(centre + [0.0, math.copysign(0.1, angle), 0.0])
+
+
+def test_a_small_circle_is_slow_enough_for_what_it_takes_to_stay_on_it():
+    centre = START.position + np.array([0.005, 0.0, 0.0])
+    path = PosePath.around(START, centre, [0.0, 0.0, 1.0], pace=PACE)
+    assert fastest(path)[2] <= PACE.acceleration * math.sqrt(2.0)
+    assert fastest(path)[0] == pytest.approx(math.sqrt(0.5 * 0.005), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: PosePath.through([START]), "poses: got 1"),
+        (lambda: PosePath.around(START, START.position, [0, 0, 1]), "through the tool"),
+        (lambda: PosePath.around(START, [0, 0, 0], [0, 0, 0]), "points somewhere"),
+        (lambda: PosePath.around(START, [0, 0, 0], [0, 0, 1], math.nan), "finite numbers"),
+        (lambda: PosePath.around(START, [0, 0], [0, 0, 1]), "3 numbers each"),
+        (lambda: ToolPace(speed=0.0), "speed: got 0.0"),
+        (lambda: ToolPace(turn_acceleration=math.nan), "turn_acceleration: got nan"),
+    ],
+)
+def test_what_is_no_way_is_refused(make, reason):
+    with pytest.raises(PlanRejected, match=reason):
+        make()
+
+
+@pytest.mark.sim
+def test_the_tool_of_an_arm_goes_along_a_circle(make_cell):
+    law = {"soft": {"type": "cartesian_impedance"}}
+    cell, arm = make_cell(None, law, ["left/soft"]), "left"
+    cell.step(10)
+    start = cell.pose(arm)
+    centre = start.position + np.array([0.0, 0.0, 0.06])
+    path = PosePath.around(start, centre, [1.0, 0.0, 0.0], pace=PACE)
+    begin, radii = cell.time, []
+    while (t := cell.time - begin) < path.duration:
+        cell.set_target(arm, path.at(t))
+        cell.step(10)
+        radii.append(np.linalg.norm(cell.pose(arm).position - centre))
+    cell.step(500)
+    assert np.abs(np.array(radii) - 0.06).max() < 0.003
+    assert cell.pose(arm).distance(start)[0] < 2e-3

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distances along a path against coal's own, and their derivatives against finite differences."""
+
+from __future__ import annotations
+
+import coal
+import numpy as np
+import pinocchio as pin
+import pytest
+from optimiser_scenes import scene_of_two
+
+from multipanda_py.planning.optimiser.clearances import clearances
+from multipanda_py.planning.optimiser.distance import AHEAD, Distance
+from multipanda_py.planning.optimiser.goals import PoseGoal
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.optimiser.scene import Scene
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription, SceneObject, Tool
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+
+pytestmark = pytest.mark.inline
+
+
+SCENE = scene_of_two()
+PAIRS = [
+    ("left", "right"),
+    ("left", "left"),
+    ("left", "table"),
+    ("right", "can"),
+    ("left", "ball"),
+]
+
+
+def by_coal(solid, placed, row):
+    """Return a solid as coal has it, by pinocchio's way to turn an axis."""
+    frame = coal.Transform3s(placed.rotation[row], placed.position[row])
+    axis = solid.end - solid.start
+    turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), axis).toRotationMatrix()
+    if solid.shape is not None or not axis.any():
+        turn = np.eye(3)
+    shape = solid.shape or coal.Capsule(solid.radius, float(np.linalg.norm(axis)))
+    return shape, frame * coal.Transform3s(turn, 0.5 * (solid.start + solid.end))
+
+
+def near_ones(distance, seed, count):
+    """Return slices in which some solids are near each other, but not within each other."""
+    rng, found = np.random.default_rng(seed), []
+    while len(found) < count:
+        x = SCENE.start + rng.uniform(-1.2, 1.2, (50, SCENE.size))
+        values, _ = distance.evaluate(Kinematics(SCENE, distance.frames).place(x))
+        good = (values > -0.9 * AHEAD) & (values < distance.margin - 2e-3)
+        found += list(x[good.any(axis=1)])
+    return np.array(found[:count])
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_distances_are_those_of_coal(pair):
+    distance = Distance(SCENE, *pair)
+    x = near_ones(distance, 1, 4)
+    placed = Kinematics(SCENE, distance.frames).place(x)
+    values, _ = distance.evaluate(placed)
+    compared = 0
+    for row in range(len(x)):
+        for number, (a, b) in enumerate(distance.pairs):
+            first = by_coal(a, placed.frames[a.frame], row)
+            second = by_coal(b, placed.frames[b.frame], row)
+            result = coal.DistanceResult()
+            d = coal.distance(*first, *second, coal.DistanceRequest(), result)
+            if 1e-3 < d < distance.margin + AHEAD - 1e-3:
+                assert distance.margin - values[row, number] == pytest.approx(d, abs=1e-5)
+                compared += 1
+            elif d >= distance.margin + AHEAD:
+                assert values[row, number] < -0.99 * AHEAD
+    assert compared > 1
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_derivatives_are_those_of_finite_differences(pair):
+    distance = Distance(SCENE, *pair)
+    x = near_ones(distance, 2, 3)
+    kinematics = Kinematics(SCENE, distance.frames)
+    values, jacobian = distance.evaluate(kinematics.place(x))
+    h = 1e-5
+    # Not at the end of what is looked at, and not within each other, where coal's are rough.
+    smooth = (values > -AHEAD + 1e-3) & (values < distance.margin - 1e-3)
+    assert smooth.any()
+    for column in range(SCENE.size):
+        step = h * np.eye(SCENE.size)[column]
+        ahead, _ = distance.evaluate(kinematics.place(x + step))
+        behind, _ = distance.evaluate(kinematics.place(x - step))
+        error = np.abs(jacobian[:, :, column] - (ahead - behind) / (2 * h))[smooth]
+        # An edge that takes over from another one within the step has two derivatives.
+        assert np.quantile(error, 0.9) < 2e-3
+
+
+def test_arms_may_touch_what_a_goal_relates_them_to():
+    asked = [PoseGoal("left/tool", Pose.identity(), "can")]
+    pairs = {distance.of for distance in clearances(SCENE, asked)}
+    assert ("left", "can") not in pairs
+    assert pairs >= {("right", "can"), ("left", "table"), ("left", "right"), ("left", "left")}
+    assert ("left", "can") in {distance.of for distance in clearances(SCENE)}
+
+
+def test_a_rod_was_measured_beyond_its_tip_and_not_where_it_is():
+    """Its capsule began at the tip: paths avoided what the rod could not reach, not the rod."""
+    tip_in_flange = np.eye(4)
+    tip_in_flange[2, 3] = 0.3
+    rod = Tool(0.2, np.zeros(3), 1e-3 * np.eye(3), tip_in_flange)
+    arm = ArmDescription("left", hand=False, tool=rod)
+    model = build_pinocchio(arm, base_in_world=True)
+    data = model.createData()
+    pin.framesForwardKinematics(model, data, np.array(arm.robot.ready))
+    tip = data.oMf[model.getFrameId(arm.ee_frame)]
+    for along, apart in ((0.05, 0.04), (-0.15, -0.018)):  # below the tip; around the rod's middle
+        ball = SceneObject("ball", "sphere", (0.01,), tip.act(np.array([0.0, 0.0, along])))
+        scene = Scene([arm], [ball])
+        distance = Distance(scene, "left", "ball", parts="hand")
+        value, _ = distance.evaluate(Kinematics(scene, distance.frames).place(scene.start[None]))
+        assert distance.margin - value.max() == pytest.approx(apart, abs=2e-3)

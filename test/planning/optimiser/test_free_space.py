@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What coal calls free is what the solver's own distances call free."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from optimiser_scenes import scene_of_two
+
+from multipanda_py.planning.optimiser.clearances import clearances
+from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.free_space import SLACK, free_space
+from multipanda_py.planning.optimiser.goals import Axis, PoseGoal
+from multipanda_py.planning.optimiser.kinematics import Kinematics
+from multipanda_py.planning.optimiser.problem import Problem
+from multipanda_py.pose import Pose
+
+pytestmark = pytest.mark.inline
+GRIP = Pose(np.array([0.0, 0.02, 0.1]), np.diag([1.0, -1.0, -1.0]))
+
+
+SCENE = scene_of_two()
+IN_HAND = PoseGoal("can", GRIP, "left/tool")
+DISTANCES = [*clearances(SCENE, [IN_HAND], 0.02), Distance(SCENE, "can", "table", 0.01)]
+
+
+def space_of(*goals):
+    problem = Problem(SCENE, 1, 4, 2.0)
+    for one in (*goals, *DISTANCES):
+        problem.add(one)
+    return free_space(SCENE, problem.terms)
+
+
+def random_postures(count):
+    rng = np.random.default_rng(3)
+    return rng.uniform(SCENE.lower[:14], SCENE.upper[:14], (count, 14))
+
+
+def smallest(slices):
+    """Return by how much distances are kept or not, by the solver's own, (s,)."""
+    frames = dict.fromkeys(name for one in DISTANCES for name in one.frames)
+    placed = Kinematics(SCENE, frames).place(slices)
+    return -np.max([one.evaluate(placed)[0].max(axis=1) for one in DISTANCES], axis=0)
+
+
+def test_what_is_free_is_what_the_solvers_distances_allow():
+    space = space_of(IN_HAND)
+    postures = random_postures(300)
+    spare = smallest(space.with_things(postures))
+    told = np.array([space.is_free(q) for q in postures])
+    clear = np.abs(spare + SLACK) > 1e-6
+    assert 30 < told.sum() < 270
+    assert (told == (spare > -SLACK))[clear].all()
+    spared = space.sparing(0.5, 1e-3)
+    assert all(spared.is_free(q) for q in postures[told])
+    assert sum(spared.is_free(q) for q in postures) > told.sum()
+    assert sum(space.is_free(q) for q in postures) == told.sum()  # as before
+
+
+def test_things_are_where_hands_carry_them():
+    [slice_] = space_of(IN_HAND).with_things(random_postures(1))
+    tool = Kinematics(SCENE, ["left/tool"]).place(slice_[None]).frames["left/tool"]
+    expected = Pose(tool.position[0], tool.rotation[0]) @ GRIP
+    found = SCENE.pose(slice_, "can")
+    assert found.position == pytest.approx(expected.position, abs=1e-12)
+    assert found.rotation == pytest.approx(expected.rotation, abs=1e-9)
+
+
+def test_who_is_too_near_is_named_and_how_near():
+    space = space_of(IN_HAND)
+    q = next(q for q in random_postures(300) if not space.is_free(q))
+    (first, second), distance = space.too_near(q)
+    assert distance < 0.02
+    assert {first, second} <= {*SCENE.arms, *SCENE.things}
+    assert space.nearest(q) <= distance + 1e-12
+
+
+def test_where_postures_do_not_tell_what_is_free_nothing_is_said():
+    assert space_of() is None  # the can goes where it likes
+    assert space_of(Axis("can", [0.0, 0.0, 1.0], [0.0, 0.0, 1.0])) is None
+    assert free_space(SCENE, Problem(SCENE, 1, 4, 2.0).add(IN_HAND).terms) is None  # no distances

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of a task plans every subtask, and names subtask, body and distance."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from long_form import long_form
+from repository import CONFIG
+
+from multipanda_py.apps.cli import main
+from multipanda_py.cell.tasks import TaskFile, check_task
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import TaskFailed
+
+pytestmark = pytest.mark.inline
+
+TASKS = sorted((CONFIG / "tasks").glob("*.yaml"))
+CARRY = CONFIG / "tasks" / "carry_box.yaml"
+UNKNOWN = {"relocate_box": ["reposition", "press", "carry"]}
+"""Subtasks after one that drags their object: where it is then is not known before."""
+
+
+def checked(change=None):
+    data = copy.deepcopy(TaskFile.from_yaml(CARRY).model_dump())
+    if change is not None:
+        change(data)
+    task = TaskFile.from_dict(data)
+    return check_task(CellConfig.from_yaml(task.cell), task)
+
+
+def subtask(data, name):
+    return next(one for one in data["subtasks"] if one["name"] == name)
+
+
+def carry_to(*position):
+    return lambda data: subtask(data, "carry")["goals"][0].update(position=list(position))
+
+
+def tool_first(*position):
+    goal = {"frame": "left/tool", "position": list(position)}
+    return lambda data: data["subtasks"].insert(0, {"name": "tip", "goals": [goal]})
+
+
+def contact_at(*at):
+    return lambda data: data["contacts"]["sides"].update(at=list(at))
+
+
+def downwards(data):
+    subtask(data, "lift")["goals"][0].update(by=[0.0, 0.0, -0.05])
+
+
+def in_no_time(data):
+    subtask(data, "carry").update(duration=0.2)
+
+
+BAD = {
+    "goal out of reach": (carry_to(1.6, 0.0, 0.5), r"^carry: .*\bbox\b.* 0\.531 m"),
+    "goal a little out of reach": (
+        carry_to(0.95, 0.0, 0.5),
+        r"^carry: .*\bbox\b.* 0\.1\d",
+    ),
+    "goal within the table": (carry_to(0.56, 0.0, 0.25), r"^carry: box .*0\.090 m .*\btable"),
+    "goal 2 cm within the table": (carry_to(0.56, 0.0, 0.38), r"^carry: box .*0\.020 m .*\btable"),
+    "lift into the table": (downwards, r"^lift: box .*0\.050 m .*\btable"),
+    "hand within the table": (
+        contact_at(0.0, 0.0, -0.09),
+        r"approach: left and table .* 0\.030 m",
+    ),
+    "tool within the table": (tool_first(0.5, 0.2, 0.28), r"^tip: .*left/tool .*\d m .*\btable"),
+    "no time": (in_no_time, r"carry: no path: .* m off"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_could_not_be_done_was_only_reported_after_squeeze_and_lift(name):
+    change, said = BAD[name]
+    with pytest.raises(TaskFailed, match=said):
+        checked(change)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", long_form(TASKS, keep=TASKS[::3]), ids=lambda file: file.stem)
+def test_shipped_tasks_pass_the_check(file):
+    task = TaskFile.from_yaml(file)
+    told = []
+    found = check_task(CellConfig.from_yaml(task.cell), task, tell=told.append)
+    assert [one.subtask for one in found] == [one.name for one in task.subtasks]
+    assert told == found
+    assert [one.subtask for one in found if not one.is_checked] == UNKNOWN.get(task.name, [])
+
+
+def test_a_force_that_joints_cannot_exert_is_refused():
+    """Against the torques of MuJoCo's Jacobian, in the posture that the squeeze ends in."""
+    task = TaskFile.from_yaml(CARRY)
+    data = CellConfig.from_yaml(task.cell).model_dump()
+    data["gate"]["force"] = 200.0
+    config = CellConfig.model_validate(data)
+    steps = task.model_dump()
+    steps["subtasks"] = steps["subtasks"][:2]
+    for force, fits in ((60.0, True), (199.0, False)):
+        steps["subtasks"][1]["force"] = force
+        if fits:
+            assert check_task(config, TaskFile.from_dict(steps))
+            continue
+        with pytest.raises(TaskFailed, match=r"^squeeze:.*\bjoint \d\b.*\d Nm"):
+            check_task(config, TaskFile.from_dict(steps))
+
+
+def written(tmp_path, change):
+    import yaml
+
+    data = TaskFile.from_yaml(CARRY).model_dump(exclude_none=True)
+    data["cell"] = str(CONFIG / "box_task_sim.yaml")
+    change(data)
+    file = tmp_path / "task.yaml"
+    file.write_text(yaml.safe_dump(data))
+    return str(file)
+
+
+def test_the_command_names_subtasks_as_it_checks_them_and_fails_with_one_line(tmp_path, capsys):
+    file = written(tmp_path, carry_to(1.6, 0.0, 0.5))
+    assert main(["task", file, "--check"]) == 1
+    told = capsys.readouterr()
+    assert [line.split(":")[0] for line in told.out.splitlines()] == [
+        "approach",
+        "squeeze",
+        "lift",
+    ]
+    (line,) = told.err.splitlines()
+    assert line.startswith("multipanda task: carry: ")
+    assert "0.531 m" in line
+
+
+@pytest.mark.sim
+def test_a_task_that_cannot_be_done_is_refused_before_anything_moves(tmp_path, capsys):
+    file = written(tmp_path, carry_to(1.6, 0.0, 0.5))
+    assert main(["task", file, "--lockstep"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("multipanda task: carry: ")
+
+
+def test_a_start_of_the_check_is_where_the_cell_file_has_the_arms():
+    from multipanda_py.planning.tasks.check import start_of
+
+    task = TaskFile.from_yaml(CARRY)
+    config = CellConfig.from_yaml(task.cell)
+    seen = start_of(config, ["left", "right"])
+    np.testing.assert_allclose(seen.postures["left"], config.arms["left"].q_start)
+    np.testing.assert_allclose(seen.things["box"].position, [0.5, 0.0, 0.4])
+
+
+def shipped(name, force):
+    """Check a shipped task whose hands press with another force [N]."""
+    steps = TaskFile.from_yaml(CONFIG / "tasks" / f"{name}.yaml").model_dump()
+    for one in steps["subtasks"]:
+        if one["force"]:
+            one["force"] = force
+    task = TaskFile.from_dict(steps)
+    return check_task(CellConfig.from_yaml(task.cell), task)
+
+
+@pytest.mark.parametrize(("force", "off"), [(25.0, 0.0), (40.0, 0.013), (90.0, 0.030)])
+def test_a_tool_that_friction_kept_from_its_goal_was_led_until_its_time_was_over(force, off):
+    """With friction 0.2 and 600 N/m; the tool that was led with 40 N stood 13 mm off."""
+    if not off:
+        assert len(shipped("polish", force)) == 6
+        return
+    with pytest.raises(TaskFailed, match=rf"^stroke: arm:.*\bplate\b.*\b{off:.3f} m\b"):
+        shipped("polish", force)
+
+
+def test_a_force_that_joints_cannot_exert_on_the_way_is_refused_before_anything_moves():
+    with pytest.raises(TaskFailed, match=r"^tilt_60: joint 6\b.*\bleft:.*\b100 N\b.*1\d"):
+        shipped("insert_post", 100.0)

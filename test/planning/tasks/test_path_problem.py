@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths of subtasks, against pinocchio's kinematics of the arms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.tasks.controllet_client import look
+from multipanda_py.cell.tasks.execution import Planner
+from multipanda_py.controllets.targets.joint import check_trajectory
+from multipanda_py.exceptions import PlanRejected, TargetRejected
+from multipanda_py.planning.tasks.task_file import TaskFile
+from multipanda_py.planning.trajectory.quintic import evaluate
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.inline
+
+CELL = Path(__file__).parents[3] / "config" / "box_task_sim.yaml"
+BOTH = ["left", "right"]
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("pivots", [False, True])
+def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
+    """Rigidly, or by their tips alone, which then turn, as little as can be."""
+    sides = {"thing": "box", "arms": BOTH, "side": "+y", "pivots": pivots}
+    carry = {
+        "name": "carry", "contacts": ["sides"], "force": 20.0,
+        "goals": [{"frame": "box", "by": [0.05, 0.06, 0.12]}],
+    }  # fmt: skip
+    task = TaskFile.from_dict(
+        {"name": "t", "law": "augmented", "contacts": {"sides": sides}, "subtasks": [carry]}
+    )
+    with Cell.from_yaml(CELL, placement="inline") as cell:
+        cell.step(1)
+        start = look(cell, BOTH)
+        plan = Planner(cell, task).ask(task.subtasks[0], "hybrid", start).result()
+        arms = cell.descriptions
+    box = plan.things["box"]
+    moved = box[-1].position - start.things["box"].position
+    assert moved == pytest.approx([0.05, 0.06, 0.12], abs=2e-4)
+    assert box[-1].rotation == pytest.approx(start.things["box"].rotation, abs=4e-4)
+    for arm in BOTH:
+        model = build_pinocchio(arms[arm], base_in_world=True)
+        data, frame = model.createData(), model.getFrameId(arms[arm].ee_frame)
+        held = start.things["box"].inverse() @ start.tools[arm]
+        turns = []
+        for pose, q in zip(box, plan.postures[arm]):
+            pin.framesForwardKinematics(model, data, q)
+            placed = data.oMf[frame]
+            tip = pose.rotation.T @ (placed.translation - pose.position)
+            assert tip == pytest.approx(held.position, abs=4e-4)
+            turn = held.rotation.T @ pose.rotation.T @ placed.rotation
+            turns.append(np.linalg.norm(pin.log3(turn)))
+        assert (0.002 < max(turns) < 0.03) if pivots else max(turns) < 4e-4
+
+
+@pytest.mark.sim
+def test_what_a_force_bends_was_caught_up_in_the_first_slice():
+    """Of 0.05 rad, 30 rad/s^2 where 20 are allowed."""
+    goals = [{"frame": "left/tool", "by": [0.0, 0.05, 0.0]}]
+    subtask = {"name": "aside", "goals": goals, "duration": 1.0}
+    task = TaskFile.from_dict({"name": "t", "law": "augmented", "subtasks": [subtask]})
+    with simple_cell() as cell:
+        cell.step(1)
+        start = look(cell, ["left"])
+        plan = Planner(cell, task).ask(task.subtasks[0], "optimization", start).result()
+        bent = cell.state("left").q + 0.05 * np.array([1, -1, 1, -1, 1, -1, 1])
+        state = replace(cell.state("left"), q=bent, dq=np.zeros(7))
+        limits, gate = cell.descriptions["left"].limits, cell.config.gate
+        with pytest.raises(TargetRejected):
+            check_trajectory(plan.points("left", start.postures["left"]), state, limits, gate)
+        points = plan.points("left", bent)
+        check_trajectory(points, state, limits, gate)
+        assert points[-1, 1:8] == pytest.approx(plan.postures["left"][-1], abs=1e-9)
+
+
+@pytest.mark.sim
+def test_a_path_on_which_joints_cannot_exert_the_force_was_begun():
+    """What a force takes at its worst slice, against pinocchio."""
+    sides = {"thing": "box", "arms": BOTH, "side": "+y"}
+    carry = {
+        "name": "carry", "contacts": ["sides"],
+        "goals": [{"frame": "box", "by": [0.0, 0.0, 0.12]}],
+    }  # fmt: skip
+
+    def plan(force):
+        subtasks = [{**carry, "force": force}]
+        data = {"name": "t", "law": "augmented", "contacts": {"sides": sides}}
+        task = TaskFile.from_dict({**data, "subtasks": subtasks})
+        return Planner(cell, task).ask(task.subtasks[0], "hybrid", look(cell, BOTH)).result()
+
+    with Cell.from_yaml(CELL, placement="inline") as cell:
+        cell.step(1)
+        found, share = plan(10.0), 0.0
+        for arm, description in cell.descriptions.items():
+            model = build_pinocchio(description, base_in_world=True)
+            data, frame = model.createData(), model.getFrameId(description.ee_frame)
+            for q in found.postures[arm]:
+                jacobian = pin.computeFrameJacobian(
+                    model, data, q, frame, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+                )
+                torque = 10.0 * np.abs(jacobian[1])  # they press along y
+                share = max(share, float((torque / (0.9 * description.limits.torque)).max()))
+        plan(0.95 * 10.0 / share)
+        with pytest.raises(PlanRejected):
+            plan(1.05 * 10.0 / share)
+
+
+def deepest_on_its_way(cell, plan):
+    """Return how deep bodies are in each other in MuJoCo, every half degree of the way [m]."""
+    model, data = cell.simulation.model, cell.simulation.data
+    places = {
+        arm: [int(model.joint(name).qposadr[0]) for name in cell.descriptions[arm].joint_names]
+        for arm in plan.postures
+    }
+    rows = {arm: plan.points(arm, plan.start.postures[arm]) for arm in plan.postures}
+    deepest = 0.0
+    for share in np.linspace(0.0, 1.0, 400):
+        for arm, at in places.items():
+            begin = np.concatenate([[0.0], plan.start.postures[arm], np.zeros(2 * len(at))])
+            points = np.vstack([begin, rows[arm]])
+            data.qpos[at] = evaluate(points, np.array([share * points[-1, 0]]))[0, 0]
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_collision(model, data)
+        found = [contact.dist for contact in data.contact[: data.ncon]]
+        deepest = max(deepest, -min(found, default=0.0))
+    return deepest
+
+
+def planned(subtask, arms, objects=None, **of_task):
+    """Return the plan of one subtask, and how deep bodies are in each other on its way [m]."""
+    data = {"name": "t", "law": "augmented", "subtasks": [subtask], **of_task}
+    task = TaskFile.from_dict(data)
+    with simple_cell(objects=objects or {}) as cell:
+        cell.step(1)
+        plan = Planner(cell, task).ask(task.subtasks[0], "optimization", look(cell, arms)).result()
+        return plan, deepest_on_its_way(cell, plan)
+
+
+ACROSS = {
+    "name": "across",
+    "goals": [{"frame": "left/tool", "by": [0.0, 0.3, 0.0], "rpy": [np.pi, 0.0, 0.0]}],
+}
+
+
+@pytest.mark.sim
+def test_hands_go_around_what_stands_between_them_and_their_goal():
+    """Plans of subtasks know of what stands around where a task has a clearance."""
+    wall = {"wall": {"shape": "box", "size": [0.1, 0.01, 0.2], "position": [0.4, 0.45, 0.4]}}
+    _, through = planned(ACROSS, ["left"], wall)
+    plan, around = planned(ACROSS, ["left"], wall, clearance=0.02)
+    assert through > 0.01
+    assert around == 0.0
+    off, turned = plan.goals[0].errors(plan.end)
+    assert (off, turned) < (1e-3, 1e-2)
+
+
+@pytest.mark.sim
+def test_an_arm_that_takes_no_part_is_kept_away_from():
+    beside = {
+        "name": "beside",
+        "goals": [{"frame": "left/tool", "by": [0.0, -0.8, 0.0]}],
+    }
+    _, through = planned(beside, ["left"])
+    _, around = planned(beside, ["left"], clearance=0.02)
+    assert through > 0.01
+    assert around == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.sim
+def test_a_goal_within_something_is_refused_unless_it_may_be_touched():
+    block = {"block": {"shape": "box", "size": [0.05, 0.05, 0.05], "position": [0.31, 0.3, 0.35]}}
+    down = {"name": "down", "goals": [{"frame": "left/tool", "by": [0.0, 0.0, -0.08]}]}
+    with pytest.raises(PlanRejected, match=r"Distance\(left block\)"):
+        planned(down, ["left"], block, clearance=0.02)
+    plan, _ = planned({**down, "touching": ["block"]}, ["left"], block, clearance=0.02)
+    assert plan.goals[0].errors(plan.end)[0] < 1e-3

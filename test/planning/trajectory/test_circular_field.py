@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A point in circular fields arrives, goes around what is in its way, and gains no energy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.planning.trajectory.circular_field import CircularField, FieldObstacle
+
+pytestmark = pytest.mark.inline
+PERIOD = 1e-3
+UP = np.array([0.0, 0.0, 1.0])
+
+
+def obstacle(position, velocity=(0.0, 0.0, 0.0), radius=0.05):
+    return FieldObstacle(np.array(position), np.array(velocity), radius, UP)
+
+
+def test_the_field_neither_brakes_nor_drives():
+    """F . (v - v_obstacle) = 0, whatever the directions."""
+    rng = np.random.default_rng(0)
+    active = 0
+    for _ in range(200):
+        thing = obstacle(rng.normal(0.0, 0.08, 3), rng.normal(0.0, 0.1, 3))
+        field = CircularField(np.zeros(3), [thing])
+        field.velocity[:] = rng.normal(0.0, 0.2, 3)
+        force = field.field_force(thing)
+        active += bool(np.abs(force).max())
+        assert abs(force @ (field.velocity - thing.velocity)) < 1e-12
+    assert active > 50
+
+
+def test_without_a_goal_the_speed_stays():
+    """As of a charge in a magnetic field; by fine steps, as Euler's add v^2 dt^2 of it."""
+    thing = obstacle([0.12, 0.01, 0.0])
+    field = CircularField(np.zeros(3), [thing])
+    field.velocity[:] = [0.1, 0.0, 0.0]
+    turned = 0.0
+    for _ in range(200_000):
+        field.velocity += 1e-5 * field.field_force(thing)
+        field.position += 1e-5 * field.velocity
+        turned = max(turned, abs(field.velocity[1]))
+    assert turned > 0.03
+    assert np.sqrt(field.velocity @ field.velocity) == pytest.approx(0.1, rel=1e-3)
+
+
+@pytest.mark.parametrize("aside", [0.0, 0.01, -0.01])
+def test_it_goes_around_what_is_in_the_way(aside):
+    thing, goal = obstacle([0.2, aside, 0.0]), np.array([0.4, 0.0, 0.0])
+    field = CircularField(np.zeros(3), [thing])
+    nearest = np.inf
+    for _ in range(8000):
+        field.step(goal, PERIOD)
+        nearest = min(nearest, np.linalg.norm(field.position - thing.position))
+    assert nearest > thing.radius + 0.01
+    np.testing.assert_allclose(field.position, goal, atol=1e-3)
+
+
+def test_a_goal_asks_for_bounded_speed_and_acceleration():
+    field = CircularField(np.zeros(3), [], speed=0.15)
+    goal, fastest = np.array([0.3, 0.2, -0.1]), 0.0
+    for _ in range(6000):
+        before = field.position.copy()
+        field.step(goal, PERIOD)
+        fastest = max(fastest, np.linalg.norm(field.position - before) / PERIOD)
+    assert 0.14 < fastest <= 0.15 + 1e-9
+    np.testing.assert_allclose(field.position, goal, atol=1e-4)
+
+
+def test_what_is_far_or_behind_has_no_field():
+    far, behind = obstacle([0.5, 0.0, 0.0]), obstacle([-0.1, 0.0, 0.0])
+    field = CircularField(np.zeros(3), [far, behind])
+    field.velocity[:] = [0.1, 0.0, 0.0]
+    assert not field.field_force(far).any()
+    assert not field.field_force(behind).any()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has been measured on an arm: its shapes, gaps, parts and sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import LogError, UnknownName
+from multipanda_py.realtime.recording.arm_log import ArmLog, joined
+
+pytestmark = pytest.mark.inline
+
+
+def log_at(time, **others) -> ArmLog:
+    time = np.asarray(time, dtype=float)
+    q = np.stack([np.sin(time), np.cos(time)], axis=1)
+    return ArmLog(
+        "left", None, ("a", "b"), time, q, columns={"owner": np.arange(len(time))}, **others
+    )
+
+
+def test_the_rate_is_that_of_most_samples_and_gaps_are_where_some_are_missing():
+    log = log_at(np.delete(np.arange(0.0, 1.0, 0.01), np.s_[30:50]))
+    assert log.rate == pytest.approx(100.0)
+    np.testing.assert_allclose(log.gaps(), [[0.29, 0.5]])
+    assert log.segments() == [slice(0, 30), slice(30, 80)]
+    assert log.segments(at_least=40) == [slice(30, 80)]
+    assert log.segments(longer_than=1.0) == [slice(0, 80)]
+
+
+@pytest.mark.parametrize("time", [[0.0, 0.1, 0.1], [0.0, 0.2, 0.1], [np.nan, 0.1], [0.0, np.nan]])
+def test_time_that_does_not_increase_is_refused_with_the_place(time):
+    with pytest.raises(LogError, match="time has to increase"):
+        log_at(time)
+
+
+def test_wrong_shapes_and_empty_logs_are_refused():
+    with pytest.raises(LogError, match=r"\bdq\b.*\(2, 3\).*\(2, 2\)"):
+        log_at([0.0, 0.1], dq=np.zeros((2, 3)))
+    with pytest.raises(LogError, match="without a sample"):
+        log_at([])
+
+
+def test_a_column_that_nobody_recorded_is_said_with_those_there_are():
+    log = log_at([0.0, 0.1])
+    assert log["q"] is log.q
+    with pytest.raises(UnknownName, match=r"'tau'.*time, q, owner"):
+        log["tau"]
+
+
+def test_parts_have_the_samples_and_the_starts_that_lie_in_them():
+    log = joined([log_at(np.arange(10.0)), log_at(np.arange(6.0))])
+    assert log.starts == (0, 10)
+    assert log.time[10] == 10.0  # 9 was the last, one second on
+    part = log.part(slice(8, 14, 2))
+    np.testing.assert_array_equal(part.time, log.time[8:14:2])
+    assert part.starts == (0, 1)
+    assert part["owner"].tolist() == [8, 0, 2]
+    assert log.between(3.0, 5.0).time.tolist() == [3.0, 4.0]
+
+
+def test_a_recording_that_comes_later_keeps_its_time():
+    log = joined([log_at([0.0, 1.0]), log_at([5.0, 6.0])])
+    assert log.time.tolist() == [0.0, 1.0, 5.0, 6.0]
+    assert log.segments() == [slice(0, 2), slice(2, 4)]
+
+
+def test_recordings_of_other_robots_are_not_joined():
+    other = ArmLog("left", None, ("a", "c"), np.arange(2.0), np.zeros((2, 2)))
+    with pytest.raises(LogError, match="joints"):
+        joined([log_at([0.0, 1.0]), other])
+
+
+def test_columns_that_one_recording_lacks_are_left_out():
+    log = joined([log_at([0.0, 1.0], tau=np.ones((2, 2))), log_at([5.0, 6.0])])
+    assert log.tau is None
+    assert log.names == ("time", "q", "owner")
+
+
+def test_the_table_numbers_joints_from_one_and_names_laws():
+    pytest.importorskip("pandas")
+    table = log_at([0.0, 1.0], laws=("hold", "impedance")).to_pandas()
+    assert list(table) == ["time", "q1", "q2", "owner", "law"]
+    assert table["law"].tolist() == ["hold", "impedance"]
+    np.testing.assert_array_equal(table["q2"], np.cos([0.0, 1.0]))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs that must not be computed with are told by a sentence each, and good ones by none."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multipanda_py.realtime.recording.arm_log import ArmLog
+from multipanda_py.realtime.recording.log import doubts, mistaken
+from multipanda_py.robots import MODELS
+
+pytestmark = pytest.mark.inline
+FR3 = MODELS["fr3"]
+JOINTS = tuple(joint.name for joint in FR3.joints)
+
+
+def good(rate=100.0, seconds=10.0) -> ArmLog:
+    """A log of sines whose velocities are their derivative, with noise."""
+    time = np.arange(round(rate * seconds)) / rate
+    w = 2.0 * np.pi * np.linspace(0.1, 0.4, 7)
+    q = FR3.ready + 0.3 * np.sin(w * time[:, None])
+    dq = 0.3 * w * np.cos(w * time[:, None])
+    noise = np.random.default_rng(2).normal(size=(2, *q.shape))
+    tau = 8.0 * np.sin(1.3 * w * time[:, None]) + 0.05 * noise[1]
+    return ArmLog("arm", "fr3", JOINTS, time, q, dq + 0.003 * noise[0], tau)
+
+
+def changed(log, name, column, value):
+    values = getattr(log, name).copy()
+    values[:, column] = value(values[:, column])
+    return replace(log, **{name: values})
+
+
+@pytest.mark.parametrize("rate", [30.0, 100.0, 1000.0])
+def test_a_good_log_raises_no_doubt(rate):
+    assert doubts(good(rate)) == []
+
+
+def test_a_few_lost_samples_are_no_reason():
+    kept = np.ones(1000, bool)
+    kept[[100, 400, 401]] = False
+    log = good()
+    assert doubts(log.with_columns({name: log[name][kept] for name in log.names})) == []
+
+
+CASES = {
+    "not a number": (lambda log: changed(log, "tau", 2, lambda x: np.where(x > 7, np.nan, x)),
+                     "tau of joint3 is nan"),
+    "a constant joint": (lambda log: changed(replace(log, dq=None), "q", 3, lambda x: x * 0 - 2.0),
+                         "joint4: stands still"),
+    "degrees": (lambda log: replace(log, q=np.degrees(log.q)), "in degrees"),
+    "degrees a second": (lambda log: replace(log, dq=np.degrees(log.dq)), "in degrees"),
+    "mNm": (lambda log: replace(log, tau=1e3 * log.tau), "is it in mNm"),
+    "swapped columns": (lambda log: replace(log, q=log.q[:, [0, 2, 1, 3, 4, 5, 6]]),
+                        "are columns swapped"),
+    "saturated torque": (lambda log: changed(log, "tau", 1, lambda x: np.clip(x, -5, 5)),
+                         "joint2: the torque is cut off at 5, in "),
+    "too short": (lambda log: log.between(0.0, 2.0), "too short, allowed from 5 s"),
+    "gaps": (lambda log: log.with_columns({n: np.delete(log[n], np.s_[200:500], 0)
+                                           for n in log.names}), "3.01 of 9.99 s lie in 1 gaps"),
+    "another robot": (lambda log: replace(log, joints=("shoulder", *JOINTS[1:])),
+                      "got joints shoulder, "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_bad_log_is_told_in_a_sentence(case):
+    change, says = CASES[case]
+    found = doubts(change(good()), shortest=5.0)
+    assert any(says in sentence for sentence in found), found
+
+
+def test_logs_of_other_robots_are_not_taken():
+    assert re.search(r"\bfr3\b.*\bfer\b", doubts(good(), robot="fer")[0])
+    assert "7 joints, allowed 6" in doubts(good(), robot="ur5e")[0]
+
+
+def test_a_log_of_an_arm_that_is_no_built_in_model_is_looked_at_without_its_limits():
+    log = replace(good(), robot="rail")
+    assert doubts(log) == []
+    assert "columns swapped" in mistaken(replace(log, dq=log.dq[:, ::-1]))[0]
+
+
+def test_an_arm_at_rest_was_said_to_be_odd_where_it_may_well_rest():
+    log = good()
+    at_rest = changed(changed(log, "q", 3, lambda x: x * 0 - 2.0), "dq", 3, lambda x: x * 0)
+    assert any("joint4: stands still" in sentence for sentence in doubts(at_rest))
+    assert doubts(at_rest, moves=False) == []

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that the package starts import nothing from where it was started."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import multipanda_py
+from multipanda_py.realtime.system.child_process import ended, module_command
+from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.inline
+
+PACKAGE = Path(multipanda_py.__file__).parent
+FOREIGN = "import pathlib; pathlib.Path(__file__).with_suffix('.ran').touch()\nraise SystemExit(7)"
+NAMES = ("pydantic", "numpy", "json", "runpy", "mujoco", "rclpy")
+
+
+@pytest.fixture
+def trap(tmp_path, monkeypatch):
+    """A current directory with files that are called like what the package imports."""
+    for name in NAMES:
+        (tmp_path / f"{name}.py").write_text(FOREIGN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.sim
+def test_a_file_called_pydantic_where_a_cell_is_started_is_not_run_by_its_loop(trap):
+    cell = simple_cell(placement="process", name=f"trap_{trap.name}"[:40].lower())
+    try:
+        cell.start()
+        cell.wait(lambda: cell.statistics().cycles > 5, 10.0)
+    finally:
+        cell.close()
+    assert not list(trap.glob("*.ran"))
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 11), (3, 12)])
+def test_no_version_imports_from_the_current_directory_and_all_keep_pythonpath(
+    trap, monkeypatch, version
+):
+    package = trap / "workspace" / "talker"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "say.py").write_text(
+        "import json, runpy, sys\nfrom talker import other\n"
+        "if __name__ == '__main__':\n    print(json.dumps([sys.argv[1:], other.__name__]))\n"
+    )
+    (package / "other.py").touch()
+    (package / "json.py").write_text(FOREIGN)  # nor from the folder of the module
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    if version >= (3, 11) > sys.version_info:
+        pytest.skip("this Python has no -P")
+    done = subprocess.run(
+        module_command("talker.say", "one", "--two=2", version=version),
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    assert done.stdout == '[["one", "--two=2"], "talker.other"]\n', done.stderr
+    assert not list(trap.rglob("*.ran"))
+
+
+def test_every_process_of_the_package_is_started_this_way():
+    starts = {
+        file.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.py")
+        if re.search(r"sys\.executable", file.read_text(encoding="utf-8"))
+    }  # fmt: skip
+    # The benchmark in C++ is a file of a checkout, whose own folder is what it imports from.
+    assert starts == {"machine/child.py", "bench/run.py"}
+
+
+def test_a_process_that_does_not_end_is_killed_and_one_that_does_says_its_code():
+    stubborn = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1e3)"])
+    assert ended(stubborn, 0.05) == -signal.SIGKILL
+    willing = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    assert ended(willing, 60.0) == 3

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is checked for all arms at once is what is checked for each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.realtime.arm import Arm
+from multipanda_py.realtime.cycle_checks import AllArms
+from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.events import Event
+from multipanda_py.robots.franka import LIMITS
+from multipanda_py.state import ArmState
+from multipanda_py.testing import StateMaker
+
+pytestmark = pytest.mark.inline
+
+MODELS = ("fr3", "fer", "fr3")
+PERIOD = 1e-3
+
+
+class Law:
+    """An owner whose torques are given."""
+
+    def __init__(self):
+        self.tau = [np.zeros(7)]
+
+
+def arms_of():
+    """Three arms of two models, one with a lower torque rate, in one row."""
+    row = np.zeros(1, row_dtype(3, 0, 1))
+    arms = []
+    for i, model in enumerate(MODELS):
+        record = row["arms"][0, i : i + 1].reshape(())
+        limits = LIMITS[model].with_torque_rate(300.0 if i == 2 else None)
+        state = ArmState(f"arm{i}", limits, record)
+        arm = Arm(i, state, StateMaker(1, model).models[0], record, PERIOD)
+        state.q[:] = 0.5 * (limits.lower + limits.upper)
+        arm.owner = Law()
+        arms.append(arm)
+    return arms, AllArms(arms, row["arms"][0], PERIOD)
+
+
+def test_a_state_is_sound_for_all_together_if_it_is_for_each():
+    arms, together = arms_of()
+    rng = np.random.default_rng(8)
+    seen = set()
+    for _ in range(600):
+        for arm in arms:
+            limits = arm.state.limits
+            middle, half = 0.5 * (limits.upper + limits.lower), 0.5 * (limits.upper - limits.lower)
+            arm.state.q[:] = middle + half * rng.uniform(-1, 1, 7) * rng.choice([0.9, 1.01])
+            arm.state.dq[:] = limits.velocity * rng.uniform(-1, 1, 7) * rng.choice([1.0, 1.12])
+        faults = {arm.check() for arm in arms} - {Event.NONE}
+        assert together.are_sound() == (not faults)
+        seen |= faults or {Event.NONE}
+    assert seen == {Event.NONE, Event.POSITION_LIMIT, Event.VELOCITY_LIMIT}
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("what", ["q", "dq"])
+@pytest.mark.parametrize("arm", range(3))
+def test_one_number_that_is_none_is_found_in_any_arm(arm, what, bad):
+    arms, together = arms_of()
+    assert together.are_sound()
+    getattr(arms[arm].state, what)[6] = bad
+    assert not together.are_sound()
+
+
+@pytest.mark.parametrize("joint", range(7))
+@pytest.mark.parametrize("side", [-1, 1])
+def test_limits_of_every_joint_of_every_arm_are_where_each_guard_has_them(joint, side):
+    arms, together = arms_of()
+    for arm in arms:
+        limits, state = arm.state.limits, arm.state
+        before = state.q_dq.copy()
+        end = (limits.upper if side > 0 else limits.lower)[joint] + side * 0.02
+        for at, bound in ((joint, end), (7 + joint, side * 1.1 * limits.velocity[joint])):
+            for beyond in (-1e-9, 1e-9):
+                state.q_dq[at] = bound + side * beyond
+                assert together.are_sound() == (beyond < 0.0) == (arm.check() is Event.NONE)
+            state.q_dq[:] = before
+
+
+def test_torques_are_bounded_together_as_each():
+    rng, largest = np.random.default_rng(9), 0.0
+    (singly, _), (together, guard) = arms_of(), arms_of()
+    for cycle in range(500):
+        if cycle == 100:
+            singly[1].blend(30), together[1].blend(30)
+        singly[0].released = together[0].released = 200 <= cycle < 250
+        for one, other in zip(singly, together):
+            if cycle % 120 == 0:
+                one.owner.tau[0][:] = rng.uniform(-150, 150, 7)
+                other.owner.tau[0][:] = one.owner.tau[0]
+            one.command()
+        guard.command()
+        for one, other in zip(singly, together):
+            assert np.array_equal(one.state.tau, other.state.tau)
+            assert (np.abs(other.state.tau) <= other.state.limits.torque).all()
+            largest = max(largest, np.abs(other.state.tau).max())
+    assert largest == pytest.approx(87.0)  # the value was bounded, and not the rate only
+
+
+def test_only_the_arm_with_a_bad_state_is_faulted(make_cell):
+    cell = make_cell(arms={f"arm{i}": {"position": [0.0, 0.7 * i, 0.0]} for i in range(3)})
+    cell.step(20)
+    loop = cell.loop
+    backend = loop.backends[0]
+    backend.data.qvel[backend.dofs[1].start + 4] = 9.0  # 1.5 times the limit
+    cell.step(1)
+    assert [bool(cell.state(f"arm{i}").fault) for i in range(3)] == [False, True, False]
+    assert cell.state("arm1").fault == "velocity_limit"

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that are commanded positions or velocities: switches, bounds, faults and hold."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from multipanda_py.apps.cli import main
+from multipanda_py.control.reference.trajectory_monitor import STATE, MotionState
+from multipanda_py.exceptions import ConfigurationError, SwitchRejected
+from multipanda_py.robots import MODELS
+from multipanda_py.testing import simple_cell
+
+T = 1e-3
+pytestmark = pytest.mark.inline
+LAWS = {
+    "impedance": {"type": "joint_impedance", "features": ["coriolis"]},
+    "position": {"type": "joint_position", "features": [""]},
+    "unsteady": {"type": "unsteady_position"},
+    "rates": {"type": "unsteady_velocity"},
+}
+FAULTS = {"nan": "non_finite_command", "jump": "command_jump", "raise": "controllet_error",
+          "list": "controllet_error"}  # fmt: skip
+
+
+def cell_of(*names, **arm):
+    laws = {name: LAWS[name] for name in names}
+    return simple_cell(arms={"left": {"hand": False, **arm}}, controllets=laws)
+
+
+def switch(cell, name):
+    return cell.switch([f"left/{name}"], strictness="FORCE_AUTO")
+
+
+def rows(cell, cycles, arm=0):
+    """Run, and return what was commanded and measured, from now on, (cycles + 1, ...) each."""
+    found = [np.copy(cell.row()["arms"][arm])]
+    for _ in range(cycles):
+        cell.step(1)
+        found.append(np.copy(cell.row()["arms"][arm]))
+    return np.array(found)
+
+
+def within_limits(commands, limits):
+    """Judge differences of commanded positions, as a robot does."""
+    q = np.vstack([commands[:1]] * 3 + [commands])
+    for most in (limits.velocity, limits.acceleration, limits.jerk):
+        q = np.diff(q, axis=0) / T
+        assert (np.abs(q) <= most * (1.0 + 1e-3)).all(), (np.abs(q) / most).max()
+
+
+def test_to_positions_and_back_nothing_moves():
+    with cell_of("impedance", "position") as cell:
+        switch(cell, "impedance")
+        cell.step(200)
+        before = cell.state("left").q
+        for name, interface in (("position", "position"), ("impedance", "effort")) * 2:
+            switch(cell, name)
+            found = rows(cell, 300)
+            assert cell.state("left").interface == interface
+            assert np.abs(found["dq"]).max() < 1e-6
+        assert np.abs(cell.state("left").q - before).max() < 1e-6
+
+
+def test_what_the_servo_carries_is_handed_over():
+    """3 kg that nobody told of: without a handover the torque law lets them drop at first."""
+    with cell_of("impedance", "position", perturbation={"payload": 3.0}) as cell:
+        switch(cell, "position")
+        cell.step(1000)
+        before = rows(cell, 0)
+        assert np.abs(before["tau"]).max() > 10.0
+        answer = switch(cell, "impedance")
+        assert answer.handed_over
+        found = rows(cell, 500)
+        assert np.abs(found["dq"]).max() < 0.02
+        assert np.abs(found["q"][-1] - before["q"][0]).max() < 2e-3
+
+
+def test_a_posture_is_reached_and_every_command_kept_the_limits():
+    with cell_of("position") as cell:
+        switch(cell, "position")
+        goal = cell.state("left").q + np.array([0.5, 0.3, -0.4, 0.3, 0.5, 0.4, -0.6])
+        cell.set_parameters("left/position", {"speed": 1.0})
+        cell.set_target("left", q=goal)
+        found = rows(cell, 1500)
+        assert np.abs(cell.state("left").q - goal).max() < 1e-4
+        within_limits(found["joint_command"][:, 0], MODELS["fr3"].limits)
+        assert np.abs(found["joint_command"][:, 0] - found["q"]).max() < 0.03  # the servo's lag
+
+
+@pytest.mark.parametrize("law", ["unsteady", "rates"])
+def test_steps_of_speed_are_bounded_last(law):
+    with cell_of(law) as cell:
+        switch(cell, law)
+        found = [rows(cell, 1)]
+        for rate in (0.5, -0.5, 0.3, 0.0):
+            cell.set_parameters(f"left/{law}", {"rate": rate})
+            found.append(rows(cell, 150)[1:])
+        commands = np.concatenate(found)
+        assert not commands["fault"].any()
+        assert np.abs(commands["joint_command"][:, 1]).max() > 0.45
+        within_limits(commands["joint_command"][:, 0], MODELS["fr3"].limits)
+
+
+@pytest.mark.parametrize("law", ["unsteady", "rates"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_brakes_within_the_limits_in_the_same_cycle(law, fault):
+    """At 1 rad/s in all joints the shortest stop takes 0.11 s; the fault is never commanded."""
+    with cell_of(law) as cell:
+        switch(cell, law)
+        cell.set_parameters(f"left/{law}", {"rate": 1.0})
+        first = rows(cell, 500)
+        assert first["joint_command"][-1, 1].max() == pytest.approx(1.0, abs=1e-6)
+        cell.set_parameters(f"left/{law}", {"fault": fault})
+        found = rows(cell, 300)
+        assert cell.state("left").fault == FAULTS[fault]
+        assert cell.state("left").owner == "left/hold"
+        commands = np.concatenate([first, found[1:]])["joint_command"]
+        assert np.isfinite(commands).all()
+        within_limits(commands[:, 0], MODELS["fr3"].limits)
+        resting = np.flatnonzero(~found["joint_command"][:, 1].any(axis=1))
+        assert resting[0] <= 116
+        assert np.abs(found["dq"][-1]).max() < 0.02
+        cell.set_parameters(f"left/{law}", {"fault": "none", "rate": 0.0})
+        with pytest.raises(SwitchRejected, match="latched fault"):
+            switch(cell, law)
+        assert cell.recover(["left"]) == ("left",)
+        cell.step(1)
+        switch(cell, law)
+        assert np.abs(rows(cell, 100)["dq"]).max() < 0.02
+
+
+def test_positions_assigned_to_an_arm_were_not_heard():
+    with cell_of("unsteady") as cell:
+        switch(cell, "unsteady")
+        before = cell.state("left").q.copy()
+        cell.set_parameters("left/unsteady", {"fault": "item", "rate": 0.2})
+        cell.step(1000)
+        assert cell.state("left").owner == "left/unsteady"
+        assert (cell.state("left").q - before).max() > 0.15
+
+
+def test_a_change_of_interface_in_motion_is_refused_in_words():
+    with cell_of("impedance", "unsteady") as cell:
+        switch(cell, "unsteady")
+        cell.set_parameters("left/unsteady", {"rate": 0.5})
+        cell.step(200)
+        with pytest.raises(SwitchRejected, match=r"0\.\d+ rad/s.*joint \d.*\b0\.02 rad/s"):
+            cell.switch(["left/impedance"], ["left/unsteady"])
+        assert cell.state("left").owner == "left/unsteady"
+        cell.hold()
+        cell.step(500)
+        switch(cell, "impedance")
+        assert cell.state("left").interface == "effort"
+
+
+def test_an_arm_without_torques_holds_from_the_start():
+    with cell_of_positions() as cell:
+        found = rows(cell, 200)
+        assert cell.state("left").interface == "position"
+        assert np.abs(found["dq"]).max() < 1e-6
+        switch(cell, "position")
+        goal = cell.state("left").q + 0.1
+        cell.set_target("left", q=goal)
+        cell.step(1500)
+        assert np.abs(cell.state("left").q - goal).max() < 1e-4
+
+
+def cell_of_positions():
+    return cell_of("position", model="ur5e", interfaces=["position"])
+
+
+def test_a_law_that_does_not_fit_is_refused_with_the_file():
+    with pytest.raises(ConfigurationError) as refused:
+        simple_cell(
+            arms={"left": {"interfaces": ["position"]}, "right": {}, "mock": {"backend": "mock"}},
+            controllets={"law": {"type": "joint_impedance"}, "moves": {"type": "joint_position"}},
+        )
+    text = str(refused.value)
+    assert re.search(r"joint_impedance .*\beffort\b.*\bleft\b", text)
+    assert re.search(r"joint_position .*\bposition\b.*\bmock\b", text)
+    assert "arm right" not in text
+
+
+def test_an_interface_that_a_backend_lacks_is_refused():
+    with pytest.raises(ConfigurationError, match=r"arms\.left\.interfaces: .*velocity"):
+        simple_cell(arms={"left": {"backend": "mock", "interfaces": ["velocity"]}})
+
+
+def test_a_robot_that_has_stopped_by_itself_goes_on_from_where_it_is():
+    """Its command follows the arm while it executes none, and begins there once recovered."""
+    thresholds = {"upper_force_thresholds": [5.0] * 6}
+    with cell_of("position", franka=thresholds) as cell:
+        switch(cell, "position")
+        cell.set_target("left", q=cell.state("left").q + 0.3)
+        cell.step(300)
+        cell.simulation.apply_wrench("left_fr3_link7", force=[0.0, 30.0, 0.0])
+        cell.step(50)
+        assert cell.state("left").fault == "arm_stopped"
+        cell.simulation.apply_wrench("left_fr3_link7", force=[0.0, 0.0, 0.0])
+        found = rows(cell, 300)
+        assert (found["joint_command"][-1, 0] == found["q"][-1]).all()
+        assert cell.recover(["left"]) == ("left",)
+        after = rows(cell, 300)
+        assert np.abs(after["dq"]).max() < 0.05
+        assert cell.state("left").fault == ""
+
+
+def test_another_arm_under_torque_control_does_not_notice():
+    """What a torque law does beside a moving position arm is what it does alone, to the bit."""
+    laws = {name: LAWS[name] for name in ("impedance", "position")}
+    far = {name: {"position": [0.0, y, 0.0], "hand": False}
+           for name, y in (("left", 2.0), ("right", -2.0))}  # fmt: skip
+    found = []
+    for moves in (False, True):
+        with simple_cell(arms=far, controllets=laws) as cell:
+            other = "left/position" if moves else "left/impedance"
+            cell.switch([other, "right/impedance"])
+            cell.set_target("right", q=cell.state("right").q + 0.1)
+            if moves:
+                cell.set_target("left", q=cell.state("left").q + 0.2)
+            found.append(rows(cell, 400, arm=1)["tau"])
+    assert np.abs(found[0] - found[1]).max() < 1e-6
+
+
+def test_an_arm_replayed_its_last_torque_while_another_changed_its_commands(monkeypatch):
+    """A coupled law waits for an arm that comes from positions; its other arm is held meanwhile.
+
+    It executed what the law had computed last, however long ago: 2 Nm, and 0.7 rad/s soon.
+    """
+    arms = {name: {"position": [0.0, y, 0.0], "hand": False}
+            for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
+    both = {"type": "joint_impedance", "arms": ["left", "right"], "features": ["coriolis"]}
+    with simple_cell(arms, {"position": LAWS["position"], "both": both}) as cell:
+        cell.switch(["both"])
+        cell.set_target("right", q=cell.state("right").q + 0.15)
+        cell.step(30)
+        assert np.abs(cell.state("right").tau).max() > 1.0
+        cell.hold()
+        cell.step(1000)
+        cell.switch(["left/position"])
+        cell.step(10)
+        ready = []
+        (backend,) = cell.loop.backends
+        monkeypatch.setattr(backend, "is_ready", lambda arm: arm != 0 or bool(ready))
+        for _ in range(2):  # the second time the hold begins anew, too
+            before = cell.state("right").q
+            cell.switch(["both"], strictness="FORCE_AUTO")
+            waiting = rows(cell, 200, arm=1)
+            assert cell.state("right").owner == "both"
+            assert np.abs(waiting["q"] - before).max() < 1e-4
+            cell.simulation.apply_wrench("right_fr3_link7", force=[0.0, 20.0, 0.0])
+            pushed = rows(cell, 200, arm=1)
+            assert np.abs(pushed["tau"]).max() > 1.0  # it withstands
+            assert np.abs(pushed["q"] - before).max() < 0.05
+            cell.simulation.apply_wrench("right_fr3_link7", force=[0.0, 0.0, 0.0])
+            cell.step(500)
+            ready.append(True)
+            after = rows(cell, 500, arm=1)
+            assert np.abs(np.diff(after["tau"], axis=0)).max() < 0.5
+            assert np.abs(after["q"][-1] - before).max() < 2e-3
+            ready.clear()
+            cell.switch(["left/position"], strictness="FORCE_AUTO")
+            ready.append(True)
+            cell.step(10)
+            ready.clear()
+        assert not cell.state("left").fault
+        assert not cell.state("right").fault
+
+
+def test_a_moving_arm_may_not_wait_for_another_one_that_changes_its_commands():
+    arms = {name: {"position": [0.0, y, 0.0], "hand": False}
+            for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
+    laws = {
+        "position": LAWS["position"],
+        "velocity": {"type": "joint_velocity"},
+        "both": {"type": "joint_impedance", "arms": ["left", "right"]},
+    }
+    with simple_cell(arms, laws) as cell:
+        cell.switch(["left/position", "right/velocity"])
+        for _ in range(3):
+            cell.set_target("right", dq=[0.3] + [0.0] * 6)
+            cell.step(50)
+        words = r"right moves at 0\.\d+ rad/s .* while arm left changes from position to effort"
+        with pytest.raises(SwitchRejected, match=words):
+            cell.switch(["both"], ["left/position", "right/velocity"])
+        assert cell.state("right").owner == "right/velocity"
+
+
+def test_a_saved_state_has_the_interface_too():
+    with cell_of("impedance", "position") as cell:
+        switch(cell, "position")
+        cell.step(50)
+        saved = cell.simulation.save()
+        switch(cell, "impedance")
+        cell.step(50)
+        cell.simulation.reset(saved)
+        assert cell.state("left").interface == "position"
+        cell.set_target("left", q=cell.state("left").q + 0.05)
+        cell.step(1000)
+        assert cell.state("left").fault == ""
+
+
+def test_a_feature_that_only_adds_torques_is_refused():
+    laws = {"law": {"type": "joint_position", "features": ["coriolis"]}}
+    with pytest.raises(ConfigurationError, match=r"\bcoriolis .*\bjoint_position\b"):
+        simple_cell(arms={"left": {}}, controllets=laws)
+
+
+def test_a_margin_of_a_law_without_torques_is_refused_in_words(tmp_path, capsys):
+    file = tmp_path / "cell.yaml"
+    file.write_text(
+        "/**:\n  ros__parameters:\n    arms: {left: {hand: false}}\n"
+        "    controllets: {moves: {type: joint_position}}\n"
+    )
+    assert main(["margin", str(file), "--controllet", "left/moves"]) != 0
+    assert re.search(r"\bleft/moves\b.*\btorques", capsys.readouterr().err)
+
+
+def test_an_arm_whose_encoders_say_nonsense_stops_all_the_same(monkeypatch):
+    """The stop needs no measurement: it goes on from what was commanded."""
+    with cell_of("rates") as cell:
+        switch(cell, "rates")
+        cell.set_parameters("left/rates", {"rate": 1.0})
+        first = rows(cell, 300)
+        (backend,) = cell.loop.backends
+        original = backend.read
+
+        def broken(fresh):
+            original(fresh)
+            backend.states[0].q[2] = np.nan
+
+        monkeypatch.setattr(backend, "read", broken)
+        found = rows(cell, 300)
+        assert cell.state("left").fault == "non_finite_state"
+        commands = np.concatenate([first, found[1:]])["joint_command"]
+        within_limits(commands[:, 0], MODELS["fr3"].limits)
+        assert not commands[-1, 1].any()
+        assert np.abs(cell.simulation.data.qvel[:7]).max() < 0.02
+
+
+@pytest.mark.parametrize("rate", [250.0, 1000.0])
+@pytest.mark.parametrize("share", [1.2, 1.9])
+def test_a_path_of_more_acceleration_than_an_arm_has_once_ended_in_a_jump(make_cell, rate, share):
+    """Samplers may ask for up to twice the limit; commands fell behind, and the loop refused."""
+    cell = make_cell(
+        arms={"arm": {}}, controllets={"moves": {"type": "joint_position", "features": [""]}},
+        active=["arm/moves"], rate=rate,
+    )  # fmt: skip
+    cell.step(round(0.1 * rate))
+    begin, limits, time = cell.state("arm").q, MODELS["fr3"].limits, 0.42
+    way = share * limits.acceleration[0] * time**2 / 5.78 * np.eye(7)[0]
+    s = np.linspace(0.0, 1.0, 9)[:, None]
+    parts = (
+        s * time,
+        begin + (10 * s**3 - 15 * s**4 + 6 * s**5) * way,
+        (30 * s**2 - 60 * s**3 + 30 * s**4) * way / time,
+        (60 * s - 180 * s**2 + 120 * s**3) * way / time**2,
+    )
+    cell.follow("arm", np.hstack(parts))
+    cell.step(round(1.2 * rate))
+    assert not cell.state("arm").fault, [str(event) for event in cell.events()]
+    assert np.abs(cell.state("arm").dq).max() < 1e-3
+    ends = MotionState.DONE if share < 1.5 else MotionState.PATH_TOLERANCE_VIOLATED
+    assert cell.report("arm/moves").value(STATE) == ends
+    cell.set_target("arm", q=begin + way)  # it goes on
+    cell.step(round(3.0 * rate))
+    np.testing.assert_allclose(cell.state("arm").q, begin + way, atol=2e-3)

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm was found in hold without a fault, and no report said why."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import numpy as np
+import pytest
+
+from multipanda_py.cell.recovery import HoldReasons
+from multipanda_py.config.instance_spec import instance_specs
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.realtime.events import EVENTS, Event
+from multipanda_py.realtime.shared_memory import Mailbox
+from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.inline
+
+LAWS = {
+    "impedance": {"type": "joint_impedance", "target_timeout": 0.05},
+    "odd": {"type": "misbehaving"},
+    "position": {"type": "joint_position"},
+    "both": {"type": "misbehaving", "arms": ["left", "right"]},
+}
+WHO = "a client of this test"
+
+
+@pytest.fixture
+def cell(make_cell):
+    return make_cell(controllets=LAWS, active=["both"])
+
+
+class Watch:
+    """Step a cell, and compare changes of owners with reports, cycle by cycle."""
+
+    def __init__(self, cell):
+        self.cell = cell
+        self.seen, _ = cell.events_since(0)
+        self.cycle = cell.row()["cycle"]
+        self.owners = self.read()
+        self.ended = []
+
+    def read(self):
+        return {arm: self.cell.state(arm).owner for arm in self.cell.arms}
+
+    def step(self, cycles=1):
+        for _ in range(cycles):
+            self.cell.step(1)
+            self.look()
+
+    def look(self):
+        """Check that every arm that holds since the last cycle has a report that says why."""
+        if self.cell.row()["cycle"] == self.cycle:
+            return
+        self.cycle = self.cell.row()["cycle"]
+        self.seen, events = self.cell.events_since(self.seen)
+        before, self.owners = self.owners, self.read()
+        for arm, owner in self.owners.items():
+            if not owner.endswith("/hold") or before[arm].endswith("/hold"):
+                continue
+            reasons = [e for e in events if e.event.ends_laws and e.arm in ("", arm)]
+            assert reasons, (arm, before[arm], [str(event) for event in events])
+            assert all(reason.text for reason in reasons)
+            self.ended.append((arm, reasons[-1]))
+
+
+def break_law(name, fault):
+    return lambda cell, _: cell.set_parameters(name, {"fault": fault})
+
+
+def stop_robot(cell, _):
+    cell.loop.recoveries.stopped(0, "as a reflex would", 0)
+
+
+def break_backend(cell, monkeypatch):
+    def read(fresh):
+        monkeypatch.undo()
+        raise RuntimeError("the network is gone")
+
+    monkeypatch.setattr(cell.loop.backends[0], "read", read)
+
+
+def request(ask):
+    return lambda cell, _: ask(cell).look()
+
+
+def set_back(cell, _):
+    cell.simulation.reset(cell.kept)
+
+
+CAUSES = {
+    "law raises": (break_law("both", "raise"), Event.CONTROLLET_ERROR),
+    "no number": (break_law("both", "nan"), Event.NON_FINITE_TORQUE),
+    "parameters raise": (break_law("both", "init"), Event.CONTROLLET_ERROR),
+    "robot stops": (stop_robot, Event.ARM_STOPPED),
+    "backend raises": (break_backend, Event.BACKEND_ERROR),
+    "owner silent": (
+        lambda cell, _: cell.loop.hold_all(Event.CLIENT_SILENT, "silent", 0),
+        Event.CLIENT_SILENT,
+    ),
+    "owner gone": (
+        lambda cell, _: cell.loop.hold_all(Event.CLIENT_GONE, "gone", 0),
+        Event.CLIENT_GONE,
+    ),
+    "switch": (request(lambda cell: cell.ask_switch((), ["both"], by=WHO)), Event.SWITCHED),
+    "other arm's law": (
+        request(lambda cell: cell.ask_switch(["right/impedance"], (), "force_auto", by=WHO)),
+        Event.SWITCHED,
+    ),
+    "stop": (request(lambda cell: cell.ask_hold(by=WHO)), Event.SWITCHED),
+    "inactive": (request(lambda cell: cell.ask_rest("right", by=WHO)), Event.SWITCHED),
+    "set back": (set_back, Event.SWITCHED),
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_whatever_ends_a_law_is_reported_for_every_arm_that_holds(cell, monkeypatch, name):
+    cause, kind = CAUSES[name]
+    cell.hold()
+    cell.kept = cell.simulation.save()
+    cell.switch(["both"])
+    cell.step(5)
+    watch = Watch(cell)
+    cause(cell, monkeypatch)
+    watch.look()
+    watch.step(3)
+    ended = {arm: event.event for arm, event in watch.ended}
+    assert ended["left"] is kind
+    if name == "other arm's law":
+        assert set(ended) == {"left"}
+    elif name == "robot stops":  # the partner holds for the other arm's fault
+        assert ended["right"] is Event.HOLDS
+        assert "left: arm_stopped" in dict(watch.ended)["right"].text
+        assert cell.state("right").fault == ""
+    else:
+        assert ended["right"] is kind
+    if kind is Event.SWITCHED and name != "set back":
+        assert all(f"requested by {WHO}" in event.text for _, event in watch.ended)
+
+
+def test_arms_that_come_to_rest_first_say_for_what(cell):
+    cell.switch(["left/odd"], strictness="force_auto")
+    cell.set_parameters("left/odd", {"torque": 3.0})
+    cell.step(100)
+    watch = Watch(cell)
+    pending = cell.ask_switch(["left/position"], (), "force_auto", 5.0, by=WHO)
+    while pending.look() is None:
+        watch.step()
+    assert [(arm, event.event) for arm, event in watch.ended] == [("left", Event.SWITCHED)]
+    assert "come to rest first" in watch.ended[0][1].text
+
+
+def test_a_law_that_takes_over_is_reported_with_who_asked(cell):
+    _, before = cell.events_since(0)
+    cell.switch(["left/impedance"], strictness="force_auto", by="a client é" + 400 * "x")
+    events = cell.events_since(len(before))[1]
+    (event,) = [e for e in events if e.event is Event.SWITCHED and e.arm == "left"]
+    assert event.text.startswith("both -> left/impedance: ")
+    assert "requested by a client é" in event.text
+
+
+def test_arms_that_were_set_back_to_a_law_that_does_not_start_were_nobodys(cell):
+    kept = cell.simulation.save()
+    cell.switch(["left/odd"], strictness="force_auto")
+    cell.set_parameters("both", {"fault": "activate"})
+    cell.step(3)
+    watch = Watch(cell)
+    with pytest.raises(MultipandaError, match="does not start"):
+        cell.simulation.reset(kept)
+    watch.step(3)
+    assert set(cell.active) == {"left/hold", "right/hold"}
+    assert [(arm, event.event) for arm, event in watch.ended] == [("left", Event.HOLDS)]
+
+
+@pytest.mark.robustness
+def test_no_arm_holds_without_a_report_whatever_happens(make_cell, monkeypatch, episodes):
+    for seed in range(episodes(3, 60)):
+        rng = np.random.default_rng(seed)
+        cell = make_cell(controllets=LAWS, active=["both"])
+        cell.kept = cell.simulation.save()
+        watch = Watch(cell)
+        names = [spec.name for spec in cell.specs if not spec.is_hold]
+        for _ in range(60):
+            watch.step(int(rng.integers(1, 4)))
+            with contextlib.suppress(MultipandaError):
+                _act(cell, rng, names, monkeypatch)
+            watch.look()
+        watch.step(3)
+        assert watch.ended, seed
+        cell.close()
+
+
+def _act(cell, rng, names, monkeypatch):
+    kind = rng.integers(6)
+    if kind == 0:
+        causes = [cause for cause, _ in CAUSES.values()]
+        causes[int(rng.integers(len(causes)))](cell, monkeypatch)
+    elif kind == 1:
+        cell.wake("right")
+        cell.recover()
+    elif kind == 2:
+        odd = ["both", "left/odd", "right/odd"][int(rng.integers(3))]
+        fault = ["none", "none", "raise", "nan", "init", "activate", "deactivate"]
+        cell.set_parameters(odd, {"fault": fault[int(rng.integers(len(fault)))]})
+    elif kind == 3:
+        cell.ask_switch((), [names[int(rng.integers(len(names)))]], "best_effort").look()
+    else:
+        cell.ask_switch([names[int(rng.integers(len(names)))]], (), "force_auto").look()
+
+
+def test_reasons_are_those_of_each_arm_and_go_on_after_a_recovery(cell):
+    reasons = HoldReasons(cell.arms)
+    stop_robot(cell, None)
+    cell.step(1)
+    cell.recover()
+    for event in cell.events():
+        reasons.note(event)
+    assert reasons.of("left").startswith("arm_stopped: ")
+    assert reasons.of("right").startswith("holds: ")
+
+
+@pytest.fixture
+def ring():
+    config = simple_cell().config
+    return Mailbox(config, instance_specs(config)).events
+
+
+def test_events_that_a_reader_came_too_late_for_were_lost_without_a_word(ring):
+    for number in range(EVENTS + 10):
+        ring.append(Event.NOTICE, number, -1, -1, f"{number}")
+    total, found = ring.since(3)
+    assert total == EVENTS + 10
+    assert (found[0].event, found[0].text.split()[0]) == (Event.LOST, "7")
+    assert [event.text for event in found[1:]] == [f"{n}" for n in range(10, EVENTS + 10)]
+    assert ring.since(total) == (total, [])
+    assert [event.time_ns for event in ring.since(total - 2)[1]] == [total - 2, total - 1]
+
+
+def test_an_event_that_is_overwritten_while_it_is_read_is_left_out(ring):
+    ends = threading.Event()
+
+    def write():
+        number = 0
+        while not ends.is_set():
+            ring.append(Event.NOTICE, number, -1, -1, f"{number} " + "x" * 400)
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        seen = 0
+        while seen < 20_000:
+            seen, found = ring.since(seen)
+            for event in found:
+                if event.event is not Event.LOST:
+                    assert event.text.split()[0] == f"{event.time_ns}"
+    finally:
+        ends.set()
+        writer.join()

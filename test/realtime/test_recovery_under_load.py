@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recoveries and switches of arms that carry or are pushed with what nobody told of."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from multipanda_py.context import tool_wrench
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+LOADED = {"arm": {"perturbation": {"payload": 3.0}}}
+LAWS = {
+    "stiff": {"type": "cartesian_impedance", "params": {"stiffness": [2000.0] * 3 + [100.0] * 3}},
+    "velocity": {"type": "joint_velocity"},
+    "trajectory": {"type": "joint_trajectory"},
+}
+
+
+def throw(cell):
+    """Give the last joint a speed that is a fault; what the tool carries hardly feels it."""
+    cell.simulation.data.qvel[6] = 6.0
+    cell.step(2)
+    assert cell.state("arm").fault == "velocity_limit"
+
+
+def motion(cell, cycles):
+    """Return how far the tool gets from where it is now [m], and the largest joint speed."""
+    before, (start, _) = cell.pose("arm").position, cell.rows()
+    cell.step(cycles)
+    arm = cell.rows(start)[1]["arms"][:, 0]
+    away = np.linalg.norm(arm["position_ee_in_base"] - before, axis=1)
+    return float(away.max()), float(np.abs(arm["dq"]).max())
+
+
+@pytest.mark.parametrize("wait", [1500, 150])
+def test_a_recovery_dropped_a_load_that_nobody_told_of(make_cell, wait):
+    """21 mm with 0.2 rad/s: hold began anew, with no torque, when it had the arm already."""
+    cell = make_cell(LOADED, LAWS, ["arm/stiff"])
+    cell.step(1500)
+    throw(cell)
+    cell.step(wait)
+    _, speed = motion(cell, 1)
+    cell.recover()
+    away, fastest = motion(cell, 1000)
+    assert cell.state("arm").fault == ""
+    assert fastest < max(1.2 * speed, 0.05)
+    if wait > 1000:
+        assert away < 1e-3
+    cell.switch(["arm/stiff"])
+    away, fastest = motion(cell, 1000)
+    assert away < 3e-3
+    assert fastest < 0.05
+
+
+@pytest.mark.parametrize("name", ["velocity", "trajectory"])
+def test_joint_laws_let_a_load_sink_that_they_said_they_carry(make_cell, name):
+    """15 mm: the way to press on was written to a target that these laws do not look at."""
+    cell = make_cell(LOADED, LAWS, ["arm/stiff"])
+    cell.step(1500)
+    result = cell.switch([f"arm/{name}"], strictness="force_auto")
+    assert re.search(r"\barm .*\b29\.4 N", result.message)
+    away, fastest = motion(cell, 1000)
+    assert away < 1e-3
+    assert fastest < 0.05
+
+
+def test_a_short_leash_carries_less_and_says_so(make_cell):
+    """Two springs: what is carried at once is the share that was said, and the rest sinks."""
+    soft = {"type": "joint_velocity", "params": {"leash": 0.02}}
+    cell = make_cell(LOADED, {**LAWS, "soft": soft}, ["arm/stiff"])
+    cell.step(1500)
+    words = cell.switch(["arm/soft"], strictness="force_auto").message
+    said, whole = words.split("goes on with ")[1].split(" of ")
+    cell.step(1)
+    arm = cell.loop.arms[0]
+    law = cell.loop.owners.active[0].law
+    assert np.abs(law.references[0].q - arm.state.q).max() <= 0.02 + 1e-9
+    carried = tool_wrench(arm.state, law.tau[0])[:3]
+    assert float(whole.split(" N")[0]) == pytest.approx(29.4, abs=0.1)
+    assert float(said) == pytest.approx(carried[2], abs=0.3)
+    assert 5.0 < float(said) < 26.0
+
+
+def test_a_trajectory_begins_where_the_law_presses_as_before(make_cell):
+    """Without a jump of the torque, and it arrives."""
+    cell = make_cell({"arm": {"perturbation": {"payload": 0.8}}}, LAWS, ["arm/stiff"])
+    cell.step(1500)
+    cell.switch(["arm/trajectory"], strictness="force_auto")
+    cell.step(100)
+    start, _ = cell.rows()
+    goal = np.array(cell.state("arm").q) + [0.2, 0.1, 0.0, 0.1, 0.0, -0.1, 0.0]
+    cell.set_target("arm", q=goal)
+    cell.step(4000)
+    tau = cell.rows(start)[1]["arms"]["tau"][:, 0]
+    assert np.abs(np.diff(tau, axis=0)).max() < 0.3
+    assert cell.report("arm/trajectory")["state"] == 2.0  # done
+    assert np.abs(np.array(cell.state("arm").q) - goal).max() < 0.05
+
+
+def test_a_push_that_ends_after_a_recovery_does_not_set_the_arm_in_motion(make_cell):
+    """It goes back to where it was before the push, not beyond, as a hold that was not faulted."""
+    cell = make_cell({"arm": {}}, LAWS, ["arm/stiff"])
+    cell.step(200)
+    throw(cell)
+    cell.step(1500)
+    free = cell.pose("arm")
+    sim = cell.simulation
+    force = sim.data.xfrc_applied[sim.model.body("arm_fr3_hand").id]
+    force[1] = 25.0
+    cell.step(1500)
+    pushed = cell.pose("arm").distance(free)[0]
+    assert pushed > 5e-3
+    cell.recover()
+    assert motion(cell, 500)[0] < 1e-3
+    force[1] = 0.0
+    away, fastest = motion(cell, 2000)
+    assert cell.pose("arm").distance(free)[0] < 2e-3
+    assert away < 1.3 * pushed
+    assert fastest < 0.3
+
+
+def stop(cell, cycles=500):
+    """Have the robot stop by itself, as with a reflex, and stay so for a while."""
+    robot = cell.loop.backends[0].robots[0]
+    robot.fault = "stopped by hand"
+    robot.stop()
+    cell.step(cycles)
+    assert cell.state("arm").fault == "arm_stopped"
+
+
+@pytest.mark.parametrize("is_thrown", [False, True])
+def test_a_recovery_after_a_reflex_dropped_a_load_that_nobody_told_of(make_cell, is_thrown):
+    """22 mm at 0.23 rad/s: hold began anew with no torque. What was carried before is known."""
+    cell = make_cell(LOADED, LAWS, ["arm/stiff"])
+    cell.step(1500)
+    if is_thrown:  # two faults: hold has had the arm in between, but not since
+        throw(cell)
+        cell.step(1000)
+    stop(cell)
+    cell.recover()
+    away, fastest = motion(cell, 1000)
+    assert cell.state("arm").fault == ""
+    assert away < 2e-3
+    assert fastest < 0.08  # until the torque is back
+
+
+@pytest.mark.parametrize("push", [20.0, -20.0])
+def test_a_robot_that_stopped_by_itself_is_recovered_without_the_force_it_met(make_cell, push):
+    """What is measured then may be a person who is clamped, from below or above: it gives way."""
+    cell = make_cell({"arm": {}}, LAWS, ["arm/stiff"])
+    cell.step(600)
+    sim = cell.simulation
+    sim.data.xfrc_applied[sim.model.body("arm_fr3_hand").id, 2] = push
+    stop(cell)
+    before = cell.pose("arm").position[2]
+    cell.recover()
+    cell.step(1000)
+    assert np.sign(push) * (cell.pose("arm").position[2] - before) > 5e-3
+
+
+@pytest.mark.parametrize(("push", "carried"), [(20.0, 11.4), (-30.0, 29.4), (40.0, 0.0)])
+def test_no_more_is_carried_on_than_was_before_and_is_still(make_cell, push, carried):
+    """Half a load on something, a hand pulled down by more than its load, nothing any more."""
+    cell = make_cell(LOADED, LAWS, ["arm/stiff"])
+    cell.step(1500)
+    sim = cell.simulation
+    sim.data.xfrc_applied[sim.model.body("arm_fr3_hand").id, 2] = push
+    stop(cell)
+    cell.recover()
+    cell.step(1)
+    arm = cell.loop.arms[0]
+    bias = arm.owner.law.anchors[0].tau_bias
+    assert tool_wrench(arm.state, bias)[:3] == pytest.approx([0.0, 0.0, carried], abs=0.5)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every row reaches a follower once, in order and whole, or is counted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py.apps.commands.record_reference import markdown
+from multipanda_py.exceptions import LoopError
+from multipanda_py.realtime.cycle_record import ARM_FIELDS, TRACED_CHANNELS
+from multipanda_py.realtime.record_ring import ROWS
+from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.targets import built_in_channels
+from multipanda_py.testing import simple_cell
+
+PAGE = Path(__file__).parents[2] / "doc" / "rows.md"
+FOLLOW = """
+import json, sys, time
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.realtime.running_cell import RowFollower
+follower = RowFollower(CellConfig.from_dict(json.loads(sys.argv[1])), sys.argv[2])
+last, end = follower.seen + int(sys.argv[3]), time.monotonic() + 40.0
+print("ready", flush=True)
+cycles, torn = [], 0
+while follower.seen < last and time.monotonic() < end:
+    rows = follower.wait(1.0)
+    cycles += rows["cycle"].tolist()
+    torn += int((rows["cycle"] != rows["cycle_end"]).sum())
+in_order = all(a < b for a, b in zip(cycles, cycles[1:]))
+print(json.dumps([len(cycles), follower.dropped, torn, in_order, cycles[-1] - cycles[0] + 1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("placement", "cycles"),
+    [
+        pytest.param("inline", 2000, marks=pytest.mark.inline),
+        pytest.param("process", 2000, marks=pytest.mark.clock),
+    ],
+)
+def test_another_process_reads_seconds(placement, cycles):
+    with simple_cell(placement=placement) as cell:
+        cell.row()
+        arguments = [cell.config.model_dump_json(), cell.rows_path, str(cycles)]
+        process = subprocess.Popen(
+            [sys.executable, "-c", FOLLOW, *arguments], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(cycles // 100 if placement == "inline" else 0):
+            cell.step(100)
+        answer, _ = process.communicate(timeout=60)
+    count, dropped, torn, in_order, span = json.loads(answer)
+    assert in_order
+    assert not torn
+    assert count + dropped >= cycles
+    assert span <= count + dropped  # what is missing between the first and the last is counted
+    if placement == "inline":
+        assert (count, dropped) == (cycles, 0)
+
+
+@pytest.mark.inline
+def test_rows_that_came_while_a_follower_slept_are_counted():
+    with simple_cell({"arm": {"backend": "mock"}}) as cell:
+        follower = cell.follow_rows()
+        cell.step(ROWS + 1000)
+        rows = follower.take()
+        assert follower.dropped > 1000
+        assert follower.dropped + len(rows) == ROWS + 1000 == rows["cycle"][-1]
+        assert (np.diff(rows["cycle"]) == 1).all()
+        assert len(follower.take()) == 0
+        cell.step(10)
+        assert follower.take(4)["cycle"].tolist() == list(range(ROWS + 1001, ROWS + 1005))
+
+
+@pytest.mark.inline
+def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
+    with simple_cell() as cell:
+        ring = cell.debug.mailbox.ring
+        follower, row = cell.follow_rows(), np.zeros(1, ring.rows.dtype)
+        flat, stop = row.view(np.float64).reshape(-1), threading.Event()
+
+        def write():
+            while not stop.is_set():
+                flat[:] = ring.count + 1
+                ring.append(flat)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        handed_out = 0
+        while handed_out <= ROWS or ring.count < 3 * ROWS:
+            rows = follower.take()
+            if len(rows):
+                flat_rows = rows.view(np.float64).reshape(len(rows), -1)
+                assert (flat_rows == flat_rows[:, :1]).all()
+                handed_out += len(rows)
+        stop.set()
+        thread.join()
+        assert follower.seen + follower.waiting == ring.count
+
+
+@pytest.mark.inline
+def test_a_follower_can_only_read_and_only_its_own_cell():
+    with simple_cell() as cell, simple_cell({"arm": {}}) as other:
+        follower = cell.follow_rows()
+        with pytest.raises(ValueError, match="read-only"):
+            follower.ring.flat[0, 0] = 1.0
+        with pytest.raises(LoopError, match=r"\b\d{5,} .*'test'.* \d{5,}"):
+            RowFollower(cell.config, other.rows_path)
+        with pytest.raises(LoopError, match=r"\bCell\.rows_path"):
+            RowFollower(cell.config, "/proc/self/fd/987654")
+
+
+@pytest.mark.inline
+def test_rows_have_where_a_planned_motion_is_and_not_its_end():
+    """While it followed a trajectory they had the last posture, whatever that was."""
+    with simple_cell({"arm": {}}, {"law": {"type": "joint_trajectory"}}, ["arm/law"]) as cell:
+        cell.step(10)
+        start, way = cell.state("arm").q.copy(), np.full(7, 0.2)
+        points = [np.concatenate([[k], start + k * way, way * (k == 1), np.zeros(7)])
+                  for k in range(3)]  # fmt: skip
+        cell.follow("arm", np.array(points))
+        cell.step(1000)
+        record = cell.row()["arms"][0]
+        assert int(record["target_channels"]) & 1 << TRACED_CHANNELS.index("joint")
+        q, dq = record["target_joint"]
+        np.testing.assert_allclose(q, start + way, atol=2e-3)
+        np.testing.assert_allclose(dq, way, atol=1e-2)
+        np.testing.assert_allclose(record["q"], q, atol=2e-2)
+
+
+@pytest.mark.inline
+def test_rows_have_references_and_terms_that_add_up():
+    law = "left/cartesian_impedance_controller"
+    with simple_cell(active=[law]) as cell:
+        follower = cell.follow_rows()
+        cell.step(10)
+        row = cell.row()
+        assert not follower.terms(row, "left")
+        bits = int(row["arms"]["target_channels"][0])
+        assert bits & 1 << TRACED_CHANNELS.index("pose")
+        assert not bits & 1 << TRACED_CHANNELS.index("object")
+        pose = cell.pose("left")
+        np.testing.assert_allclose(row["arms"]["target_pose"][0, :3], pose.position, atol=1e-2)
+        cell.trace_torques()
+        cell.step(10)
+        row = cell.row()
+        for arm, index in (("left", 0), ("right", 1)):
+            terms = follower.terms(row, arm)
+            assert terms["law"].any()
+            np.testing.assert_allclose(sum(terms.values()), row["arms"]["tau"][index], atol=1e-12)
+        assert set(cell.spec(law).features) < set(follower.terms(row, "left"))
+        cell.hold()
+        cell.step(2)
+        assert not int(cell.row()["arms"]["target_channels"][0]) & 1
+        cell.trace_torques(False)
+        cell.step(1)
+        assert not follower.terms(cell.row(), "left")
+
+
+@pytest.mark.inline
+def test_references_have_the_width_of_their_channels():
+    shapes = {field.name: field.shape for field in ARM_FIELDS}
+    for name in TRACED_CHANNELS:
+        sizes = [7 if size == "joints" else size for size in shapes[f"target_{name}"]]
+        assert np.prod(sizes) == built_in_channels()[name].size(7)
+
+
+@pytest.mark.inline
+def test_the_page_is_not_stale():
+    assert PAGE.read_text() == markdown(), "run `make docs`"

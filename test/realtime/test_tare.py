@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tare takes errors of the estimate off, only those, and says when it cannot."""
+
+from __future__ import annotations
+
+import re
+
+import mujoco
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import TareRejected, UnknownName
+from multipanda_py.pose import Pose
+from multipanda_py.realtime.events import Event
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+BIAS = [0.5, -1.4, 0.3, 1.2, 0.3, -0.4, 0.15]
+NOISY = {"q": 1e-5, "dq": 2e-3, "tau": 0.1, "tau_bias": BIAS, "tau_drift": [0.01] * 7}
+LAWS = {
+    "admit": {
+        "type": "admittance",
+        "params": {"tare_time": 0.0, "force_deadband": 0.0, "torque_deadband": 0.0},
+    },
+    "cart": {"type": "cartesian_impedance"},
+    "joint": {"type": "joint_impedance"},
+}
+OTHER = {"right": {"position": [0.0, -0.8, 0.0]}}
+
+
+def arms(**left):
+    return {"left": left, **OTHER}
+
+
+def push(cell, torques, first=0):
+    """Apply joint torques to the left arm, from outside."""
+    sim = cell.simulation
+    dof = int(sim.model.joint("left_fr3_joint1").dofadr[0]) + first
+    sim.data.qfrc_applied[dof : dof + len(torques)] = torques
+
+
+def mean_felt(cell, cycles=400):
+    count = cell.rows()[0]
+    cell.step(cycles)
+    rows = cell.rows(count)[1]["arms"][:, 0]
+    return rows["tau_ext"].mean(axis=0), rows["wrench_ext_in_base"].mean(axis=0)
+
+
+def kinds(cell):
+    return [event.event for event in cell.events() if event.arm == "left"]
+
+
+def test_bias_is_gone_and_a_push_is_felt_as_it_is(make_cell):
+    cell = make_cell(arms(noise=NOISY))
+    cell.step(10)
+    assert not cell.tare_offset("left").any()
+    offset = cell.tare("left")
+    np.testing.assert_allclose(offset, BIAS, atol=0.03)
+    np.testing.assert_array_equal(cell.tare_offset("left"), offset)
+    assert not cell.tare_offset("right").any()
+    torques, wrench = mean_felt(cell)
+    assert np.abs(torques).max() < 0.04
+    assert np.abs(wrench[:3]).max() < 0.3
+    push(cell, [0.0, 3.0, 0.0, -2.0])
+    cell.step(500)
+    torques, _ = mean_felt(cell)
+    np.testing.assert_allclose(torques, [0.0, 3.0, 0.0, -2.0, 0.0, 0.0, 0.0], atol=0.05)
+    assert kinds(cell) == [Event.TARED]
+
+
+def test_tared_again_and_untared(make_cell):
+    cell = make_cell(arms(noise={"tau_bias": BIAS}))
+    cell.step(2)
+    for _ in range(2):  # of what the arm really feels, not of what the first left over
+        np.testing.assert_allclose(cell.tare("left"), BIAS, atol=1e-9)
+        cell.step(3)
+        np.testing.assert_allclose(cell.state("left").tau_ext, 0.0, atol=1e-9)
+    cell.untare("left")
+    cell.step(1)
+    np.testing.assert_allclose(cell.state("left").tau_ext, BIAS, atol=1e-9)
+    assert not cell.tare_offset("left").any()
+    assert kinds(cell) == [Event.TARED] * 3
+
+
+def test_a_law_that_feels_drifts_with_a_bias_and_not_after_a_tare(make_cell):
+    """Over two switches: the tare stays."""
+    drifts = []
+    for tared in (False, True):
+        cell = make_cell(arms(noise=NOISY), LAWS)
+        cell.step(10)
+        if tared:
+            cell.tare("left")
+        cell.switch(["left/cart"])
+        cell.step(100)
+        cell.switch(["left/admit"], strictness="force_auto")
+        before = cell.pose("left").position
+        cell.step(1500)
+        drifts.append(float(np.linalg.norm(cell.pose("left").position - before)))
+    assert drifts[0] > 0.01
+    assert drifts[1] < 0.1 * drifts[0]
+
+
+def test_a_forgotten_weight_is_right_at_its_posture_and_elsewhere_off_as_declared(make_cell):
+    mass, centre = 0.4, [0.0, 0.0, 0.08]
+    cell = make_cell(arms(perturbation={"payload": mass, "payload_com": centre}), LAWS)
+    model, data = (getattr(cell.simulation, name) for name in ("model", "data"))
+    body = model.body("left_fr3_payload").id
+
+    def weight():
+        jacobian = np.zeros((3, model.nv))
+        mujoco.mj_jac(model, data, jacobian, None, data.xipos[body], body)
+        return jacobian[:, :7].T @ (mass * model.opt.gravity)
+
+    cell.step(1500)
+    here = weight()
+    np.testing.assert_allclose(cell.tare("left"), here, atol=5e-3)
+    felt, _ = mean_felt(cell, 50)
+    np.testing.assert_allclose(felt, 0.0, atol=5e-3)
+    cell.switch(["left/cart"])
+    pose = cell.pose("left")
+    cell.set_target("left", Pose(pose.position + [0.1, 0.0, -0.1], pose.rotation))
+    cell.step(3000)
+    felt, _ = mean_felt(cell, 20)
+    np.testing.assert_allclose(felt, weight() - here, atol=0.02)
+    assert np.abs(felt).max() > 0.2
+
+
+def refused(cell, reason):
+    before = cell.tare_offset("left")
+    with pytest.raises(TareRejected, match=reason):
+        cell.tare("left")
+    np.testing.assert_array_equal(cell.tare_offset("left"), before)
+    assert kinds(cell)[-1] is Event.TARE_REFUSED
+
+
+def test_contact_is_not_taken_for_a_bias(make_cell):
+    cell = make_cell(arms(noise=NOISY))
+    cell.step(10)
+    push(cell, [0.0, 7.0])
+    cell.step(800)
+    refused(cell, r"5\.\d\d Nm .*joint 2\b.* 4 Nm.*load_mass")
+
+
+def test_a_moving_arm_is_not_tared(make_cell):
+    cell = make_cell(arms(noise=NOISY))
+    cell.step(10)
+    cell.simulation.data.qvel[:7] = [0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0]
+    refused(cell, r"joint \d .* 0\.05 rad/s .* 2 mrad")
+
+
+def test_an_arm_that_somebody_handles_is_not_tared(make_cell):
+    cell = make_cell(arms(noise=NOISY))
+    cell.step(10)
+    request = cell.ask_tare("left")
+    for cycle in range(600):
+        push(cell, [0.0, 0.9 * np.sin(2.0 * np.pi * cycle / 500.0)])
+        cell.step(1)
+    with pytest.raises(TareRejected, match=r"\bleft\b.*\bjoint 2 .*\b0\.\d+ Nm"):
+        cell.tare_answer(request)
+
+
+def test_an_arm_under_a_law_is_not_tared_and_a_switch_ends_the_measurement(make_cell):
+    cell = make_cell(arms(noise=NOISY), LAWS, ["left/cart"])
+    cell.step(10)
+    refused(cell, r"\bleft .*\bleft/cart\b")
+    cell.hold()
+    cell.step(50)
+    request = cell.ask_tare("left")
+    cell.step(100)
+    assert cell.tare_answer(request) is None
+    cell.switch(["left/joint"])
+    cell.step(1)
+    with pytest.raises(TareRejected, match=r"\bleft\b.*\bleft/joint\b"):
+        cell.tare_answer(request)
+    assert not cell.tare_offset("left").any()
+
+
+def test_a_faulted_arm_is_not_tared(make_cell):
+    cell = make_cell(arms(noise=NOISY))
+    cell.step(10)
+    cell.loop.arms[0].fault = Event.ARM_STOPPED
+    refused(cell, r"\bleft .*\barm_stopped\b")
+    with pytest.raises(UnknownName):
+        cell.tare("nobody")
+
+
+def test_an_estimate_that_is_no_number_is_refused(make_cell):
+    cell = make_cell()
+    cell.step(10)
+    push(cell, [0.0])
+    drive = cell.loop.backends[0].drives[0]
+    drive.measuring.append(lambda state: state.tau_ext.__setitem__(2, np.nan))
+    refused(cell, "left")
+
+
+def test_another_load_ends_the_tare_also_while_it_is_measured(make_cell):
+    cell = make_cell(arms(noise={"tau_bias": BIAS}))
+    cell.step(5)
+    cell.tare("left")
+    cell.set_robot_settings("left", joint_impedance=[1000.0] * 7)
+    assert cell.tare_offset("left").any()
+    cell.set_robot_settings("left", load_mass=0.3, load_com=[0.0, 0.0, 0.05])
+    cell.step(1)
+    assert not cell.tare_offset("left").any()
+    assert any(re.search("tared.*load", e.text)
+               for e in cell.events())  # fmt: skip
+    request = cell.ask_tare("left")
+    cell.step(100)
+    cell.set_robot_settings("left", load_mass=0.4)
+    with pytest.raises(TareRejected, match=r"\bload\b"):
+        cell.tare_answer(request)
+
+
+def test_a_state_that_did_not_come_is_not_tared_twice(make_cell):
+    cell = make_cell(arms(noise={"tau_bias": BIAS}))
+    cell.step(5)
+    cell.tare("left")
+    push(cell, [0.0, 1.0])
+    cell.step(50)
+    state = cell.loop.arms[0].state
+    felt = state.tau_ext.copy()
+    for cycle in range(20):  # as of a real arm whose packet is late
+        cell.loop.cycle(cycle, cycle, ())
+    np.testing.assert_array_equal(state.tau_ext, felt)
+
+
+def test_a_robot_watches_its_thresholds_as_if_there_were_no_tare(make_cell):
+    limits = {"upper_torque_thresholds": [3.0] * 7}
+    cell = make_cell(arms(franka=limits))
+    push(cell, [2.0])
+    cell.step(800)
+    cell.tare("left")
+    push(cell, [3.5])
+    cell.step(20)
+    assert cell.state("left").fault == "arm_stopped"
+    force = {"upper_force_thresholds": [40.0, 40.0, 40.0, 50.0, 50.0, 50.0]}
+    cell = make_cell(arms(franka=force, noise={"tau_bias": [0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0]}))
+    cell.step(5)
+    cell.tare("left")
+    cell.step(5)
+    robot, state = cell.loop.backends[0].robots[0], cell.loop.arms[0].state
+    raw = np.linalg.lstsq(state.jacobian.T, robot.tau_ext, rcond=None)[0]
+    turn = state.rotation_ee_in_base
+    np.testing.assert_allclose(robot.wrench_in_stiffness_frame()[:3], turn.T @ raw[:3], atol=1e-3)
+    assert np.abs(state.wrench_ext_in_base).max() < 1e-6

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an identified arm feels is what there is, though its robot goes by its data sheet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from robot_file import other_robot, write_robot
+
+from multipanda_py.robots.robot import JointLosses
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+STIFF = {"stiff": {"type": "joint_impedance"}}
+
+
+@pytest.fixture
+def arms(tmp_path):
+    """Make an arm whose body is that of a file, with a controller that knows of it or not."""
+
+    def make(identified, friction=True, **more):
+        path = tmp_path / "robot.yaml"
+        write_robot(path, 3, friction=friction)
+        known = {"identified": str(path)} if identified else {}
+        return {"arm": {"perturbation": {"parameters": str(path), **more}, **known}}
+
+    return make
+
+
+def swing(cell, seconds=1.0):
+    """Move all joints, and return what was felt, (n, 7)."""
+    q0, felt = cell.state("arm").q.copy(), []
+    for k in range(round(1000 * seconds)):
+        cell.set_target("arm", q=q0 + 0.15 * (1.0 - np.cos(2.0 * np.pi * 1e-3 * k)))
+        cell.step(1)
+        felt.append(cell.state("arm").tau_ext.copy())
+    return np.array(felt)
+
+
+def test_nothing_is_felt_in_free_motion_but_what_begins_to_rub(make_cell, arms):
+    felt = {}
+    for identified in (False, True):
+        cell = make_cell(arms(identified), STIFF, ["arm/stiff"])
+        felt[identified] = np.sqrt(np.mean(swing(cell)[200:] ** 2, axis=0))
+    assert felt[False][[0, 1, 3]].min() > 0.5
+    assert (felt[True] < 0.5 * felt[False]).all(), felt
+    assert np.linalg.norm(felt[True]) < 0.2 * np.linalg.norm(felt[False])
+
+
+def test_a_weight_that_the_robot_does_not_know_is_not_felt_at_rest(make_cell, arms):
+    for identified in (False, True):
+        cell = make_cell(arms(identified, friction=False), STIFF, ["arm/stiff"])
+        cell.step(1500)
+        felt = np.abs(cell.state("arm").tau_ext).max()
+        assert felt < 0.02 if identified else felt > 0.5
+
+
+def test_a_push_is_felt_as_soon_and_as_large_as_it_is(make_cell, arms):
+    cell = make_cell(arms(True, friction=False), STIFF, ["arm/stiff"])
+    cell.step(1500)
+    push = np.array([3.0, -5.0, 2.0, 4.0, 1.0, -1.0, 0.5])
+    cell.loop.backends[0].data.qfrc_applied[:7] = push
+    cell.step(16)  # three time constants; the arm gives way meanwhile, with other inertia
+    np.testing.assert_allclose(cell.state("arm").tau_ext, push, rtol=0.1)
+    cell.step(584)
+    np.testing.assert_allclose(cell.state("arm").tau_ext, push, rtol=0.01)
+
+
+def test_a_load_that_was_told_of_is_not_felt(make_cell, arms):
+    cell = make_cell(arms(True, friction=False), STIFF, ["arm/stiff"])
+    cell.switch(deactivate=["arm/stiff"])
+    cell.set_robot_settings("arm", load_mass=1.5, load_com=[0.0, 0.0, 0.1])
+    cell.step(1500)  # it carries a load that is not there, and rises against the robot's belief
+    force = cell.state("arm").wrench_ext_in_base[2]
+    assert force == pytest.approx(1.5 * 9.81, rel=0.05)
+
+
+def test_a_reset_begins_with_what_the_robot_feels_and_is_the_same_every_time(make_cell, arms):
+    cell = make_cell(arms(True), STIFF, ["arm/stiff"])
+    cell.step(50)
+    saved, runs = cell.simulation.save(), []
+    for _ in range(2):
+        cell.simulation.reset(saved)
+        runs.append(swing(cell, 0.2))
+    np.testing.assert_array_equal(*runs)
+
+
+@pytest.mark.parametrize("what", ["q", "dq", "tau_J", "tau_ext"])
+def test_one_measurement_that_was_no_number_was_felt_for_ever(make_cell, arms, what):
+    cell = make_cell(arms(True), STIFF, ["arm/stiff"])
+    cell.step(20)
+    measuring = cell.loop.backends[0].drives[0].measuring
+    measuring.append(lambda state: getattr(state, what).__setitem__(2, np.nan))
+    cell.step(5)
+    assert bool(cell.state("arm").fault) == (what in ("q", "dq"))  # this law reads no other
+    measuring.pop()
+    cell.step(10)
+    if cell.state("arm").fault:
+        cell.recover(["arm"])
+    cell.step(200)
+    assert not cell.state("arm").fault
+    assert np.isfinite(cell.state("arm").tau_ext).all()
+
+
+def test_noise_of_the_sensors_is_less_than_the_robot_says(make_cell, tmp_path):
+    path = tmp_path / "robot.yaml"
+    write_robot(path, 3, friction=False)
+    body = {"parameters": str(path)}
+    arm = {"perturbation": body, "identified": str(path), "noise": {"tau": 0.1}}
+    cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
+    cell.step(500)
+    felt = []
+    for _ in range(400):
+        cell.step(1)
+        felt.append(cell.state("arm").tau_ext.copy())
+    assert np.std(felt, axis=0).max() < 0.05
+
+
+def test_losses_are_those_of_the_formula():
+    robot = other_robot(1)
+    dq = np.array([0.3, -0.3, 0.0, 0.01, -0.01, 1.0, -1.0])
+    expected = [
+        v * x + c * (1.0 / (1.0 + np.exp(-100.0 * x)) - 0.5) * 2.0 + o
+        for x, v, c, o in zip(dq, robot.damping, robot.friction, robot.torque_offset)
+    ]
+    np.testing.assert_allclose(JointLosses(robot).torque(dq), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("what", ["gap", "tau_J", "tau_ext"])
+def test_after_an_interruption_what_was_felt_jumped_to_what_the_robot_believes(
+    make_cell, arms, what
+):
+    cell = make_cell(arms(True, friction=False), STIFF, ["arm/stiff"])
+    measuring = cell.loop.backends[0].drives[0].measuring
+    believed, clock = np.zeros(7), {"ahead": 1.0}
+
+    def of_a_robot(state):
+        state.robot_time[...] = cell.loop.backends[0].data.time + clock["ahead"]
+        believed[:] = state.tau_ext
+
+    measuring.append(of_a_robot)
+    cell.step(1500)
+    before = cell.state("arm").tau_ext.copy()
+    assert np.abs(believed - before).max() > 0.5
+    if what == "gap":
+        clock["ahead"] += 0.3
+    else:
+        measuring.append(lambda state: getattr(state, what).__setitem__(2, np.nan))
+        cell.step(5)
+        measuring.pop()
+    felt = []
+    for _ in range(200):
+        cell.step(1)
+        felt.append(cell.state("arm").tau_ext.copy())
+    assert np.abs(np.array(felt) - before).max() < 0.03, felt[0]

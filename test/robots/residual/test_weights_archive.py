@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of weights that were damaged or made up are refused in words, and never read at length."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.residual.weights import load_residual
+
+pytestmark = pytest.mark.inline
+
+SHIPPED = Path(__file__).parents[3] / "config" / "residual" / "geared_plant.npz"
+
+
+@pytest.fixture(scope="module")
+def parts():
+    with np.load(SHIPPED) as data:
+        return {name: data[name] for name in data.files}
+
+
+def write(path: Path, parts, **changed):
+    """Write parts with a digest that fits, as somebody who makes a file up can."""
+    parts = {**parts, **changed}
+    text, _ = str(parts.pop("about")), parts.pop("digest")
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(parts):
+        try:
+            part = np.ascontiguousarray(np.real(parts[name]), float)
+        except (TypeError, ValueError):
+            continue
+        digest.update(f"{name}{part.shape}".encode() + part.tobytes())
+    np.savez(path, about=text, digest=digest.hexdigest(), **parts)
+
+
+@pytest.mark.parametrize("kind", ["U", "S", complex, int, bool, np.float16, np.float32, "M8[s]"])
+def test_numbers_of_another_kind_were_errors_of_numpy_or_believed(tmp_path, parts, kind):
+    given = parts["low"]
+    write(tmp_path / "a.npz", parts, low=given.astype(int).astype(kind) if kind == "M8[s]"
+          else given.astype(kind))  # fmt: skip
+    with pytest.raises(ConfigurationError, match=r"low: .*\bfloat64\b"):
+        load_residual(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"rate": "x"}, "rate: got 'x'"), ({"rate": [1]}, "rate: got"), ({"rate": True}, "rate"),
+     ({"rate": 10**400}, "rate: got 1000"), ({"joints": 7}, "joints: got 7"),
+     ({"joints": None}, "joints: got None"), ({"joints": [1, 2]}, "joints: got"),
+     ({"robot": []}, "robot: got"), ({"kind": []}, "kind: got"), ({"data": 3}, "data: got 3"),
+     ({"format": []}, "format"), ({"format": 99}, r"format.*\b99\b.*\b2\b.*\b3\b")],
+)  # fmt: skip
+def test_what_a_file_says_of_itself_in_other_kinds_was_an_error_of_python(
+    tmp_path, parts, change, said
+):
+    about = json.loads(str(parts["about"])) | change
+    write(tmp_path / "a.npz", parts, about=json.dumps(about))
+    with pytest.raises(ConfigurationError, match=rf"a\.npz: .*{said}"):
+        load_residual(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", "{", "[" * 100_000, "9" * 5000])
+def test_a_text_that_says_nothing_is_refused(tmp_path, parts, text):
+    write(tmp_path / "a.npz", parts, about=text)
+    with pytest.raises(ConfigurationError, match=r"a\.npz: "):
+        load_residual(tmp_path / "a.npz")
+
+
+def test_members_that_are_no_arrays_are_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    path.write_bytes(SHIPPED.read_bytes())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("readme.txt", b"hello")
+    with pytest.raises(ConfigurationError, match=r"readme\.txt"):
+        load_residual(path)
+
+
+def test_a_megabyte_that_unpacks_to_gigabytes_was_unpacked(tmp_path):
+    path = tmp_path / "a.npz"
+    path.write_bytes(SHIPPED.read_bytes())
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros.npy", bytes(1 << 27))
+    with pytest.raises(ConfigurationError, match=r"\b67108864\b"):
+        load_residual(path)
+
+
+def test_every_cut_and_flipped_bit_is_refused_in_a_sentence(tmp_path):
+    whole, path = SHIPPED.read_bytes(), tmp_path / "a.npz"
+    rng, said = np.random.default_rng(1), []
+    damaged = [whole[:size] for size in (0, 1, 22, 1000, len(whole) // 2, len(whole) - 1)]
+    for _ in range(40):
+        flipped = bytearray(whole)
+        flipped[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+        damaged.append(bytes(flipped))
+    for content in damaged:
+        path.write_bytes(content)
+        try:
+            load_residual(path)
+        except ConfigurationError as error:
+            said.append(str(error))
+    assert len(said) >= len(damaged) - 4, "a bit may be in a date of the archive"
+    assert not [one for one in said if "\n" in one]

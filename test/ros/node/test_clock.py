@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node's time: the machine's, or /clock that may be late, stand still or go back."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from processes import let_pass
+from rclpy.clock import ROSClock
+from rclpy.clock_type import ClockType
+from rclpy.time import Time
+
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.ros.node.clock import STANDS_STILL, NodeClock
+
+pytestmark = pytest.mark.inline
+
+
+@pytest.fixture
+def simulated(ros):
+    """A clock that a topic moves, and what moves it."""
+    clock, steady = ROSClock(), [100.0]
+    clock._set_ros_time_is_active(True)
+
+    def move(seconds):
+        clock.set_ros_time_override(Time(seconds=seconds, clock_type=ClockType.ROS_TIME))
+
+    return NodeClock(clock, lambda: steady[0]), move, steady
+
+
+def test_the_machines_time_is_never_doubted_and_is_that_of_the_measurement(ros):
+    clock = NodeClock(ROSClock())
+    assert clock.worry() == ""
+    assert clock.has_begun
+    seconds, nanoseconds = clock.stamp(time.monotonic_ns() - 250_000_000)
+    assert time.time() - (seconds + nanoseconds * 1e-9) == pytest.approx(0.25, abs=0.05)
+
+
+def test_a_stamp_went_back_when_the_process_was_kept_waiting_between_two_clocks(ros):
+    """On a busy machine by the time it waited: before the state that was sent last."""
+
+    class KeptWaiting:
+        def __init__(self):
+            self.clock, self.calls = ROSClock(), 0
+
+        def __getattr__(self, name):
+            return getattr(self.clock, name)
+
+        def now(self):
+            found = self.clock.now()
+            self.calls += 1
+            let_pass(0.05 if self.calls == 2 else 0.0)
+            return found
+
+    clock = NodeClock(KeptWaiting())
+    first, second = (clock.stamp(time.monotonic_ns()) for _ in range(2))
+    assert first < second
+
+
+def test_time_that_has_not_begun_is_no_time(simulated):
+    clock, move, _ = simulated
+    assert not clock.has_begun
+    with pytest.raises(TargetRejected, match="/clock"):
+        clock.check()
+    move(5.0)
+    assert clock.has_begun
+    clock.check()
+
+
+def test_a_clock_that_stops_is_noticed_and_one_that_goes_back_is_not_taken_for_one(simulated):
+    clock, move, steady = simulated
+    for now in (5.0, 5.1, 5.2, 0.5, 0.6):  # as a simulation that is reset
+        move(now)
+        clock.check()
+        steady[0] += 0.9
+    steady[0] += STANDS_STILL
+    with pytest.raises(TargetRejected, match=r"/clock .*\b1\.9 s"):
+        clock.check()
+    move(0.7)
+    clock.check()
+
+
+def test_stamps_by_a_topic_do_not_go_back_between_its_steps(simulated):
+    """The age of a measurement, by the machine's time, was taken off."""
+    clock, move, _ = simulated
+    move(7.0)
+    stamps = [clock.stamp(time.monotonic_ns() - age) for age in (0, 900_000, 100)]
+    assert stamps == [(7, 0)] * 3

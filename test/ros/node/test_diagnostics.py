@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever is counted or reported anywhere is in ``/diagnostics``."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import rclpy
+from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.context import Context
+
+import multipanda_py
+from multipanda_py.control.reference.reference_limits import FOLLOWED, HELD
+from multipanda_py.realtime.events import Event, LoopEvent
+from multipanda_py.ros.client.cell_state import NodeStatus
+from multipanda_py.ros.node.clock import NodeClock
+from multipanda_py.ros.node.diagnostics import Diagnostics
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.topics.targets import Targets
+
+pytestmark = pytest.mark.inline
+
+SOURCES = Path(multipanda_py.__file__).parent
+
+
+@pytest.fixture
+def seen(make_cell):
+    """Cell, node, targets and diagnostics, in this process; nothing is sent."""
+    context = Context()
+    rclpy.init(context=context)
+    cell = make_cell()
+    node = GuardedNode("diagnosed", context=context)
+    clock = NodeClock(node.get_clock())
+    targets = Targets(node, cell, clock, 1.0)
+    yield cell, node, targets, Diagnostics(node, cell, targets, clock)
+    node.destroy_node()
+    rclpy.shutdown(context=context)
+
+
+def said(diagnostics):
+    statuses = diagnostics.message().status
+    return "\n".join(f"{pair.key}: {pair.value}" for one in statuses for pair in one.values)
+
+
+def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_nothing(seen):
+    cell, node, _, diagnostics = seen
+    law = "left/joint_impedance_controller"
+    panel = NodeStatus(cell.config, node)
+
+    def told():
+        cell.step(1)
+        diagnostics.log_events()
+        before, _ = panel.events_since(0)
+        panel.receive(diagnostics.message())
+        return [(e.event, e.arm, e.text) for e in panel.events_since(before)[1]]
+
+    cell.switch([law])
+    assert told() == []
+    assert panel.arms["left"].hold_reason == ""
+    cell.loop.hold_all(Event.CLIENT_SILENT, "the owner stood still", 0)
+    reason = "client_silent: the owner stood still"
+    assert (Event.HOLDS, "left", reason) in told()
+    assert said(diagnostics).count(f"hold reason: {reason}") == 2
+    assert told() == [], "said once"
+    cell.switch([law], by="first")
+    cell.hold(by="service /stop")
+    ((kind, arm, text),) = told()
+    assert (kind, arm) == (Event.HOLDS, "left")
+    assert "requested by service /stop" in text
+
+
+def test_every_counter_was_not_in_diagnostics(seen):
+    cell, node, targets, diagnostics = seen
+    counters = [cell.rejected, cell.clipped, cell.withdrawn, node.guard.caught, node.guard.refused]
+    known = {id(one) for one in counters} | {id(targets.received), id(diagnostics.reported)}
+    for holder in (node.guard, targets, diagnostics):
+        unknown = [
+            name
+            for name, one in vars(holder).items()
+            if isinstance(one, Counter) and not name.startswith("_") and id(one) not in known
+        ]
+        assert unknown == []
+    for number, counter in enumerate(counters):
+        counter[f"odd kind {number}"] = 70 + number
+    text = said(diagnostics)
+    for number in range(len(counters)):
+        assert f"odd kind {number} {70 + number}" in text
+
+
+def test_every_kind_of_refusal_is_counted_where_diagnostics_look():
+    """Whoever counts does so in the cell's counts, or the guard's: nobody has a box of his own."""
+    boxes = set()
+    for path in SOURCES.rglob("*.py"):
+        boxes |= set(
+            re.findall(r"([\w.]+)\[[^\]]+\] \+= (?:1\b|is_void|goes_on)", path.read_text())
+        )
+    assert boxes >= {"self._counts.rejected", "self._cell.rejected"}
+    of_requests = {box for box in boxes if re.search("reject|withdr|clip|refus|caught", box)}
+    assert {box.rpartition(".")[2] for box in of_requests} <= {
+        "rejected", "withdrawn", "clipped", "_clipped", "refused", "caught",
+    }  # fmt: skip
+
+
+def test_every_kind_of_event_is_there_and_faults_with_their_reason(seen):
+    cell, _, _, diagnostics = seen
+    arm = cell.arms[0]
+    kinds = [kind for kind in Event if kind is not Event.NONE]
+    for kind in kinds:
+        diagnostics.note(LoopEvent(kind, 0, arm, f"{arm}/hold", "why"))
+    text = said(diagnostics)
+    assert [kind.name for kind in kinds if f"{kind.name.lower()} 1" not in text] == []
+    assert diagnostics.faults[arm].event.is_fault
+
+
+def test_arm_that_takes_no_law_and_stream_that_is_held_off_are_there(seen):
+    cell, _, targets, diagnostics = seen
+    arm = cell.arms[0]
+    assert "takes laws: yes" in said(diagnostics)
+    targets.held_off.begin(arm, "joint", "a trajectory is followed")
+    pending = cell.ask_rest(arm)
+    while pending.look() is None:
+        cell.step(1)
+    text = said(diagnostics)
+    assert "takes laws: no: it is inactive" in text
+    assert "streams held off: joint" in text
+
+
+def test_rate_is_the_cell_file_s(make_cell):
+    assert make_cell().config.cell.diagnostics_rate == 1.0
+
+
+def test_a_target_that_is_not_followed_is_a_warning_until_it_is_and_a_panel_beside_hears_of_it(
+    seen,
+):
+    cell, node, _, diagnostics = seen
+    law = "left/cartesian_impedance_controller"
+    cell.switch([law])
+    cell.step(1)
+    diagnostics.log_events()
+    panel = NodeStatus(cell.config, node)
+
+    def shown():
+        message = diagnostics.message()
+        panel.receive(message)
+        (status,) = (one for one in message.status if one.name.endswith(law))
+        return status.level, status.message
+
+    def note(text):
+        diagnostics.note(LoopEvent(Event.NOTICE, 0, "left", law, text))
+
+    assert shown()[0] == DiagnosticStatus.OK
+    held = f"left: {HELD}: left link 3 and table are 0.007 m apart"
+    note(held)
+    assert shown() == (DiagnosticStatus.WARN, held)
+    note("left: something else")
+    assert shown()[0] == DiagnosticStatus.WARN
+    note(f"left: {FOLLOWED} after 2.5 s")
+    assert shown()[0] == DiagnosticStatus.OK
+    assert panel.events_since(0)[1][0].text == held
+    assert len(panel.events_since(0)[1]) == 3

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What laws are loaded with, as the spawner and ``ros2 control load_controller`` ask for it."""
+
+from __future__ import annotations
+
+import os
+
+import parameters_of
+import pytest
+from controller_manager_msgs.srv import ConfigureController, LoadController, UnloadController
+
+from multipanda_py.files import MAX_REMOTE
+
+pytestmark = pytest.mark.node
+
+LAW, NODE = "joint_impedance_controller", "/left/joint_impedance_controller"
+MANAGER = "/left/controller_manager"
+OTHERS, STRICT = "cartesian_impedance_controller", 2
+STANDS, GIVEN = [0.7] * 7, [0.6] * 7
+FILE = f"""
+{NODE}:
+  ros__parameters:
+    type: joint_impedance
+    use_sim_time: false
+    damping_ratio: {GIVEN}
+"""
+
+
+def damping(client):
+    [value] = parameters_of.get(client, "damping_ratio", node=NODE)
+    return list(value.double_array_value)
+
+
+def load(client):
+    return client.call(LoadController, f"{MANAGER}/load_controller", name=LAW).ok
+
+
+def wants(client, **leaves):
+    values = {f"{LAW}.{leaf}": value for leaf, value in leaves.items()}
+    return parameters_of.put(client, MANAGER, **values)
+
+
+@pytest.fixture
+def unloaded(cell, client):
+    """The shared node without a law of the left arm, with parameters that no file has said."""
+    assert parameters_of.put(client, NODE, damping_ratio=STANDS).successful
+    assert client.call(UnloadController, f"{MANAGER}/unload_controller", name=LAW).ok
+    yield cell
+    assert wants(client, params_file=[""], node_options_args=[""]).successful
+    assert parameters_of.put(client, NODE, damping_ratio=STANDS).successful
+    load(client)
+    assert client.call(ConfigureController, f"{MANAGER}/configure_controller", name=LAW).ok
+    assert client.switch([LAW], [OTHERS], 4, "/left").ok
+
+
+def test_a_law_is_loaded_with_a_file_and_with_arguments(unloaded, client, tmp_path):
+    file = tmp_path / "law.yaml"
+    file.write_text(FILE)
+    assert wants(client, params_file=[str(file)]).successful
+    assert damping(client) == STANDS, "not before it is loaded"
+    assert load(client)
+    assert damping(client) == GIVEN
+    assert client.call(UnloadController, f"{MANAGER}/unload_controller", name=LAW).ok
+    more = ["--ros-args", "-p", f"{LAW}:damping_ratio:={STANDS}", "-p", "other:x:=1"]
+    assert wants(client, node_options_args=more).successful
+    assert load(client)
+    assert damping(client) == STANDS, "arguments go before files"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (FILE.replace("0.6", "60.0"), "damping_ratio"),
+        (FILE.replace("damping_ratio", "damping_ration"), "near: damping_ratio"),
+        (FILE.replace("/left", "/right"), "got parameters of 1 other nodes"),
+        (FILE.replace("0.6]", "0.6, 0.6]"), "damping_ratio"),
+        (FILE.replace(str(GIVEN), "{}"), None),
+        (FILE.replace(":", ""), "got parameters of 0 other nodes"),
+        ("{", "not valid YAML"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_refuses_the_load(unloaded, client, tmp_path, text, said):
+    """It was not read at all."""
+    file = tmp_path / "law.yaml"
+    if text is not None:
+        file.write_text(text)
+    assert wants(client, params_file=[str(file)]).successful
+    before = len(unloaded.log)
+    assert load(client) == (said is None)
+    if said is not None:
+        line = unloaded.log[before:]
+        assert f"refused to load {LAW}" in line
+        assert said in line
+        assert load(client), "without the file"
+    assert damping(client) == STANDS
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "large"])
+def test_a_node_stood_for_good_or_was_killed_for_memory_by_a_file_of_a_client(
+    unloaded, client, tmp_path, kind
+):
+    path = tmp_path / kind
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "large":
+        path.write_text("# " + "x" * MAX_REMOTE)
+    else:
+        path = "/dev/zero"
+    assert wants(client, params_file=[str(path)]).successful
+    before = len(unloaded.log)
+    assert not load(client)
+    assert f"{path}: cannot be read" in unloaded.log[before:]
+    assert load(client), "without the file"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN KEY-----\nhunter2: : hunter2\n",
+        "user: hunter2\nhunter2: x\n",
+        "hunter2:\n  ros__parameters:\n    a: hunter2\nhunter2: {}\n",
+        f"/hunter2:\n  ros__parameters:\n    a: hunter2\n{NODE}: hunter2\n",
+        f"{NODE}:\n  ros__parameters:\n    hunter2: 1\n",
+        f"{NODE}:\n  ros__parameters:\n    damping_ratio: hunter2\n",
+        f"{NODE}:\n  ros__parameters:\n    damping_ratio: [1.0, hunter2]\n",
+        f"{NODE}:\n  ros__parameters:\n    damping_ratio: {{hunter2: 1}}\n",
+        f"{NODE}:\n  ros__parameters: [hunter2]\n",
+    ],
+)
+def test_a_private_file_that_a_client_named_went_into_the_log(unloaded, client, tmp_path, text):
+    path = tmp_path / "private"
+    path.write_text(text)
+    assert wants(client, params_file=[str(path)]).successful
+    before = len(unloaded.log)
+    assert not load(client)
+    said = unloaded.log[before:]
+    assert f"refused to load {LAW}" in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["-r", "target_joint:=/x"], ["-p"], ["-p", "x"], ["--params-file"], ["--enclave", "/a"]],
+)
+def test_arguments_that_mean_nothing_here_refuse_the_load(unloaded, client, words):
+    assert wants(client, node_options_args=["--ros-args", *words]).successful
+    before = len(unloaded.log)
+    assert not load(client)
+    assert f"arguments: got '{words[0]}" in unloaded.log[before:]
+
+
+def test_a_section_for_every_node_gives_a_law_what_it_has(unloaded, client, tmp_path):
+    file = tmp_path / "all.yaml"
+    file.write_text(f"/**:\n  ros__parameters:\n    x: 1\n    damping_ratio: {GIVEN}\n")
+    assert wants(client, params_file=[str(file)]).successful
+    assert load(client)
+    assert damping(client) == GIVEN
+
+
+def test_another_type_is_refused_in_a_sentence_that_clients_keep_to_themselves(cell, client):
+    answer = wants(client, type="joint_velocity")
+    assert not answer.successful
+    sentence = f"{LAW}.type: got 'joint_velocity', but it is read-only: 'joint_impedance'"
+    assert sentence in answer.reason
+    cell.wait_for(f"parameter refused: {MANAGER}: {sentence}")
+    name = "joint_trajectory_controller"
+    known = f"{name}/JointTrajectoryController"
+    assert parameters_of.put(client, MANAGER, **{f"{name}.type": known}).successful
+    [value] = parameters_of.get(client, f"{name}.type", node=MANAGER)
+    assert value.string_value == "joint_trajectory"

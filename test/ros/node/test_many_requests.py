@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that come while a node is busy wait for it, however many."""
+
+from __future__ import annotations
+
+import pytest
+import rclpy
+from control_msgs.action import GripperCommand
+from processes import wait_until
+from rclpy.action import ActionClient, CancelResponse, GoalResponse
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile
+from std_srvs.srv import Trigger
+
+from multipanda_py.ros.node.action_server import PlainActionServer
+from multipanda_py.ros.node.guard import GuardedNode
+
+pytestmark = pytest.mark.node
+
+MANY = 40
+PROFILE = QoSProfile(depth=MANY)  # of a client that stands for many
+NAMES = ("plain", "deferred")
+
+
+def at_once(request, response):
+    response.success = True
+    return response
+
+
+def later(request, response):
+    yield
+    response.success = True
+
+
+@pytest.fixture
+def ends():
+    """A node that serves, one that asks, and a function that serves both until a condition."""
+    context = Context()
+    rclpy.init(context=context)
+    server = GuardedNode("busy", namespace="/busy", context=context)
+    asker = rclpy.create_node("asks", namespace="/busy", context=context)
+    executor = SingleThreadedExecutor(context=context)
+    for node in (server, asker):
+        executor.add_node(node)
+
+    def until(condition):
+        wait_until(condition, 10.0, turn=lambda: executor.spin_once(timeout_sec=0.02))
+
+    yield server, asker, until
+    executor.shutdown()
+    for node in (server, asker):
+        node.destroy_node()
+    rclpy.shutdown(context=context)
+
+
+def test_of_the_requests_to_a_busy_node_all_but_the_last_ten_were_lost(ends):
+    server, asker, until = ends
+    server.create_service(Trigger, NAMES[0], at_once)
+    server.serve(Trigger, NAMES[1], later)
+    clients = [asker.create_client(Trigger, name, qos_profile=PROFILE) for name in NAMES]
+    for client in clients:
+        assert client.wait_for_service(10.0)
+    futures = [client.call_async(Trigger.Request()) for _ in range(MANY) for client in clients]
+    until(lambda: all(future.done() for future in futures))
+    assert all(future.result().success for future in futures)
+
+
+def test_of_the_goals_to_a_busy_node_all_but_the_last_ten_were_lost(ends):
+    server, asker, until = ends
+    PlainActionServer(
+        server, GripperCommand, "hand", execute_callback=lambda handle: None,
+        goal_callback=lambda goal: GoalResponse.REJECT,
+        cancel_callback=lambda handle: CancelResponse.REJECT,
+    )  # fmt: skip
+    client = ActionClient(asker, GripperCommand, "hand", goal_service_qos_profile=PROFILE)
+    assert client.wait_for_server(10.0)
+    futures = [client.send_goal_async(GripperCommand.Goal()) for _ in range(MANY)]
+    until(lambda: all(future.done() for future in futures))
+    assert not any(future.result().accepted for future in futures)

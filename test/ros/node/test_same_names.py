@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who has a name of this cell's is asked, and is dead once the middleware has forgotten it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import rclpy
+from processes import wait_until
+from rclpy.context import Context
+
+from multipanda_py.exceptions import CellBusy
+from multipanda_py.ros.node.controller_manager import managers, refuse_taken_names
+
+pytestmark = pytest.mark.node
+
+SPACE = "/asked"
+
+
+@pytest.fixture
+def mute():
+    """A controller manager of another participant that answers nothing."""
+    context = Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node("controller_manager", namespace=SPACE, context=context)
+    yield node
+    rclpy.try_shutdown(context=context)
+
+
+@pytest.fixture
+def begins(ros):
+    """The node of a cell that is about to begin."""
+    node = rclpy.create_node("begins", namespace=SPACE)
+    yield node
+    node.destroy_node()
+
+
+def is_listed(node):
+    return bool(managers(node, ["left"]))
+
+
+def test_a_living_node_that_did_not_answer_was_taken_for_dead(mute, begins, monkeypatch):
+    monkeypatch.setattr("multipanda_py.ros.node.controller_manager.FORGOTTEN", 1.0)
+    wait_until(lambda: is_listed(begins), 10.0)
+    with pytest.raises(CellBusy, match=f"{SPACE}/controller_manager: "):
+        refuse_taken_names(begins, ["left"])
+
+
+def test_who_is_forgotten_while_it_is_asked_is_in_nobody_s_way(mute, begins):
+    wait_until(lambda: is_listed(begins), 10.0)
+    dies = threading.Timer(0.5, mute.destroy_node)
+    dies.start()
+    refuse_taken_names(begins, ["left"])
+    dies.join()
+    assert not is_listed(begins)
+
+
+def test_where_nobody_is_nothing_is_waited_for(begins):
+    refuse_taken_names(begins, ["left"])

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How messages of targets are read, the built-in types and those of plug-ins."""
+
+from __future__ import annotations
+
+import pytest
+from rclpy.serialization import serialize_message
+from std_msgs.msg import Float64, Int32
+
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.ros.topics.target_messages import READERS, reader_of
+from multipanda_py.targets import PLAIN_MESSAGES, Channel
+
+pytestmark = pytest.mark.node
+
+
+def test_what_a_channel_may_name_without_a_read_is_what_can_be_read_here():
+    assert set(PLAIN_MESSAGES) == set(READERS)
+    _, read = reader_of(Channel("own", 1, message="std_msgs/msg/Float64"))
+    assert read(serialize_message(Float64(data=2.5)), ()).value == 2.5
+
+
+def test_a_read_that_raises_was_no_refused_target():
+    channel = Channel(
+        "own", 1, message="std_msgs/msg/Int32", read=lambda message: 1 / message.data
+    )
+    kind, read = reader_of(channel)
+    assert kind is Int32
+    assert read(serialize_message(Int32(data=4)), ()).value == 0.25
+    with pytest.raises(TargetRejected, match=r"^own: .*ZeroDivisionError"):
+        read(serialize_message(Int32(data=0)), ())

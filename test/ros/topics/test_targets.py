@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets as topics: arms follow the good ones, and the bad ones change nothing."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+
+import numpy as np
+import pytest
+from cell_names import LEFT_JOINTS
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from rclpy.serialization import serialize_message
+from real_rig import position
+from sensor_msgs.msg import JointState
+
+from multipanda_py.ros.node.qos import KEPT
+
+pytestmark = [pytest.mark.node, pytest.mark.workspace]
+
+
+def pose_now(client):
+    return client.newest(PoseStamped, "/left/current_pose")
+
+
+def joints_now(client):
+    message = client.newest(JointState, "/left/joint_states")
+    assert list(message.name) == LEFT_JOINTS
+    return np.array(message.position)
+
+
+def target_like(pose, frame="left_fr3_link0", offset=(0.0, 0.0, 0.0)):
+    target = copy.deepcopy(pose)
+    target.header.frame_id = frame
+    target.header.stamp.sec = target.header.stamp.nanosec = 0
+    point = target.pose.position
+    point.x, point.y, point.z = (float(x) for x in position(pose) + offset)
+    return target
+
+
+def reach(client, target, goal):
+    """Stream a target until the measured pose is within 5 mm of ``goal``."""
+    get = client.listen(PoseStamped, "/left/current_pose")
+    client.stream(
+        "/left/target_pose",
+        target,
+        lambda: np.linalg.norm(position(get()) - goal) < 0.005,
+        f"arm within 5 mm of {goal}",
+    )
+
+
+def left_status(cell, client):
+    return client.diagnosis(f"{cell.name}/left")[1]
+
+
+def resting(client):
+    """Wait until the arm has come to rest, and return where."""
+    get = client.listen(JointState, "/left/joint_states")
+    client.until(lambda: get() and max(map(abs, get().velocity)) < 1e-3, 10.0, "rest")
+    return joints_now(client)
+
+
+def check_refused(cell, client, topic, message, reason):
+    """Send a message until its refusal shows in the diagnostics."""
+    before = int(left_status(cell, client)["refused targets"])
+
+    def seen():
+        status = left_status(cell, client)
+        return int(status["refused targets"]) > before and reason in status["last refusal"]
+
+    client.stream(f"/left/{topic}", message, seen, reason)
+
+
+def test_follows_a_stream_of_poses(cell, client):
+    start = pose_now(client)
+    for number in range(1, 21):
+        offset = np.array([0.03, 0.0, 0.03]) * number / 20
+        client.publish("/left/target_pose", target_like(start, offset=offset))
+        due = time.monotonic() + 0.05
+        client.until(lambda due=due: time.monotonic() >= due)
+    reach(client, target_like(start, offset=offset), position(start) + offset)
+
+
+def test_transforms_targets_given_in_the_world(cell, client):
+    start = pose_now(client)
+    base_and_step = (0.0, 0.3, -0.03)
+    goal = position(start) + (0.0, 0.0, -0.03)
+    reach(client, target_like(start, "world", base_and_step), goal)
+
+
+def test_takes_joints_by_name_in_any_order(cell, client):
+    assert client.switch(["joint_impedance_controller"], (), 4, "/left").ok
+    goal = joints_now(client) + [0.05, -0.04, 0.03, 0.02, -0.05, 0.04, 0.06]
+    order = [3, 0, 6, 1, 5, 2, 4]
+    target = JointState(
+        name=[LEFT_JOINTS[i] for i in order], position=[float(goal[i]) for i in order]
+    )
+    get = client.listen(JointState, "/left/joint_states")
+    client.stream(
+        "/left/target_joint",
+        target,
+        lambda: np.abs(np.array(get().position) - goal).max() < 0.005,
+        "posture",
+    )
+
+
+def poison(target, case, client):
+    """Spoil a good target; return a part of the reason that is expected."""
+    point, turn = target.pose.position, target.pose.orientation
+    if case == "nan":
+        point.y = math.nan
+        return "allowed finite numbers"
+    if case == "zero quaternion":
+        turn.x = turn.y = turn.z = turn.w = 0.0
+        return "quaternion: got norm 0"
+    if case == "unknown frame":
+        target.header.frame_id = "base_link"
+        return "frame 'base_link' is unknown; known: world, left_fr3_link0, right_fr3_link0, base"
+    if case == "too far":
+        point.x += 0.5
+        return "(gate.position)"
+    if case == "stale":
+        now = client.node.get_clock().now().nanoseconds
+        target.header.stamp.sec, target.header.stamp.nanosec = divmod(now - 5_000_000_000, 10**9)
+        return "s old, allowed 1 s (max_target_age)"
+    if case == "from the future":
+        now = client.node.get_clock().now().nanoseconds
+        target.header.stamp.sec, target.header.stamp.nanosec = divmod(now + 10**11, 10**9)
+        return "s in the future, allowed 0.2 s"
+    point.x, point.y, point.z = 0.0, 0.0, 1e300
+    return "allowed 0.15 m"
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["nan", "zero quaternion", "unknown frame", "too far", "stale", "from the future", "huge"],
+)
+def test_bad_pose_is_refused_counted_and_harmless(cell, client, case):
+    q = resting(client)
+    target = target_like(pose_now(client))
+    reason = poison(target, case, client)
+    check_refused(cell, client, "target_pose", target, reason)
+    assert np.abs(joints_now(client) - q).max() < 2e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda m: m.name.__setitem__(2, "joint3"), "left_fr3_joint3 missing; expected"),
+        (lambda m: (m.name.append("finger"), m.position.append(0.0)), "finger unknown"),
+        (lambda m: m.position.pop(), "position: got 6 numbers for 7 names"),
+        (lambda m: m.position.__setitem__(0, math.nan), "finite"),
+        (lambda m: m.position.__setitem__(3, 0.3), "joint 4 of left"),
+    ],
+    ids=["wrong name", "extra name", "too few", "nan", "outside limits"],
+)
+def test_bad_joints_are_refused_counted_and_harmless(cell, client, change, reason):
+    q = resting(client)
+    message = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in q])
+    change(message)
+    check_refused(cell, client, "target_joint", message, reason)
+    assert np.abs(joints_now(client) - q).max() < 2e-3
+
+
+def test_target_that_the_active_law_does_not_take(cell, client):
+    assert client.switch(["joint_impedance_controller"], (), 4, "/left").ok
+    reason = "takes joint, got pose; switch the controllet first"
+    check_refused(cell, client, "target_pose", target_like(pose_now(client)), reason)
+
+
+def test_a_stream_that_is_refused_was_warned_about_every_second_for_ever(cell, client):
+    """It is counted all the same; numbers alone are no news."""
+    warned = lambda: cell.log.count("'of_a_stream' is unknown")  # noqa: E731
+    target = target_like(pose_now(client), "of_a_stream")
+    refused = int(left_status(cell, client)["refused targets"])
+    client.stream("/left/target_pose", target, warned, "a warning")
+    started = time.monotonic()
+    while time.monotonic() < started + 2.2:
+        target.pose.position.x += 0.001
+        client.publish("/left/target_pose", target)
+        client.until(lambda: True)
+    assert warned() == 1
+    client.until(
+        lambda: int(left_status(cell, client)["refused targets"]) > refused + 10, 10.0, "counted"
+    )
+
+
+def test_a_message_that_cannot_be_read_was_counted_nowhere(cell, client):
+    """Its numbers say that there are more than there are: rclpy drops it in silence."""
+    cut = bytes(serialize_message(JointState(name=LEFT_JOINTS, position=[0.0] * 7)))[:40]
+    received, refused = (
+        int(left_status(cell, client)[key]) for key in ("target messages", "refused targets")
+    )
+    publisher = client.node.create_publisher(JointState, "/left/target_joint", 1)
+    client.until(publisher.get_subscription_count, 10.0, "a subscriber")
+
+    def counted():
+        publisher.publish(cut)
+        values = left_status(cell, client)
+        return int(values["refused targets"]) > refused + 1
+
+    client.until(counted, 10.0, "a count")
+    client.until(lambda: "no readable JointState" in left_status(cell, client)["last refusal"])
+    values = left_status(cell, client)
+    assert int(values["target messages"]) - received == int(values["refused targets"]) - refused
+
+
+def test_a_frame_s_name_of_any_length_was_repeated_in_every_diagnosis(cell, client):
+    message = target_like(pose_now(client))
+    message.header.frame_id = "a" * 60_000
+    check_refused(cell, client, "target_pose", message, "is unknown; known: world, left_fr3_link0")
+    assert len(left_status(cell, client)["last refusal"]) < 1100
+
+
+def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
+    """``target_status`` answers on the arm's own topic: taken, refused, taken again."""
+    status = client.listen(DiagnosticStatus, "/left/target_status", KEPT)
+    start = pose_now(client)
+    topic, counts = "/left/target_pose", []
+
+    def says(level, text):
+        found = status()
+        if not found or found.level != level or text not in found.message:
+            return False
+        values = {item.key.removeprefix("pose "): item.value for item in found.values}
+        counts.append({key: int(values[key]) for key in ("received", "refused")})
+        return True
+
+    near, far = target_like(start), target_like(start, offset=(0.0, 0.0, 3.0))
+    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "accepted"), "accepted")
+    client.stream(topic, far, lambda: says(DiagnosticStatus.WARN, "pose refused: "), "refused")
+    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "accepted"), "accepted again")
+    taken, refused, again = counts
+    assert refused["refused"] > taken["refused"]
+    assert again["received"] > refused["received"] > taken["received"]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Springs, motors and dampers at corners of their bounds: what no step holds stays bounded."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot, LinkPid, Motors
+from multipanda_py.simulation.actuators.bavs import Bavs
+from multipanda_py.simulation.actuators.qbmove import Qbmove
+from multipanda_py.simulation.actuators.sea import Sea
+
+pytestmark = pytest.mark.inline
+
+MODEL = """<mujoco><worldbody><body><joint name="a" axis="0 1 0"/>
+  <geom type="capsule" fromto="0 0 0 0 0 -0.1" size="0.02" mass="0.2"/>
+</body></worldbody></mujoco>"""
+
+
+def _robot(springs, step=1e-3, mode="equilibrium", motors=None, **more):
+    actuators = [(springs, [0])]
+    known = Motors.of(actuators, **motors) if motors is not None else None
+    joints = CompliantJoints(actuators, 1, known, mode=mode, **more)
+    return CompliantRobot(mujoco.MjModel.from_xml_string(MODEL), ["a"], joints, step=step)
+
+
+def _largest_speed(robot, steps=300):
+    return max(abs(_speed_after_a_step(robot)) for _ in range(steps))
+
+
+def _speed_after_a_step(robot):
+    robot.step()
+    return float(robot.dq[0])
+
+
+@pytest.mark.parametrize("damping", [10.0, 1e3, 1e6])
+@pytest.mark.parametrize("kind", [Sea, Bavs])
+def test_damping_that_no_step_can_hold_throws_no_joint_away(kind, damping):
+    robot = _robot(kind(1, {"damping": damping}), step=4e-3)
+    robot.joints.command("equilibrium_position", 0.3)
+    with pytest.warns(RuntimeWarning, match="dampers respond at"):
+        robot.step()
+    assert _largest_speed(robot) < 20.0
+    assert robot.joints.unheld == 301
+
+
+@pytest.mark.parametrize(
+    "motor",
+    [
+        {"inertia": 1e-12},
+        {"damping": 1e6},
+        {"d": 1e6},
+        {"p": 1e6, "inertia": 1e-6},
+        {"friction_stiffness": 1e6, "inertia": 1e-6},
+    ],
+)
+def test_motors_that_no_step_can_hold_are_taken_as_heavier_and_said(motor):
+    robot = _robot(Sea(1), mode="equilibrium_pid", motors=motor)
+    robot.joints.command("equilibrium_position", 0.3)
+    with pytest.warns(RuntimeWarning, match="1 ms"):
+        robot.step()
+    assert _largest_speed(robot) < 60.0
+    assert abs(robot.joints.theta[0, 0]) < 1.0
+
+
+def test_a_damper_that_steps_do_hold_is_not_touched():
+    robot = _robot(Sea(1, {"damping": 0.01}), mode="equilibrium_pid", motors={})
+    robot.step()
+    assert robot.joints.complaint == ""
+
+
+def test_the_controller_of_a_light_link_is_counted_in_the_steps():
+    robot = _robot(Sea(1), step=4e-3, mode="link_pid", link_pid=LinkPid.of(1, p=50.0, d=100.0))
+    robot.joints.command("link_command", 0.3)
+    with pytest.warns(RuntimeWarning, match="respond at"):
+        robot.step()
+    assert _largest_speed(robot) < 20.0
+
+
+@pytest.mark.parametrize("value", [1e300, -2e6])
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [
+        ("link_torque", "torque_command"),
+        ("link_pid", "link_command"),
+        ("spring_references", "reference_1"),
+        ("equilibrium", "equilibrium_position"),
+    ],
+)
+def test_a_command_that_is_finite_but_absurd_is_refused_and_not_stepped_with(mode, name, value):
+    robot = _robot(Qbmove(1), mode=mode)
+    with pytest.raises(ActuatorRefused, match=rf"^{name} .*joint 1: .*-1e\+06\b"):
+        robot.joints.command(name, value)
+    robot.step()
+    assert robot.joints.refused == 1
+    assert np.isfinite(robot.link_torque).all()
+
+
+@pytest.mark.parametrize("kind", [Qbmove, Bavs])
+def test_springs_that_overflow_where_they_end_are_refused(kind):
+    with pytest.raises(ActuatorRefused, match=r"max_deflection.*joint 1:.*1e"):
+        kind(1, {"max_deflection": 1e6})

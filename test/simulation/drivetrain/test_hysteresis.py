@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hysteresis of joints against closed forms of the Maxwell-slip model."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.simulation.drivetrain.friction import Hysteresis
+from multipanda_py.simulation.fci.scene import world_of
+from multipanda_py.simulation.fci.world import Physics
+
+pytestmark = pytest.mark.inline
+
+MOST, DISTANCE = [0.5, 0.2], [0.02, 0.06]
+STIFF = {"stiff": {"type": "joint_impedance"}}
+
+
+def hysteresis():
+    settings = PerturbationConfig(hysteresis=MOST, hysteresis_distance=DISTANCE)
+    q = np.zeros(2)
+    stage = Hysteresis(settings, q)
+    stage.execute(np.zeros(2))
+    return stage, q
+
+
+def torques(stage, q, path):
+    """Return what rubs at every angle of a path, which both joints take."""
+    found = []
+    for angle in path:
+        q[:], tau = angle, np.zeros(2)
+        stage.execute(tau)
+        found.append(-tau)
+    return np.array(found)
+
+
+def from_rest(x):
+    """Of four springs of a quarter of the torque, which slip one after the other, (2,) [Nm]."""
+    shares = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2])[:, None] * DISTANCE  # slips after [rad]
+    return np.sign(x) * (np.minimum(abs(x) / shares, 1.0) * np.array(MOST) / 4.0).sum(axis=0)
+
+
+def test_torque_grows_as_springs_slip_one_after_another_and_saturates():
+    stage, q = hysteresis()
+    path = np.linspace(0.0, 0.05, 101)
+    found = torques(stage, q, path)
+    np.testing.assert_allclose(found, [from_rest(x) for x in path], atol=1e-12)
+    np.testing.assert_allclose(found[-1], MOST, atol=1e-12)
+    np.testing.assert_allclose(from_rest(0.5 * DISTANCE[0])[0], MOST[0])  # half the distance
+
+
+def test_after_every_reversal_the_curve_is_that_from_rest_at_twice_the_scale():
+    """Masing's rule, on loops within loops, from the last turning point that still counts."""
+    stage, q = hysteresis()
+    rng = np.random.default_rng(3)
+    turns = [0.04, -0.02, 0.015, -0.005, 0.004]  # each within the last
+    for angle in turns:
+        before, begin = torques(stage, q, [q[0]])[0], q[0]
+        for share in np.sort(rng.uniform(0.0, 1.0, 5)):
+            x = share * (angle - begin)
+            scale = 1.0 if angle == turns[0] else 2.0
+            expected = before + scale * from_rest(x / scale)
+            np.testing.assert_allclose(torques(stage, q, [begin + x])[0], expected, atol=1e-12)
+        torques(stage, q, [angle])
+
+
+def test_a_loop_within_a_loop_leaves_no_trace():
+    straight, with_loops = hysteresis(), hysteresis()
+    big = [0.05, -0.01]
+    expected = torques(*straight, [*big, 0.03])[-1]
+    found = torques(*with_loops, [*big, 0.01, 0.002, 0.008, 0.004, 0.01, 0.0, 0.03])[-1]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert np.abs(torques(*hysteresis(), [0.03])[0] - expected).max() > 1e-3  # memory of -0.01
+
+
+def test_a_loop_dissipates_what_its_springs_slip():
+    r""":math:`E = 2 w \sum_i \max(2 A - s_i d, 0)` for a swing of amplitude A."""
+    for amplitude in (0.004, 0.008, 0.03):
+        stage, q = hysteresis()
+        angles = amplitude * np.cos(np.linspace(0.0, 2.0 * np.pi, 2001))
+        torques(stage, q, angles)  # the first loop is begun at rest
+        found = torques(stage, q, angles)
+        middle = 0.5 * (found[1:] + found[:-1])
+        energy = (middle * np.diff(angles)[:, None]).sum(axis=0)
+        slips = np.array([1 / 8, 1 / 4, 1 / 2, 1.0])[:, None] * DISTANCE
+        expected = (
+            2.0 * np.array(MOST) / 4.0 * np.maximum(2.0 * amplitude - slips, 0.0).sum(axis=0)
+        )
+        np.testing.assert_allclose(energy, expected, rtol=1e-3, atol=1e-9)
+
+
+def test_only_angles_count_not_speed_nor_time():
+    slow, fast = hysteresis(), hysteresis()
+    turns = [0.0, 0.03, -0.002, 0.011]
+    for begin, end in pairwise(turns):
+        torques(*slow, np.linspace(begin, end, 5000))
+        torques(*slow, [end] * 1000)
+    np.testing.assert_allclose(
+        torques(*slow, turns[-1:])[0], torques(*fast, turns)[-1], atol=1e-10
+    )
+
+
+@pytest.mark.sim
+def test_an_arm_that_turned_round_keeps_the_torque_at_rest_shows_and_feels_it(make_cell):
+    """A law that holds brings what rubs, by the way that the arm came."""
+    most, kept = [0.3] * 7, []
+    spoiled = {"hysteresis": most, "hysteresis_distance": [0.01] * 7}
+    cell = make_cell({"arm": {"perturbation": spoiled}}, STIFF, ["arm/stiff"])
+    start = cell.state("arm").q.copy()
+    for way in (0.1, 0.0):
+        cell.set_target("arm", q=start + way)
+        cell.step(1500)
+        state = cell.state("arm")
+        assert np.abs(state.dq).max() < 1e-4
+        kept.append((state.tau.copy(), state.tau_ext.copy(), state.tau_J.copy()))
+        carried = cell.loop.backends[0].data.qfrc_gravcomp[:7]
+        np.testing.assert_allclose(state.tau_J - carried, state.tau, atol=2e-3)
+    rose, fell = kept
+    np.testing.assert_allclose(rose[0], most, atol=5e-3)
+    np.testing.assert_allclose(rose[1], -rose[0], atol=5e-3)
+    np.testing.assert_allclose(fell[0], np.negative(most), atol=5e-3)
+
+
+@pytest.mark.sim
+def test_a_saved_state_goes_on_to_the_last_bit_and_a_reset_forgets(make_cell):
+    arm = {"perturbation": {"hysteresis": [0.3] * 7}}
+    cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
+    begin = cell.state("arm").q.copy()
+
+    def swing():
+        path = []
+        for way in (0.03, -0.02):
+            cell.set_target("arm", q=begin + way)
+            for _ in range(60):
+                cell.step(1)
+                state = cell.state("arm")
+                path.append(np.hstack([state.q, state.tau_J, state.tau_ext]))
+        return np.array(path)
+
+    cell.simulation.reset()
+    first = swing()
+    saved, on = cell.simulation.save(), []
+    for _ in range(2):
+        cell.simulation.reset(saved)
+        on.append(swing())
+    np.testing.assert_array_equal(*on)
+    assert np.abs(on[0] - first).max() > 1e-3
+    cell.simulation.reset()
+    np.testing.assert_array_equal(swing(), first)
+
+
+def test_an_arm_of_the_virtual_robot_has_it_too():
+    """Turned there and back, it is felt the way that the joint came."""
+    arm = {"perturbation": {"hysteresis": [0.3] * 7, "hysteresis_distance": [0.01] * 7}}
+    physics = Physics(world_of(CellConfig.from_dict({"arms": {"arm": arm}}), ["arm"]))
+    felt = []
+    for torque in (1.0, -1.0):
+        for _ in range(150):
+            physics.step(np.array([0.0] * 6 + [torque]), np.zeros(7), np.zeros(6), np.zeros(3))
+        felt.append(physics.tau_ext[6])
+    assert felt == pytest.approx([-0.3, 0.3], abs=0.02)
+
+
+def test_what_is_no_friction_is_refused():
+    for key, value in (("hysteresis", [-0.1] * 7), ("hysteresis_distance", [0.0] * 7)):
+        with pytest.raises(ConfigurationError, match=rf"arms\.arm\.perturbation\.{key}"):
+            CellConfig.from_dict({"arms": {"arm": {"perturbation": {key: value}}}})
+    six = {"arm": {"perturbation": {"hysteresis": [0.1] * 6}}}
+    with pytest.raises(ConfigurationError, match="one per joint"):
+        CellConfig.from_dict({"arms": six})

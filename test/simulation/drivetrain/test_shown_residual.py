@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A learned residual in a cell: what arms show, and what they feel, beside what the world has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from residual_weights import arrays
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.residual.inputs import Normalisation
+from multipanda_py.robots.residual.network import PRECISE, REAL_TIME
+from multipanda_py.robots.residual.runtime import WARM_UP, LiveResidual
+from multipanda_py.robots.residual.weights import TrainedResidual
+from multipanda_py.testing import simple_cell
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+ROBOT = ArmDescription("arm").robot
+BOUND = 0.02
+
+
+def residual(file, kind=REAL_TIME, **changes):
+    """Write random weights of an FR3, at home in all states that it can have."""
+    joints, limits = ROBOT.joints, ROBOT.limits
+    scale = Normalisation.of_limits(limits.lower, limits.upper, limits.velocity, limits.torque)
+    made = {
+        "arrays": arrays(kind, len(joints), units=8), "normalisation": scale,
+        "robot": ROBOT.name, "joints": tuple(joint.name for joint in joints), "rate": 100.0,
+        "low": np.full(21, -1.0), "high": np.full(21, 2.0), "bound": np.full(21, BOUND),
+        "data": "none", **changes,
+    }  # fmt: skip
+    made = TrainedResidual(kind, **made)
+    made.save(file)
+    return made
+
+
+def cell_with(**entries):
+    arms = {"arm": {"residual": {use: str(file) for use, file in entries.items()}}}
+    return simple_cell(arms, {"joints": {"type": "joint_impedance"}}, ["arm/joints"])
+
+
+def test_an_arm_shows_what_the_robot_would_have_shown(tmp_path):
+    made = residual(tmp_path / "weights.npz")
+    beside = LiveResidual(made, 1e-3, ROBOT.name, made.joints)
+    with cell_with(state=tmp_path / "weights.npz") as cell:
+        world, seen = cell.simulation.data, []
+        joints = [f"arm_fr3_joint{number}" for number in range(1, 8)]
+        q_at = [int(cell.simulation.model.joint(name).qposadr[0]) for name in joints]
+        v_at = [int(cell.simulation.model.joint(name).dofadr[0]) for name in joints]
+        torque = world.ctrl[:7] + world.qfrc_gravcomp[v_at]
+        beside.step(world.qpos[q_at], world.qvel[v_at], torque)  # a cell looks once at its start
+        for cycle in range(1500):
+            true = world.qpos[q_at].copy(), world.qvel[v_at].copy()
+            torque = world.ctrl[:7] + world.qfrc_gravcomp[v_at]
+            cell.step(1)
+            state = cell.state("arm")
+            expected = beside.step(*true, torque)
+            shown = np.concatenate([state.q - true[0], state.dq - true[1]])
+            assert shown == pytest.approx(expected[:14], abs=1e-12), cycle
+            assert state.tau_ext == pytest.approx(-expected[14:], abs=0.5)  # it is at rest
+            seen.append(np.abs(expected).max())
+    assert max(seen[: round(1e3 * WARM_UP) - 10]) == 0.0
+    assert seen[-1] > 0.01
+
+
+def test_a_world_goes_on_from_a_saved_state_to_the_last_bit(tmp_path):
+    residual(tmp_path / "weights.npz")
+    with cell_with(state=tmp_path / "weights.npz") as cell:
+        cell.step(1200)
+        saved, ends = cell.simulation.save(), []
+        for more in (7, 300):
+            cell.simulation.reset(saved)
+            cell.step(300)
+            ends.append(cell.state("arm").q.copy())
+            cell.step(more)  # what it remembers from here on is not to count
+        assert np.array_equal(*ends)
+        assert np.abs(ends[0] - cell.simulation.data.qpos[:7]).max() > 1e-3
+
+
+def test_what_was_learned_is_taken_off_what_is_felt(tmp_path):
+    made = residual(tmp_path / "weights.npz")
+    beside = LiveResidual(made, 1e-3, ROBOT.name, made.joints, phase=5)
+    felt = []
+    for entries in ({}, {"wrench": tmp_path / "weights.npz"}):
+        with cell_with(**entries) as cell:
+            rows = []
+            for _ in range(1200):
+                cell.step(1)
+                state = cell.state("arm")
+                rows.append([state.q, state.dq, state.tau_J, state.tau_ext])
+            felt.append(np.array(rows))
+    plain, corrected = felt
+    assert np.array_equal(plain[:, :3], corrected[:, :3])  # nothing else has changed
+    beside.step(*plain[0, :3])  # a cell looks once at its start
+    learned = np.array([beside.step(*row[:3])[14:].copy() for row in plain])
+    assert corrected[:, 3] - plain[:, 3] == pytest.approx(learned, abs=1e-12)
+    assert np.abs(learned[-1]).max() > 0.1
+
+
+@pytest.mark.parametrize("use", ["state", "wrench"])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"robot": "fer"}, r"\bfr3 .*\b7 .*\bfer\b"),
+        ({"rate": 300.0}, "a whole number of cycles"),
+        ({"kind": PRECISE}, "allowed real_time"),
+        (None, r"weights\.npz\b"),
+    ],
+)
+def test_what_is_not_this_robots_is_refused_by_its_place(tmp_path, use, changes, words):
+    file = tmp_path / "weights.npz"
+    residual(file, **(changes or {}))
+    if changes is None:
+        file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(ConfigurationError, match=rf"arms\.arm\.residual\.{use}: .*({words})"):
+        cell_with(**{use: file}).start()
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        cell_with(**{use: tmp_path / "none.npz"}).start()

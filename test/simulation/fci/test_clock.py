@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the states of a robot are due."""
+
+from __future__ import annotations
+
+from multipanda_py.simulation.fci.cycles import LOST_GAP, PATIENCE, PERIOD, SHORTEST_GAP, Clock
+
+
+def make(lockstep):
+    return Clock(0, lockstep=lockstep, phase=0.0, ppm=0.0)
+
+
+def test_a_robot_in_lockstep_waits_for_its_answer_but_not_for_ever():
+    clock = make(lockstep=True)
+    clock.sent(1000, waiting=True, started=True, answered=True)
+    assert clock.wait(2000, waiting=True, answered=False) == PATIENCE - 1000
+    assert clock.wait(2000, waiting=True, answered=True) == 0
+    clock.sent(1000, waiting=True, started=True, answered=False)
+    assert clock.wait(2000, waiting=True, answered=False) == LOST_GAP - 1000
+
+
+def test_an_arm_whose_motion_has_ended_goes_on_by_the_clock():
+    """Also if it ended while its answer was waited for: the client is to hear of it."""
+    clock = make(lockstep=True)
+    clock.sent(1000, waiting=True, started=True, answered=True)
+    assert clock.wait(2000, waiting=False, answered=False) == PERIOD - 1000
+
+
+def test_a_state_that_is_late_moves_the_clock():
+    clock = make(lockstep=False)
+    assert clock.sent(400, waiting=True, started=True, answered=True) == (400, False)
+    assert clock.wait(400, waiting=True, answered=True) == PERIOD - 400
+    late = round(2.5 * PERIOD)
+    assert clock.sent(late, waiting=True, started=True, answered=True) == (late - PERIOD, True)
+    assert clock.wait(late, waiting=True, answered=True) == SHORTEST_GAP

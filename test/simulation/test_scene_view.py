@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scene for the eye shows what the rows say, for every kind of arm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+from processes import PATIENCE
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import bases_in_world
+from multipanda_py.exceptions import LoopError, RenderingUnavailable
+from multipanda_py.simulation.scene_view import SceneView
+from multipanda_py.simulation.viewer import require_display, start_viewer, stop_viewer
+
+pytestmark = pytest.mark.inline
+
+ARMS: dict[str, Any] = {
+    "left": {"position": [0.0, 0.4, 0.0], "rpy": [0.0, 0.0, 0.5]},
+    "right": {"position": [0.0, -0.4, 0.1], "backend": "mock"},
+    "bare": {"position": [-1.0, 0.0, 0.0], "hand": False, "model": "fer"},
+}
+OBJECTS: dict[str, Any] = {
+    "ball": {"shape": "sphere", "size": [0.05], "position": [1.0, 0.0, 1.0], "mass": 0.1},
+    "table": {"shape": "box", "size": [0.1, 0.1, 0.1], "position": [1.0, 1.0, 0.1]},
+}
+ASK_NICENESS = """
+import os
+from multipanda_py.simulation.viewer import main
+os.environ.pop("WAYLAND_DISPLAY", None)
+main()
+print(os.nice(0))
+"""
+
+
+def newest(cell: Cell) -> Any:
+    return cell.rows()[1][-1]
+
+
+def check_tools(view: SceneView, cell: Cell) -> None:
+    """Compare the tools in the scene with the kinematics of the loop."""
+    sites = {view.model.site(i).name: i for i in range(view.model.nsite)}
+    for name, base in bases_in_world(cell.config).items():
+        tool = base @ cell.pose(name)
+        frame = [site for site in sites if site.startswith(f"{name}_")][-1]
+        np.testing.assert_allclose(
+            view.data.site_xpos[sites[frame]], tool.position, atol=1e-6, err_msg=name
+        )
+
+
+@pytest.mark.sim
+def test_arms_of_every_backend_and_objects_are_where_the_loop_has_them(
+    make_cell: Callable[..., Cell],
+) -> None:
+    cell = make_cell(ARMS, active=["left/joint_impedance_controller"], objects=OBJECTS)
+    view = SceneView(cell.config)
+    cell.step(1)
+    cell.set_target("left", q=cell.state("left").q + 0.2)
+    cell.step(300)
+    view.show(newest(cell))
+    assert np.abs(cell.state("left").dq).max() > 1e-3
+    check_tools(view, cell)
+    fallen = cell.objects()["ball"].position
+    assert fallen[2] < 0.9
+    np.testing.assert_allclose(view.data.body("ball").xpos, fallen, atol=1e-9)
+    np.testing.assert_allclose(view.data.body("table").xpos, [1.0, 1.0, 0.1])
+
+
+@pytest.mark.sim
+def test_arms_with_fewer_joints_than_others_are_shown(make_cell: Callable[..., Cell]) -> None:
+    """Windows and films of tasks ended with an arm of six joints beside seven."""
+    arms = {"left": {"position": [0.0, 0.4, 0.0]}, "six": {"model": "ur5e", "hand": False}}
+    cell = make_cell(arms)
+    view = SceneView(cell.config)
+    cell.step(5)
+    view.show(newest(cell))
+    check_tools(view, cell)
+
+
+@pytest.mark.sim
+def test_the_fingers_follow(make_cell: Callable[..., Cell]) -> None:
+    cell = make_cell(objects=OBJECTS)
+    view = SceneView(cell.config)
+    cell.step(2)
+    row = newest(cell)
+    row["arms"]["fingers"][0] = 0.013, 0.014
+    view.show(row)
+    qpos = view.data.qpos
+    joints = [view.model.joint(i) for i in range(view.model.njnt)]
+    fingers = [j for j in joints if j.name.startswith("left") and "finger" in j.name]
+    assert [float(qpos[j.qposadr[0]]) for j in fingers] == pytest.approx([0.013, 0.014])
+
+
+def test_before_any_row_the_scene_is_at_its_start() -> None:
+    q = [0.1, -0.5, 0.0, -2.0, 0.0, 1.5, 0.7]
+    config = CellConfig.from_dict({"arms": {"arm": {"q_start": q}}, "objects": OBJECTS})
+    view = SceneView(config)
+    first = int(view.model.joint("arm_fr3_joint1").qposadr[0])
+    np.testing.assert_allclose(view.data.qpos[first : first + 7], q)
+    np.testing.assert_allclose(view.data.body("ball").xpos, [1.0, 0.0, 1.0])
+
+
+@pytest.mark.sim
+def test_looking_changes_nothing(make_cell: Callable[..., Cell]) -> None:
+    looked_at, alone = (
+        make_cell(active=["left/cartesian_impedance_controller"], objects=OBJECTS)
+        for _ in range(2)
+    )
+    view = SceneView(looked_at.config)
+    for _ in range(20):
+        for cell in (looked_at, alone):
+            cell.step(5)
+        view.show(newest(looked_at))
+    assert view.data.time == pytest.approx(newest(looked_at)["time"])
+    for field in ("arms", "objects"):
+        np.testing.assert_array_equal(newest(looked_at)[field], newest(alone)[field])
+    assert mujoco.mj_stateSize(view.model, mujoco.mjtState.mjSTATE_FULLPHYSICS.value) > 0
+
+
+def test_without_a_display_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(RenderingUnavailable, match="no display"):
+        require_display()
+
+
+@pytest.mark.sim
+def test_a_viewer_without_a_display_ends_in_one_line_and_the_cell_goes_on(
+    make_cell: Callable[..., Cell],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    cell = make_cell()
+    process = start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
+    assert process.wait(20 * PATIENCE) == 1
+    assert stop_viewer(process) == stop_viewer(process) == 1
+    cell.step(10)
+    error = capfd.readouterr().err
+    assert error.startswith("multipanda viewer: no display")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.sim
+def test_the_word_that_there_is_no_display_waited_behind_everything_else(
+    make_cell: Callable[..., Cell],
+) -> None:
+    """The viewer made way for all others first: on a busy machine it was not heard for 20 s."""
+    cell = make_cell()
+    said = subprocess.run(
+        [sys.executable, "-c", ASK_NICENESS, str(cell.mailbox_fd)],
+        input=cell.config.model_dump_json() + "\n", env={**os.environ, "DISPLAY": ""},
+        capture_output=True, text=True, pass_fds=(cell.mailbox_fd,), timeout=80, check=True,
+    )  # fmt: skip
+    assert "no display" in said.stderr
+    assert int(said.stdout) == os.nice(0)
+
+
+def test_a_cell_that_is_not_started_cannot_be_viewed() -> None:
+    cell = Cell(CellConfig.from_dict({"arms": {"arm": {}}}))
+    with pytest.raises(LoopError, match="not started"):
+        start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
+
+
+def test_the_viewer_wants_a_cell_on_its_standard_input() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "multipanda_py.simulation.viewer", "0"],
+        input=b"{}\n", capture_output=True, timeout=30, env={**os.environ, "DISPLAY": ""},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"multipanda viewer: cell: arms: missing")
+    assert b"Traceback" not in done.stderr
