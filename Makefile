@@ -36,7 +36,7 @@ test-lerobot: env $(LEROBOT)/made ## have LeRobot 0.4.4, in an environment of it
 	$(BIN)/python tools/lerobot/record.py $(LEROBOT)/episodes $(LEROBOT)/expected.npz
 	PYTHONPATH=tools/lerobot HF_HUB_OFFLINE=1 HF_HOME=$(LEROBOT)/cache $(LEROBOT)/env/bin/python \
 	  tools/lerobot/validate.py $(LEROBOT)/episodes $(LEROBOT)/expected.npz
-	PYTHONPATH=tools/lerobot/act:multipanda_py/policies/elsewhere HF_HUB_OFFLINE=1 HF_HOME=$(LEROBOT)/cache \
+	PYTHONPATH=tools/lerobot/act:multipanda_py/learning/policies/server HF_HUB_OFFLINE=1 HF_HOME=$(LEROBOT)/cache \
 	  $(LEROBOT)/env/bin/python tools/lerobot/act/train.py $(LEROBOT)/episodes $(LEROBOT)/policy
 	HF_HUB_OFFLINE=1 $(BIN)/python tools/lerobot/act/act.py $(LEROBOT)/policy $(LEROBOT)/env/bin/python
 

@@ -38,9 +38,10 @@ IMPORTS = """
 import importlib, json, pkgutil, sys
 import multipanda_py
 found = {}
-rooms = "simulation compliance view importing fci_sim robots backends commands"
+rooms = ("simulation simulation.actuators simulation.drivetrain simulation.fci robots "
+    "robots.importing hardware apps.commands")
 for room in rooms.split():
-    paths = [f"{multipanda_py.__path__[0]}/{room}"]
+    paths = [f"{multipanda_py.__path__[0]}/{room.replace('.', '/')}"]
     for one in pkgutil.iter_modules(paths, f"multipanda_py.{room}."):
         try:
             importlib.import_module(one.name)

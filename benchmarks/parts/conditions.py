@@ -8,6 +8,7 @@ the same cells, also where one of them calls other laws its conditions, or has n
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ _spec = importlib.util.spec_from_file_location("conditions_of_bench", _FILE)
 if _spec is None or _spec.loader is None:
     raise ImportError(f"{_FILE}: not there")
 _bench = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = _bench  # where dataclasses look their annotations up
 _spec.loader.exec_module(_bench)
 
 BASE, PAIR = list(_bench.BASE), tuple(_bench.ARMS)

@@ -23,8 +23,8 @@ from multipanda_py.apps.commands.command_line import (
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.actuators.springs import FoundSprings, identify_springs
 from multipanda_py.parameters import specs_of
+from multipanda_py.realtime.recording.log_reader import TABLES, table_of
 from multipanda_py.realtime.recording.plots import SUFFIXES
-from multipanda_py.realtime.recording.read import TABLES, table_of
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import pyplot
 from multipanda_py.robots.measured_files import actuator_from, actuator_text

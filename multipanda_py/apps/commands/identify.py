@@ -36,9 +36,9 @@ from multipanda_py.identification.arm.payload import find_load
 from multipanda_py.realtime.recording import Log
 from multipanda_py.realtime.recording.arm_log import motion_of
 from multipanda_py.realtime.recording.log import known_robot, unrecorded
+from multipanda_py.realtime.recording.log_reader import TABLES, read
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
 from multipanda_py.realtime.recording.plots import SUFFIXES
-from multipanda_py.realtime.recording.read import TABLES, read
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import pyplot
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from multipanda_py.apps.commands.command_line import OK, check_output, complain, say
 from multipanda_py.realtime.recording.log import doubts, unrecorded
+from multipanda_py.realtime.recording.log_reader import read
 from multipanda_py.realtime.recording.plots import SUFFIXES, draw
-from multipanda_py.realtime.recording.read import read
 
 SUMMARY = "Draw a log: joints, torques, errors, forces, laws, faults and timing of every arm."
 

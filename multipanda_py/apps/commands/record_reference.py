@@ -10,8 +10,7 @@ from multipanda_py.realtime.cycle_record import ARM_FIELDS, ROW_FIELDS, TRACED_C
 from multipanda_py.realtime.record_ring import ROWS
 
 _HEAD = f"""<!-- SPDX-License-Identifier: Apache-2.0 -->
-<!-- Written by `make docs` from multipanda_py/realtime/cycle_record.py: edit that, not this file.
--->
+<!-- Written by `make docs` from realtime/cycle_record.py: edit that, not this file. -->
 # The record of a cycle
 
 Every cycle of the loop leaves one row; the last {ROWS} are kept in shared memory. `cell.row()` and

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from multipanda_py.realtime.recording.arm_log import ArmLog as ArmLog
     from multipanda_py.realtime.recording.log import Log as Log
     from multipanda_py.realtime.recording.log import Mark as Mark
-    from multipanda_py.realtime.recording.read import read as read
+    from multipanda_py.realtime.recording.log_reader import read as read
 
 _PUBLIC = {
     "ArmLog": "multipanda_py.realtime.recording.arm_log",
     "Log": "multipanda_py.realtime.recording.log",
     "Mark": "multipanda_py.realtime.recording.log",
-    "read": "multipanda_py.realtime.recording.read",
+    "read": "multipanda_py.realtime.recording.log_reader",
 }
 __all__ = ["ArmLog", "Log", "Mark", "read"]
 

@@ -72,7 +72,7 @@ def test_every_process_of_the_package_is_started_this_way():
         if re.search(r"sys\.executable", file.read_text(encoding="utf-8"))
     }  # fmt: skip
     # The benchmark in C++ is a file of a checkout, whose own folder is what it imports from.
-    assert starts == {"machine/child.py", "bench/run.py"}
+    assert starts == {"realtime/system/child_process.py", "apps/bench/run.py"}
 
 
 def test_a_process_that_does_not_end_is_killed_and_one_that_does_says_its_code():

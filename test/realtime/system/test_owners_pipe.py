@@ -10,7 +10,10 @@ import pytest
 
 pytestmark = pytest.mark.inline
 
-MODULES = ["loop.process", "logs.record_process", "view.viewer", "ros.camera_node"]
+MODULES = [
+    "realtime.process", "realtime.recording.process", "simulation.viewer",
+    "ros.topics.camera_node",
+]  # fmt: skip
 ENDS = """
 import sys, threading
 from multipanda_py.realtime.system.child_process import lines
