@@ -10,22 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.registry import extras_named, require
+from multipanda_py.registry import extras_named
 from multipanda_py.simulation.mjcf_elements import quaternion
 from multipanda_py.simulation.object_activation import Presence
 from multipanda_py.state import Matrix, Vector
 
 with extras_named():
     import mujoco
-
-
-require("mujoco")
 
 
 _DIVERGED = "unstable"

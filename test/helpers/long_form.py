@@ -16,3 +16,8 @@ LONG = bool(os.environ.get("MULTIPANDA_LONG"))
 def long_form(items: Iterable[Item], keep: Iterable[Item]) -> list[Item]:
     """Return all items in the long form, and those to keep in the short one."""
     return list(items if LONG else keep)
+
+
+def every_nth(n: int, items: Iterable[Item]) -> list[Item]:
+    """Return all items in the long form, and every n-th, from the first, in the short one."""
+    return list(items) if LONG else list(items)[::n]

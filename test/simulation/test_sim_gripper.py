@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from forces import forces_on
+from long_form import every_nth
 from world import world
 
 from multipanda_py.pose import Pose
@@ -41,7 +42,7 @@ def grasped(cell, gripper, **arguments):
     return result
 
 
-@pytest.mark.parametrize("force", [5.0, 20.0, 70.0, 140.0])
+@pytest.mark.parametrize("force", every_nth(3, [5.0, 20.0, 70.0, 140.0]))
 @pytest.mark.parametrize(("width", "speed"), [(0.04, 0.1), (0.01, 0.05)])
 def test_a_held_object_is_pressed_with_the_commanded_force(with_box, force, width, speed):
     cell, gripper = with_box(width)

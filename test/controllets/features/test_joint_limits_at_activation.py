@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from long_form import long_form
+from long_form import every_nth, long_form
 
 from multipanda_py.controllets.features.joint_limits import JointLimits, JointLimitsParams
 from multipanda_py.robots.franka import FR3_LIMITS
@@ -48,7 +48,7 @@ LAWS = ["cartesian_impedance", "operational_space", "force_impedance", "joint_im
         "gravity_compensation"]  # fmt: skip
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", every_nth(3, LAWS))
 def test_a_law_switched_on_next_to_a_limit_leapt_off_it(make_cell, law):
     """3 mrad from a limit a barrier threw the joint out at up to 1 rad/s."""
     first = LAWS.index(law) % 2
@@ -75,8 +75,8 @@ def test_a_joint_beyond_its_limit_was_thrown_back(make_cell):
 
 @pytest.mark.parametrize(
     "change",
-    [{"joint_limits.enabled": True}, {"joint_limits.range": [0.5] * 7},
-     {"joint_limits.max_torque": [20.0] * 4 + [8.0] * 3}],
+    every_nth(3, [{"joint_limits.enabled": True}, {"joint_limits.range": [0.5] * 7},
+     {"joint_limits.max_torque": [20.0] * 4 + [8.0] * 3}]),
 )  # fmt: skip
 def test_a_barrier_that_begins_around_an_arm_at_rest_threw_it_out(make_cell, change):
     """Enabled, widened or made stronger while the joint stands inside."""

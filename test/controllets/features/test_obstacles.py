@@ -7,6 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from clearance import Clearance
+from long_form import every_nth
 from postures import READY
 
 from multipanda_py.config.cell_file import CellConfig
@@ -48,7 +49,7 @@ CRASHES = {
 
 
 @pytest.mark.parametrize(
-    ("crash", "perturbation"), [("box", {}), *((crash, LATE) for crash in CRASHES)]
+    ("crash", "perturbation"), every_nth(2, [("box", {}), *((crash, LATE) for crash in CRASHES)])
 )
 def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, perturbation):
     q, way, objects = CRASHES[crash]
@@ -172,7 +173,7 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
 
 
 @pytest.mark.robustness
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", every_nth(4, LAWS))
 def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):
     """A law that ends in hold for a reason of its own is judged until then."""
     for seed in range(episodes(1, 30)):

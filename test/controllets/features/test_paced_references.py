@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 from clearance import Clearance
+from long_form import every_nth
 
 from multipanda_py.control.reference.trajectory_generator import Tracker
 from multipanda_py.pose import Pose
@@ -62,7 +63,7 @@ def push(make_cell, law, way, stiffness=None, objects=WALL):
 LAWS = ["cartesian_impedance", "operational_space", "joint_impedance", "coupled_impedance"]
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", every_nth(2, LAWS))
 def test_a_target_in_a_wall_drew_the_reference_through_it(make_cell, law):
     stiffness = [4000.0] * 3 + [200.0] * 3 if law.startswith("coupled") else None
     objects = BOX if law == "joint_impedance" else WALL
@@ -81,7 +82,9 @@ def test_a_target_in_a_wall_drew_the_reference_through_it(make_cell, law):
 
 @pytest.mark.parametrize(
     ("law", "stiffness"),
-    [("coupled_impedance", [100.0] * 3 + [10.0] * 3), ("operational_space", [25.0] * 6)],
+    every_nth(
+        2, [("coupled_impedance", [100.0] * 3 + [10.0] * 3), ("operational_space", [25.0] * 6)]
+    ),
 )
 def test_the_reference_of_a_soft_law_was_in_the_wall_before_its_arm_came_near(
     make_cell, law, stiffness

@@ -10,7 +10,7 @@ import pinocchio as pin
 import pytest
 from contact_rig import LATE
 from held_box import BOTH, HeldBox
-from long_form import long_form
+from long_form import every_nth, long_form
 from postures import OVER_TABLE
 
 from multipanda_py.pose import Pose
@@ -64,14 +64,17 @@ def notices(cell, word):
 
 @pytest.mark.parametrize(
     ("law", "params", "perturbation"),
-    [
-        ("force_impedance", {}, {}),
-        ("force_impedance", {"stiffness": STIFF}, LATE),
-        ("cartesian_impedance", {"stiffness": [800.0] * 3 + [30.0] * 3}, {}),
-        ("cartesian_impedance", {"stiffness": [800.0] * 3 + [30.0] * 3}, LATE),
-        ("operational_space", {}, {}),
-        ("operational_space", {}, LATE),
-    ],
+    every_nth(
+        3,
+        [
+            ("force_impedance", {}, {}),
+            ("force_impedance", {"stiffness": STIFF}, LATE),
+            ("cartesian_impedance", {"stiffness": [800.0] * 3 + [30.0] * 3}, {}),
+            ("cartesian_impedance", {"stiffness": [800.0] * 3 + [30.0] * 3}, LATE),
+            ("operational_space", {}, {}),
+            ("operational_space", {}, LATE),
+        ],
+    ),
 )
 def test_a_pose_jump_while_pressing_threw_the_tool_off_the_table(
     make_cell, law, params, perturbation
@@ -227,7 +230,7 @@ def test_a_target_outside_the_workspace_was_not_followed_in_silence(make_cell):
     assert len(notices(cell, "target followed again")) <= 1
 
 
-@pytest.mark.parametrize("law", ["operational_space", "cartesian_impedance"])
+@pytest.mark.parametrize("law", every_nth(2, ["operational_space", "cartesian_impedance"]))
 def test_a_stream_around_a_wall_was_caught_up_with_at_the_governor_s_full_speed(make_cell, law):
     """In free space: the tool waited in front of the wall, and went on at 0.7 m/s."""
     wall = {"wall": {"shape": "box", "size": [0.05, 0.2, 0.4], "position": [0.66, 0.0, 0.4]}}

@@ -44,6 +44,7 @@ def test_good_runs_of_other_seeds_stay_within(learnt):
         assert set(watch.use) == {"q", "dq", "tau", "external", "wrench", "correction"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_breaks_is_found(learnt, name):
     what, within, where = BROKEN[name]

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from long_form import every_nth
 from springs_of_fr3 import springs
 
 from multipanda_py.realtime.events import Event
@@ -42,7 +43,7 @@ def ask(cell, mode, share):
 
 
 @pytest.mark.parametrize("damping", [0.0, 3.0])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", every_nth(3, MODES))
 def test_commanded_motors_put_twice_on_links_what_these_bear(make_cell, mode, damping):
     """Until they stopped with a fault; with dampers, 2.9 times, and small steps did as well."""
     cell = commanded(make_cell, mode, damping=damping)
