@@ -64,7 +64,7 @@ def test_a_port_that_there_is_not_was_waited_for_beside_a_traceback(cell_file, c
 @pytest.mark.parametrize("domain", ["abc", "-3", "233"])
 def test_a_domain_that_ros_cannot_have_ended_in_a_traceback(domain, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", domain)
-    with pytest.raises(ConfigurationError, match=f"ROS_DOMAIN_ID: got {domain}, allowed 0 to 232"):
+    with pytest.raises(ConfigurationError, match=rf"^ROS_DOMAIN_ID: .*{domain}\b.*\b232$"):
         refuse_domain()
 
 
