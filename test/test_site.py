@@ -39,7 +39,9 @@ def test_every_page_is_in_one_table_of_contents():
     assert sorted(listed) == sorted(pages)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.stem
+)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if target.startswith(("http://", "https://")):
@@ -110,6 +112,13 @@ def test_quick_start_moves_the_arm(monkeypatch, capsys):
     assert moved == pytest.approx([0.0, 0.0, 0.05], abs=0.005)
 
 
+def test_the_page_of_grippers_moves_the_fingers(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    (code,) = re.findall(r"```python\n(.*?)```", (DOC / "grippers.md").read_text(), re.S)
+    exec(compile(code, "doc/grippers.md", "exec"), {})
+    assert capsys.readouterr().out.split() == ["True", "0.04"]
+
+
 def bare(text: str) -> str:
     return re.sub(r"\.{3,}", "...", " ".join(text.split()))
 
@@ -135,9 +144,9 @@ def test_every_message_of_the_troubleshooting_page_is_said():
     assert [m for m in messages if bare(m).strip(" .") not in everything] == []
 
 
-def test_the_container_installs_what_the_readme_says():
+def test_the_container_installs_what_the_quick_start_says():
     pip = [
         re.search(r"pip install (?:--no-cache-dir )?(\"mujoco.*?pylibfranka)", file.read_text())
-        for file in (ROOT / "README.md", ROOT / "tools" / "Dockerfile")
+        for file in (DOC / "quick_start.md", ROOT / "tools" / "Dockerfile")
     ]
     assert pip[0][1] == pip[1][1]

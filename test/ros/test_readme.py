@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of the README that speak ROS 2, one by one, with the clients that users have.
+"""Commands of README and guides that use ROS 2, one by one, with the clients of users.
 
-A command that is new in the README and has no run here fails.
+A new command without a run here fails.
 """
 
 from __future__ import annotations
@@ -21,35 +21,34 @@ from repository import ROOT
 
 pytestmark = pytest.mark.node
 
-README = ROOT / "README.md"
+PAGES = ("README.md", "doc/quick_start.md", "doc/ros_guide.md")
+WALK_THROUGH = "doc/bringup.md"
+"""Page whose client commands are run after those of the others."""
 SPEAKS_ROS = re.compile(r"ros2 \w|\S*bin/python examples/0[25]|\S*multimode_controller")
 ANSWERS = {
     "ros2 service call /controller_manager/list_controllers": "dual_cartesian_impedance",
     "ros2 service call /controller_manager/switch_controller": "ok=True",
     "ros2 service call /left/controller_manager/switch_controller": "ok=True",
     "ros2 control set_hardware_component_state left inactive": "Successfully set left to state",
+    "ros2 control set_hardware_component_state left active": "Successfully set left to state",
     "ros2 param describe /left/cartesian_impedance_controller": "Description: ",
     "ros2 param set /left/cartesian_impedance_controller": "Set parameter successful",
     "ros2 param set /left/franka": "Set parameter successful",
     "ros2 service call /left/tare": "success=True",
     "ros2 service call /stop": "every arm holds",
 }
-"""What is run in one process after another, in the order of the README, and what is answered."""
-BEFORE = {
-    "ros2 param describe": ["control set_hardware_component_state left active"],
-    "ros2 param set /left/franka": ["service call /stop std_srvs/srv/Trigger"],
-}
-"""What the README says in words: an arm is told its load at rest, and takes laws when active."""
+"""Answer to each command; one process runs them in the order of the pages."""
+BEFORE = {"ros2 param set /left/franka": ["service call /stop std_srvs/srv/Trigger"]}
+"""Requests that the text demands before a command: an arm takes its load at rest only."""
 NODE = ("ros2 launch", "ros2 run", ".venv/bin/multimode_controller")
 """Starts a node."""
-MOVEIT = "ros2 launch multipanda_py moveit.launch.py"
-OTHERS = (".venv/bin/python examples/05", MOVEIT)
-"""Run by the last test here, and with the other launch files."""
+OTHERS = (".venv/bin/python examples/05", ".venv/bin/python examples/02")
+"""Run by the last test here, and with the other examples."""
 
 
-def commands():
-    """Return the README's lines of a shell, and commands within its text, as one line each."""
-    text = README.read_text(encoding="utf-8")
+def commands(*pages):
+    """Return shell lines, and commands within the text, of some pages, as one line each."""
+    text = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in pages or PAGES)
     fences = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = (
         "".join(block for language, block in fences if not language)
@@ -78,7 +77,7 @@ def test_every_command_of_the_readme_has_a_run():
     assert len(found) > 15, found
     assert not [line for line in found if not key_of(line)]
     used = {key_of(line) for line in found}
-    assert set(ANSWERS) <= used, "a run for what the README does not say"
+    assert set(ANSWERS) <= used, "a run for a command that no page has"
 
 
 @pytest.mark.clock
@@ -97,12 +96,7 @@ def test_what_the_readme_calls_is_answered(cell, client, outside):
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        line
-        for line in commands()
-        if line.startswith(("ros2 launch", "ros2 run")) and line != MOVEIT
-    ],
+    "line", [line for line in commands() if line.startswith(("ros2 launch", "ros2 run"))]
 )
 def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
     tools = ROOT / "tools" / "make_env.py"
@@ -131,8 +125,12 @@ def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
 @pytest.mark.slow
 @pytest.mark.clock
 def test_the_client_of_who_has_no_ros2_does_what_it_is_told(fresh_node):
-    """In the order of the README; a reflex and its end are for simulated robots."""
-    lines = [line for line in commands() if line.startswith(".venv/bin/python examples/05")]
+    """In the order of the pages; a reflex and its end are for simulated robots."""
+    lines = [
+        line
+        for line in commands(*PAGES, WALK_THROUGH)
+        if line.startswith(".venv/bin/python examples/05")
+    ]
     assert len(lines) >= 6, lines
     for line in lines:
         words = line.split()[1:]
