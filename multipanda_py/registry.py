@@ -99,8 +99,8 @@ def _sentence(module: str) -> str:
             return f"{top} is not installed: pip install 'multipanda_py[{extra}]' brings it"
     if top in _ROS or top.endswith("_msgs"):
         return (
-            f"{top} is not installed: the node needs ROS 2, by `make env` or apt (README); "
-            "`multipanda run FILE` does without"
+            f"{top} is not installed: the node needs ROS 2, by `make env` or apt "
+            "(doc/quick_start.md); `multipanda run FILE` does without"
         )
     return ""
 
