@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared memory between a cell's owner and its loop.
 
-Every record has one writer. One that may be overwritten while it is read has a slot
-(``slot.py``), so that no process ever waits for another. Rows and events go to
+Every record has one writer. One that may be overwritten while it is read has a slot, so
+that no process ever waits for another. Rows and events go to
 rings that are long enough for a reader to copy what it needs before the writer
 comes round. Ordering relies on stores and loads of aligned words staying in program
 order, as on x86-64; the memory belongs to a file without a name, so that no crash

@@ -34,7 +34,7 @@ class ProgramInference(Inference):
 
     Args:
         python: Of the environment that has what the policy needs, and numpy.
-        make: ``module:function`` there; see :mod:`.elsewhere.serving`.
+        make: ``module:function`` there; see :mod:`.server.serve`.
         arguments: Of the function.
         folders: Where modules are looked for, beside those of that environment.
         timeout: Until the policy is made [s].
@@ -53,7 +53,7 @@ class ProgramInference(Inference):
         timeout: float = 60.0,
     ) -> None:
         # As given: a link to an interpreter is how an environment is told from others.
-        command = [os.path.abspath(python), str(FOLDER / "serving.py"), make, *arguments]
+        command = [os.path.abspath(python), str(FOLDER / "serve.py"), make, *arguments]
         path = os.pathsep.join(map(str, folders))
         try:
             self._process = subprocess.Popen(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serve a policy from another environment, which needs Python and numpy, and no more of this.
 
-    python serving.py MODULE:FUNCTION [ARGUMENT ...]
+    python serve.py MODULE:FUNCTION [ARGUMENT ...]
 
 ``FUNCTION(*arguments)`` returns the policy: it maps an observation, arrays by key, to actions,
 (n, k). Over both pipes go messages, each its length (4 bytes, big-endian) and an ``.npz`` file
