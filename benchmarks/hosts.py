@@ -151,7 +151,10 @@ def measure(
             rates = [len(PAIR) * finish_user(user) for user in users]
     except BenchError as error:
         return {"trouble": f"{error}"}
-    cores = {name: [cores_of(one, name) for one in usage] for name in ("ros.node", "loop.process")}
+    cores = {
+        name: [cores_of(one, name) for one in usage]
+        for name in ("ros.node.node", "realtime.process")
+    }
     return {"found_s": found, "quiet": quiet, "busy": busy, "cores": cores, "targets": rates}
 
 

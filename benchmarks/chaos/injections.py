@@ -66,7 +66,7 @@ class Robots:
         topics = {arm: f"/{arm}/joint_states" for arm in self.address}
         stage.outsider.ask("arms", topics=topics, sources={})
         self._watch()
-        self._driver_of_right = max(stage.processes("franka.driver"))
+        self._driver_of_right = max(stage.processes("hardware.franka.driver"))
         ready = wait(lambda: all(self._mode(arm) == "move" for arm in self.address), 20.0)
         self.ledger.expect(ready, "start on simulated robots", "no torque control")
         told = self._until(
@@ -178,12 +178,12 @@ class Robots:
         """Return the driver of left, or the processes of its gripper."""
         if what == "gripper":
             return self.stage.processes(f"franka.gripper_process {self.address['left']}")
-        drivers = self.stage.processes("franka.driver")
+        drivers = self.stage.processes("hardware.franka.driver")
         return [pid for pid in drivers if pid != self._driver_of_right]
 
     def _watch(self) -> None:
         """Tell the watcher through which processes states come."""
-        loop = self.stage.processes("loop.process")
+        loop = self.stage.processes("realtime.process")
         sources = {arm: [*loop, self.robots[arm].process.pid] for arm in self.address}
         self.stage.outsider.ask("come_through", sources=sources)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keep one arm off itself, the other arm and the floor: multipanda_py/features/
+// Keep one arm off itself, the other arm and the floor: multipanda_py/controllets/features/
 // collision_avoidance and its parts. The own arm is the first of both.
 #pragma once
 #include <array>

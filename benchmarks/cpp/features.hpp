@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terms beside the laws: multipanda_py/features/{nullspace,manipulability}.
+// Terms beside the laws: multipanda_py/controllets/features/{nullspace,manipulability}.
 #pragma once
 #include "arm.hpp"
 

@@ -52,7 +52,9 @@ class Node:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         loops = [int(pid) for pid in children.read_text().split()]
         self.loop = next(
-            pid for pid in loops if b"loop.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            pid
+            for pid in loops
+            if b"realtime.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
         )
         self.fd = self._find_mailbox()
 

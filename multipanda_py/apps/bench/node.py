@@ -129,7 +129,7 @@ class BenchNode(Closing):
 
     def _find_loop(self) -> int:
         for pid in self.pids:
-            if module_of(pid) == "loop.process":
+            if module_of(pid) == "realtime.process":
                 return pid
         raise BenchError(f"the node has no loop: {self.log}")
 

@@ -148,7 +148,7 @@ def _lateness(axes: Axes, paced: Samples) -> None:
 def _plot_condition_cores(axes: Axes, conditions: Mapping[str, Any]) -> None:
     names = [name for name in CONDITIONS if "processes" in conditions.get(name, {})]
     base = np.zeros(len(names))
-    shown = ("loop.process", "ros.node", "ros.motion_generator")
+    shown = ("realtime.process", "ros.node.node", "ros.client.motion_generator")
     for k, process in enumerate(shown):
         cores = [cores_of(conditions[name], process) for name in names]
         axes.bar(names, cores, 0.55, base, color=COLORS[k], alpha=0.7, label=process)
@@ -182,7 +182,7 @@ def _switching(axes: Axes, switching: Mapping[str, Vector]) -> None:
 Figures = Mapping[str, Any]
 _FARTHEST = 40.0
 """Number of arms up to which a line is drawn on."""
-_PROCESSES = ("loop.process", "ros.node")
+_PROCESSES = ("realtime.process", "ros.node.node")
 
 
 def draw_scaling(report: Figures, file: Path) -> None:

@@ -84,7 +84,7 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
 def _paced(found: Figures) -> list[str]:
     if "trouble" in found:
         return [not_measured(found), *[""] * 6]
-    names = ("loop.process", "ros.node")
+    names = ("realtime.process", "ros.node.node")
     own = [one["proportional_mib"] for one in found["processes"] if one["name"] in names]
     return [
         two(found["control_us"]),

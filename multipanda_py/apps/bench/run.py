@@ -158,7 +158,7 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
         "many": many,
         "cycle_median": crossing(lambda row: float(row["cycle_us"]["median"]), PERIOD_US),
         "cycle_p99": crossing(lambda row: float(row["cycle_us"]["p99"]), PERIOD_US),
-        "ros_process": crossing(lambda row: cores_of(row, "ros.node"), 1.0),
+        "ros_process": crossing(lambda row: cores_of(row, "ros.node.node"), 1.0),
     }
 
 

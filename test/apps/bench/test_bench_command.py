@@ -49,7 +49,7 @@ def test_a_report_has_every_condition(tmp_path):
         found = report["paced"]["conditions"][condition]
         assert found["cycles"] > 0
         assert found["control_us"]["median"] < found["cycle_us"]["median"]
-        assert {one["name"] for one in found["processes"]} >= {"ros.node", "loop.process"}
+        assert {one["name"] for one in found["processes"]} >= {"ros.node.node", "realtime.process"}
         robots = report["wired"][condition]
         assert "trouble" in robots or all(robots[arm]["cycles"] > 0 for arm in ARMS)
     assert report["paced"]["switching"]["trials"] == 2

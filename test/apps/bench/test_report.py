@@ -29,7 +29,9 @@ VALUES = np.linspace(10.0, 110.0, 101)
 def figures():
     """Return a report in which every part is there."""
     us = summary(VALUES)
-    usage = [{"name": "loop.process", "cores": 0.2, "resident_mib": 9.0, "proportional_mib": 5.0}]
+    usage = [
+        {"name": "realtime.process", "cores": 0.2, "resident_mib": 9.0, "proportional_mib": 5.0}
+    ]
     condition = {
         "control_us": us, "cycle_us": us, "lateness_us": us, "cycles": 1500, "over_300_us": 1,
         "missed": 2, "held": 0, "not_seen": 0, "processes": usage,
