@@ -28,7 +28,7 @@ file = sys.argv.pop(1)
 libc = ctypes.CDLL(None)
 libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
 libc.signal(signal.SIGUSR2, ctypes.cast(libc.pause, ctypes.c_void_p))
-from multipanda_py.ros import node
+from multipanda_py.ros.node import node
 from multipanda_py.ros.node.graph_watch import GraphWatch
 look = GraphWatch._look_at_names
 def look_or_stand(self):
