@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 RECEIVING = {"45", "47", "207", "212"}
@@ -47,21 +48,24 @@ def deafen(pid: int, wait: Callable[[Callable[[], bool]], object]) -> int:
         if number < second and re.match(r"dds\.udp\.\d", name)
     ]
     for number in receivers:
-        wait(lambda: _socket_of(folder / str(number)) is not None)  # noqa: B023
-        if (end := _socket_of(folder / str(number))) is not None:
-            _drop_all(pid, end)
-            wait(lambda: _waits(folder / str(number)))  # noqa: B023
+        with suppress(PermissionError):  # the kernel does not say: it is taken for waiting
+            _keep_waiting(pid, folder / str(number), wait)
         if ctypes.CDLL(None).tgkill(pid, number, signal.SIGUSR2):
             raise ProcessLookupError(f"thread {number} of process {pid} has ended")
     return len(receivers)
 
 
+def _keep_waiting(pid: int, task: Path, wait: Callable[[Callable[[], bool]], object]) -> None:
+    """Let a thread wait for a message that never comes."""
+    wait(lambda: _socket_of(task) is not None)
+    if (descriptor := _socket_of(task)) is not None:
+        _drop_all(pid, descriptor)
+        wait(lambda: _waits(task))
+
+
 def _socket_of(task: Path) -> int | None:
     """Return the descriptor that a thread receives from, or None if it does not receive."""
-    try:
-        number, *arguments = (task / "syscall").read_text(encoding="ascii").split()
-    except PermissionError:  # the kernel does not say
-        return None
+    number, *arguments = (task / "syscall").read_text(encoding="ascii").split()
     return int(arguments[0], 16) if number in RECEIVING else None
 
 

@@ -84,7 +84,7 @@ def run(make_cell, model, law, q, signs, seconds=4.0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "law", "q", "signs"), long_form(FAULTY, keep=FAULTY[::3]))
+@pytest.mark.parametrize(("model", "law", "q", "signs"), every_nth(3, FAULTY))
 def test_an_arm_near_a_singular_posture_reached_its_speed_limit(make_cell, model, law, q, signs):
     """Within half a second of its activation, and by nothing but what its model lacks."""
     used, states = run(make_cell, model, law, q, signs)

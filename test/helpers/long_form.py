@@ -20,4 +20,5 @@ def long_form(items: Iterable[Item], keep: Iterable[Item]) -> list[Item]:
 
 def every_nth(n: int, items: Iterable[Item]) -> list[Item]:
     """Return all items in the long form, and every n-th, from the first, in the short one."""
-    return list(items) if LONG else list(items)[::n]
+    every = list(items)
+    return long_form(every, keep=every[::n])

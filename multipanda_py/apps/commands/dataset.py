@@ -20,7 +20,7 @@ from multipanda_py.apps.commands.command_line import (
 from multipanda_py.realtime.system.signals import end_in_order
 
 
-def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_folder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the data set")
 
 
@@ -45,13 +45,13 @@ def _run_check(options: argparse.Namespace) -> int:
 
 CHECK = Verb(
     "Say whether a data set is whole: files, frames, pictures, instants.",
-    _add_check_arguments,
+    _add_folder,
     _run_check,
 )
 
 
 def _add_replay_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the data set")
+    _add_folder(parser)
     parser.add_argument("--episode", type=seed, default=0, metavar="N", help="which, default 0")
     parser.add_argument(
         "--cell", metavar="FILE", type=Path,
@@ -98,10 +98,6 @@ REPLAY = Verb(
 )
 
 
-def _add_stats_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the data set")
-
-
 def _run_stats(options: argparse.Namespace) -> int:
     """Write it as lines."""
     from multipanda_py.learning.datasets import Dataset
@@ -130,7 +126,7 @@ def _run_stats(options: argparse.Namespace) -> int:
 
 STATS = Verb(
     "Say what a data set has in it: episodes, how they ended, and the range of every number.",
-    _add_stats_arguments,
+    _add_folder,
     _run_stats,
 )
 

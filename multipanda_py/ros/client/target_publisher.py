@@ -117,7 +117,6 @@ JUST = 0.3
 """Until then a node says that a law has begun, and on a busy machine [s]."""
 _UNSENT = 0.5
 _TARGETS = QoSProfile(depth=1)
-_SIGNS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class SentTargets:
@@ -158,7 +157,7 @@ class SentTargets:
         self._name = link.node.get_name()
         self._signs = self._publisher(String, f"{root}/{TOPIC}")
         self._others: dict[str, tuple[str, float]] = {}
-        link.node.create_subscription(String, f"{root}/{TOPIC}", self._hear, _SIGNS)
+        link.node.create_subscription(String, f"{root}/{TOPIC}", self._hear, _HEARTBEATS)
 
     def give(self, state: ArmSnapshot, pose: Pose, frame: str) -> None:
         """Send a target.
