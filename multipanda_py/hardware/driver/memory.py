@@ -140,11 +140,11 @@ class AnyDriverSettings(Protocol):
     """
 
     @property
-    def peer(self) -> str: ...  # noqa: D102
+    def peer(self) -> str: ...
     @property
-    def no_answer(self) -> str: ...  # noqa: D102
+    def no_answer(self) -> str: ...
     @property
-    def answer_budget(self) -> float: ...  # noqa: D102
+    def answer_budget(self) -> float: ...
 
     def to_json(self) -> str:
         """Return one line of JSON."""
