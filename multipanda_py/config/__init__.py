@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounded reading of files."""
+"""Cell file: its sections, its checks, and the descriptions of arms and objects made from it."""
 
 from __future__ import annotations

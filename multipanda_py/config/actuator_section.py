@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant actuators of a simulated arm: which joints have which springs and motors."""
+"""Section ``actuators`` of a simulated arm: the springs and motors of its compliant joints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SOMETHING = 1e-3
 _TORQUES = (
     "barrier_torque", "contact_torque", "lacking_torque", "tare_torque", "unmeasured_torque",
 )  # fmt: skip
-"""Figures of a robot that are shares of its torques."""
+"""Torque thresholds of a robot, which scale with its torque limits."""
 _EACH = Field(min_length=1, max_length=64)
 _Number = Annotated[float, Field(ge=-1e6, le=1e6)]
 _NotNegative = Annotated[float, Field(ge=0, le=1e6)]
@@ -40,7 +40,7 @@ OneOrEach = Annotated[
     Annotated[_Number, Tag("[all]")] | Annotated[list[_Number], _EACH, Tag("[each]")],
     Discriminator(_kind),
 ]
-"""A number for all joints of a group, or a list with one for each."""
+"""One number for all joints of a group, or a list with one number per joint."""
 NotNegative = Annotated[
     Annotated[_NotNegative, Tag("[all]")] | Annotated[list[_NotNegative], _EACH, Tag("[each]")],
     Discriminator(_kind),
@@ -54,24 +54,25 @@ Mode = Literal[
     "link_torque", "link_pid", "spring_references", "equilibrium", "motor_torque", "motor_pid",
     "equilibrium_pid",
 ]  # fmt: skip
-"""What is commanded, in the order of the numbers 0 to 6 that the ROS-Gazebo toolbox gives them."""
+"""Commanded quantity, in the order of the mode numbers 0 to 6 of the ROS-Gazebo toolbox."""
 
 
 class MotorConfig(Section):
-    """One motor behind each joint of a group, and the PID controller of its position.
+    """Motor behind each joint of a group, with the PID controller of its position.
 
-    Each is a number for all joints of the group, or a list with one for each. Angles and torques
-    are of the joint's side; where a motor moves a pivot or a lever, they are metres and newtons.
+    Each value is one number for all joints of the group, or a list with one number per joint.
+    Angles and torques are on the joint side of the gear. For a motor that moves a pivot or a
+    lever, metres and newtons replace radians and newton metres.
     """
 
     inertia: Positive = 0.0233
-    """J [kg m^2]."""
+    """Inertia J [kg m^2]."""
     damping: NotNegative = 0.2698
-    """D [Nm s/rad]."""
+    """Viscous damping D [Nm s/rad]."""
     max_torque: Positive = 6.0
-    """[Nm]"""
+    """Maximum torque [Nm]."""
     max_velocity: Positive = 6.0
-    """[rad/s]"""
+    """Maximum speed [rad/s]."""
     low: OneOrEach = -1000.0
     """Lower stop [rad]."""
     high: OneOrEach = 1000.0
@@ -79,20 +80,20 @@ class MotorConfig(Section):
     friction: NotNegative = 0.02
     """Coulomb friction [Nm]."""
     friction_stiffness: Positive = 1000.0
-    """With which it sticks [Nm/rad]."""
+    """Stiffness of the motor while Coulomb friction holds it [Nm/rad]."""
     p: NotNegative = 125.0
-    """Proportional gain of its position [Nm/rad]."""
+    """Proportional gain of the position controller [Nm/rad]."""
     i: NotNegative = 0.0
-    """Integral gain [Nm/(rad s)]."""
+    """Integral gain of the position controller [Nm/(rad s)]."""
     d: NotNegative = 4.5
-    """Gain on its velocity [Nm s/rad]."""
+    """Derivative gain of the position controller [Nm s/rad]."""
 
 
 class LinkPidConfig(Section):
-    """The PID controller by which ``link_pid`` turns each link of a group, with a torque on it.
+    """PID controller that moves each link of a group by a torque in mode ``link_pid``.
 
-    Each is a number for all joints of the group, or a list with one for each. The defaults are
-    the toolbox's, for links of some hundred grams.
+    Each value is one number for all joints of the group, or a list with one number per joint. The
+    defaults are those of the toolbox, for links of a few hundred grams.
     """
 
     p: NotNegative = 0.8
@@ -100,49 +101,51 @@ class LinkPidConfig(Section):
     i: NotNegative = 0.0
     """Integral gain [Nm/(rad s)]."""
     d: NotNegative = 0.2
-    """Gain on the velocity [Nm s/rad]."""
+    """Derivative gain [Nm s/rad]."""
     max_torque: Positive | None = None
-    """Its largest torque, by default that of the arm's joint [Nm]."""
+    """Maximum torque of the controller, by default that of the arm's joint [Nm]."""
 
 
 class ActuatorConfig(Section):
-    """The compliant actuators of some joints of an arm.
+    """Compliant actuators of some joints of an arm.
 
-    Torque laws command the torque of the links whatever the mode: it goes straight to them in the
-    modes that begin with ``link``, else through springs whose motors stand where they are asked
-    to, or through springs and motors where the mode's name has a motor or a PID in it.
+    Controllets command the torque of the links in every mode. In the ``link`` modes, that torque
+    acts on the links directly. In ``equilibrium`` and ``spring_references`` it acts through
+    springs whose motors reach their references at once. In the motor and PID modes it acts through
+    springs and motors with dynamics.
     """
 
     type: str
-    """As ``multipanda list actuators`` has it."""
+    """Actuator type, one that ``multipanda list actuators`` prints."""
     joints: list[str] = []
-    """Names of the joints, as the model has them; all if empty."""
+    """Joint names of the model; empty means all joints."""
     params: dict[str, OneOrEach] = {}
-    """Of the springs; a number for all joints of the group, or one for each."""
+    """Spring parameters: one number for all joints of the group, or one per joint."""
     identified: str = ""
-    """File of ``multipanda actuators identify``, of this type; ``params`` go before it."""
+    """File of ``multipanda actuators identify`` for this type; ``params`` override its values."""
     preset: OneOrEach = 0.0
-    """Of their stiffness, in the unit of the actuator's second reference."""
+    """Stiffness preset, in the unit of the actuator's second reference."""
     mode: Mode = "equilibrium"
-    """What is commanded."""
+    """Commanded quantity."""
     motor: MotorConfig | None = None
-    """Needed by the modes with motors."""
+    """First motor of each joint; required by the modes with motors."""
     motor_2: MotorConfig | None = None
-    """The second motor, if it is not as the first; by default one that moves a pivot does so as
-    the first would by a pinion of 15 mm."""
+    """Second motor of each joint. By default it equals the first one; a motor that moves a pivot
+    then acts through a pinion of 15 mm."""
     link_pid: LinkPidConfig = LinkPidConfig()
-    """What turns the links in mode ``link_pid``."""
+    """Controller of the links in mode ``link_pid``."""
     output_inertia: NotNegative | None = None
-    """What turns with the link besides its body, as the output's shaft; by default what the model
-    has for the rotor. Motors are behind the springs, with an inertia of their own [kg m^2]."""
+    """Inertia that rotates with the link in addition to its body, such as the output shaft; by
+    default the rotor inertia of the model. Motors have their own inertia, behind the springs
+    [kg m^2]."""
 
     def actuator(self, n_joints: int) -> Actuator[Any]:
-        """Return the springs of its joints.
+        """Return the springs of the group's joints.
 
         Raises:
-            UnknownName: If there is no such type.
-            ConfigurationError: If ``identified`` is no such file, or of another type.
-            ActuatorRefused: If a parameter is none of it, or out of bounds.
+            UnknownName: If the type does not exist.
+            ConfigurationError: If ``identified`` cannot be read, or is for another type.
+            ActuatorRefused: If a parameter does not exist or is out of bounds.
         """
         params: dict[str, Any] = {}
         if self.identified:
@@ -156,17 +159,17 @@ class ActuatorConfig(Section):
         return found
 
     def exertable(self, n_joints: int) -> tuple[float, ...]:
-        """Return what its springs and motors can exert on links to either side [Nm].
+        """Return the maximum torque that springs and motors exert on each link [Nm].
 
-        It is inf without springs, and where a group is none that can be.
+        It holds for both directions. It is infinite without springs and for an invalid group.
         """
         return _exertable(self.model_dump_json(exclude={"joints", "output_inertia"}), n_joints)
 
     @property
     def motor_torques(self) -> tuple[Any, Any]:
-        """Largest torques of both motors with their friction against them; inf without motors.
+        """Maximum torques of both motors after subtracting their friction [Nm].
 
-        Of a pivot's motor they are forces [Nm or N].
+        Infinite without motors. The value of a motor that moves a pivot is a force [N].
         """
         if self.motor is None or self.mode not in WITH_MOTORS:
             return np.inf, np.inf
@@ -179,10 +182,10 @@ class ActuatorConfig(Section):
 
     @property
     def lag(self) -> float:
-        r"""How late its slowest motor brings about what torque laws ask for.
+        r"""Time constant with which the slowest motor follows the commanded torque [s].
 
-        That is :math:`J / (D + D_{pid})`: what is known of a motor is counted in its commands, but
-        not its inertia [s].
+        It is :math:`J / (D + D_{pid})`. Motor commands compensate all modelled motor dynamics
+        except the inertia.
         """
         if self.motor is None or self.mode not in WITH_MOTORS:
             return 0.0
@@ -191,19 +194,19 @@ class ActuatorConfig(Section):
 
 
 WITHOUT_SPRINGS = ("link_torque", "link_pid")
-"""Modes in which the link is driven as without springs."""
+"""Modes that drive the link directly, without springs."""
 WITH_MOTORS = ("motor_torque", "motor_pid", "equilibrium_pid")
-"""Modes in which motors have inertia."""
+"""Modes in which the motors have inertia."""
 
 
 def places_of(
     groups: Mapping[str, ActuatorConfig], joints: tuple[str, ...]
 ) -> dict[str, list[int]]:
-    """Return the joints of every group that exist, counted from 0.
+    """Return the joint indices of every group, counted from 0; unknown joint names are skipped.
 
     Args:
-        groups: Of an arm, by name.
-        joints: Names of all its joints, without its prefix.
+        groups: Actuator groups of an arm by name.
+        joints: Names of all joints of the arm, without its prefix.
     """
     return {
         name: [joints.index(joint) for joint in group.joints or joints if joint in joints]
@@ -213,7 +216,7 @@ def places_of(
 
 @lru_cache(maxsize=256)
 def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
-    """Return what a group can exert, by the section as JSON: cell files ask many times."""
+    """Return the maximum torques of a group given as JSON, which makes the result cacheable."""
     own = ActuatorConfig.model_validate_json(group)
     with contextlib.suppress(ConfigurationError, ActuatorRefused, ValueError):
         if own.mode not in WITHOUT_SPRINGS:
@@ -225,7 +228,15 @@ def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)
 def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, ...]) -> Robot:
-    """Return a robot with other inertia and torques of joints; the same object for the same."""
+    """Return the robot with other rotor inertias and torque limits.
+
+    The cache returns the same object for equal arguments.
+
+    Args:
+        robot: Robot of the model.
+        armature: Rotor or output inertia of each joint, (n,) [kg m^2].
+        whole: Maximum torque of each joint including its weight, (n,) [Nm].
+    """
     most, own = np.array(whole), robot.limits.torque
     torque = np.minimum(own, most)
     figures = {
@@ -237,10 +248,11 @@ def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, 
 
 
 def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
-    """Return a robot whose joints have the outputs of its actuators in place of its rotors.
+    """Return a robot with the inertias and torque limits of its compliant actuators.
 
-    Its limits are what its springs and their motors can exert, where that is less than those of
-    the robot, or would be with its weight.
+    The output inertias replace the rotor inertias. Torque limits become those of springs and
+    motors where these are lower than the robot's limits, or lower than these limits plus the
+    weight.
     """
     armature: list[float] = robot.armature.tolist()
     whole = [math.inf] * robot.n_joints
@@ -248,9 +260,9 @@ def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     for name, group in groups.items():
         given, own = group.output_inertia, places[name]
         for joint, most in zip(own, group.exertable(len(own))):
-            whole[joint] = max(most, _SOMETHING)  # nothing at all is refused by the rules
+            whole[joint] = max(most, _SOMETHING)  # The rules reject groups without any torque.
         if given is None or (isinstance(given, list) and len(given) != len(own)):
-            continue  # of another length: refused by the rules
+            continue  # The rules reject lists of another length.
         for joint, value in zip(own, given if isinstance(given, list) else [given] * len(own)):
             armature[joint] = value
     own_inertia = tuple(robot.armature.tolist())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trained residual for an arm of a cell."""
+"""Trained residuals of the arms of a cell: loading and checks."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 def residual_of(
     arm: ArmDescription, use: str, file: str, period: float, phase: int = 0
 ) -> LiveResidual:
-    """Return the residual that a cell file names for an arm.
+    """Load a residual that a cell file names for an arm.
 
     Args:
-        arm: The arm.
-        use: Key in its section ``residual``.
-        file: Of weights.
-        period: Of a cycle [s].
-        phase: In which cycle it first runs.
+        arm: Description of the arm.
+        use: Key in the arm's section ``residual``.
+        file: Path of the weights.
+        period: Cycle time [s].
+        phase: Index of the cycle in which the residual runs first.
 
     Raises:
-        ConfigurationError: If there is no such file, or it is of another robot or rate.
+        ConfigurationError: If the file cannot be read, or is for another robot or cycle rate.
     """
     joints = tuple(joint.name for joint in arm.robot.joints)
     try:
@@ -39,10 +39,10 @@ def residual_of(
 
 
 def check_residuals(config: CellSections) -> None:
-    """Refuse a cell file whose arms have residuals that are not theirs, or lack one.
+    """Check that all residuals of a cell exist and fit their arms.
 
     Raises:
-        ConfigurationError: With every fault.
+        ConfigurationError: If any does not; it contains every fault.
     """
     faults: list[str] = []
     for arm in describe_arms(config):

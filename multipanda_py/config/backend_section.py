@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The section of an arm that belongs to a backend: declared there, checked here.
+"""Check the backend sections of an arm against the settings that backends declare.
 
-A section named after a backend holds its settings (:mod:`multipanda_py.parameters`), whichever
-backend moves the arm. Backends may share a section: simulated arms read ``franka``.
+A section named after a backend holds its settings (:mod:`multipanda_py.parameters`). It is checked
+no matter which backend moves the arm. Backends can share a section: simulated arms read
+``franka``.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from multipanda_py.parameters import Settings, Spec, by_class, declaration_fault
 
 
 def find_backend(name: str) -> type[Any]:
-    """Return the class of a :class:`.Backend`, whose settings are declared as they should be.
+    """Return the class of a :class:`.Backend` after checking how it declares its settings.
 
     Raises:
-        ConfigurationError: If there is none, or it cannot be loaded, or its declaration is wrong.
+        ConfigurationError: If the backend does not exist, cannot be loaded, or declares its
+            settings wrongly.
     """
     backend = registry.find("backends", name)
     try:
         fault = declaration_fault(backend.Settings)
-    except Exception as error:  # of a declaration that is other people's
+    except Exception as error:  # Code of a plug-in can raise anything.
         fault = f"its declaration raises {type(error).__name__}: {error}"
     if fault:
         raise ConfigurationError(
@@ -42,7 +44,7 @@ def section_of(backend: str) -> str:
 
 
 def sections() -> list[str]:
-    """Return the names of all sections that there are; what cannot be loaded has none."""
+    """Return the names of all sections; backends that cannot be loaded are skipped."""
     found = []
     for name in registry.names("backends"):
         try:
@@ -54,7 +56,7 @@ def sections() -> list[str]:
 
 
 def read_settings(backend: str, given: Mapping[str, Any]) -> Settings:
-    """Return an arm's settings from what its checked section gives."""
+    """Build the settings of an arm from its checked section."""
     settings: type[Settings] = find_backend(backend).Settings
     return settings(**in_plain_types(given))
 
@@ -62,15 +64,15 @@ def read_settings(backend: str, given: Mapping[str, Any]) -> Settings:
 def check_sections(
     arm: str, keys: Mapping[str, Any], known: tuple[str, ...]
 ) -> Iterator[tuple[str, dict[str, Any] | None, list[str]]]:
-    """Check the keys of an arm that are not of every arm.
+    """Check the backend sections of an arm.
 
     Args:
-        arm: Its name.
-        keys: They, with their values.
-        known: Names of the keys of every arm, for messages.
+        arm: Name of the arm.
+        keys: Keys of the arm that are not common to every arm, with their values.
+        known: Keys common to every arm, for messages.
 
     Yields:
-        The key, its values in plain types or None, and its faults.
+        Key, its values in plain types or None, and its faults.
     """
     for key, value in keys.items():
         where = f"arms.{arm}.{key}"
@@ -98,16 +100,16 @@ def check_sections(
 
 
 def changed(settings: Settings, values: Mapping[str, object], arm: str, section: str) -> Settings:
-    """Return settings with some of them changed.
+    """Return settings with some values changed while the cell runs.
 
     Args:
-        settings: The settings.
+        settings: Current settings.
         values: New values by name.
         arm: Name of the arm, for messages.
         section: Name of the section in the cell file, for messages.
 
     Raises:
-        SettingsRejected: With every fault.
+        SettingsRejected: If a value is invalid; it contains every fault.
     """
     kind = type(settings)
     names = [spec.name for spec in live(kind)]
@@ -135,7 +137,7 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
 
 @by_class
 def _model(settings: type[Settings]) -> type[BaseModel]:
-    """Return what checks a section, and words its faults as those of the rest of the file."""
+    """Build a pydantic model of settings, so that faults read like those of other sections."""
     fields: dict[str, Any] = {}
     for spec in declared(settings):
         check = AfterValidator(_checker(settings, spec))
@@ -159,7 +161,7 @@ def _checker(settings: type[Settings], spec: Spec) -> Callable[[Any], Any]:
 
 
 def _type(spec: Spec) -> Any:
-    """Return the type that pydantic knows a setting by."""
+    """Return the pydantic type of a setting."""
     if spec.kind == "choice":
         return Literal[spec.options]
     plain = {"flag": bool, "text": str}.get(spec.kind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells one cell from another."""
+"""Cell file: reading, checking and rewriting."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from multipanda_py.exceptions import ConfigurationError
 class CellConfig(CellSections):
     """Checked configuration of a cell.
 
-    The constructor raises what pydantic raises; :meth:`from_dict` raises sentences.
+    The constructor raises pydantic's errors; :meth:`from_dict` raises readable messages.
     """
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "cell") -> CellConfig:
-        """Check a nested dictionary.
+        """Check a nested dictionary and build the configuration.
 
         Raises:
-            ConfigurationError: With one sentence for every fault.
+            ConfigurationError: If anything is wrong; it contains one message per fault.
         """
         faults: Faults = []
         config = None
@@ -57,11 +57,11 @@ class CellConfig(CellSections):
         """Read and check a cell file.
 
         Args:
-            path: The file.
-            namespace: Of the cell's nodes; None if sections of any are meant.
+            path: Path of the file.
+            namespace: Namespace of the cell's nodes; None accepts sections of any namespace.
 
         Raises:
-            ConfigurationError: If it cannot be read, is no ROS parameter file, or is faulty.
+            ConfigurationError: If the file cannot be read, is no ROS parameter file, or is faulty.
         """
         file = ParameterFile.read(path)
         faults = [f"{path}: {fault}" for fault in file.faults]
@@ -76,7 +76,7 @@ class CellConfig(CellSections):
 
 
 def _with_checked_sections(data: Any, faults: Faults) -> Any:
-    """Return a cell whose arms' sections of backends are checked, and in plain types."""
+    """Return the data with checked backend sections in plain types; faults are appended."""
     if not isinstance(data, Mapping) or not isinstance(data.get("arms"), Mapping):
         return data
     known = tuple(ArmConfig.model_fields)
@@ -96,12 +96,12 @@ def _with_checked_sections(data: Any, faults: Faults) -> Any:
 
 
 def changed_text(path: str | Path, change: Parameters, head: str) -> str:
-    """Return a cell file with other values of some keys, whose own paths are now absolute.
+    """Return the text of a cell file with some values changed and its file paths made absolute.
 
     Args:
-        path: The file.
-        change: What goes before what its cell says.
-        head: A comment.
+        path: Path of the cell file.
+        change: Values that override those of the cell file.
+        head: Comment at the top of the text.
 
     Raises:
         ConfigurationError: As :meth:`.ParameterFile.read`.
@@ -114,7 +114,7 @@ def changed_text(path: str | Path, change: Parameters, head: str) -> str:
 
 
 def fingerprint(config: CellConfig) -> str:
-    """Return a text that is another one where anything of a cell is, or what its files say."""
+    """Return a hash of the configuration and of the robot files that it names."""
     text = config.model_dump_json() + "".join(
         repr(arm.robot_of_body) + repr(arm.robot_of_laws) for arm in config.arms.values()
     )

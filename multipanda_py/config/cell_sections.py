@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections of a cell file together, before the rules that span them are checked."""
+"""All sections of a cell file, before the rules that span several sections are checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from multipanda_py.config.sections import (
 
 
 class CellSections(Section):
-    """Well-formed sections of a cell file; :class:`.CellConfig` are those that fit together."""
+    """Well-formed sections of a cell file; :class:`.CellConfig` also checks that they fit."""
 
     cell: CellSettings = CellSettings()
     realtime: RealtimeConfig = RealtimeConfig()
@@ -37,10 +37,10 @@ class CellSections(Section):
     collisions: CollisionsConfig = CollisionsConfig()
     controllets: dict[Name, ControlletConfig] = {}
     active: list[str] = []
-    """Instances that are active at the start; arms that none of them owns hold."""
+    """Instances that are active at the start; ``hold`` owns the remaining arms."""
 
     def instances(self) -> Iterator[InstanceConfig]:
-        """Yield every controllet instance: holds first, then as declared, per arm."""
+        """Yield every controllet instance: ``hold`` of each arm first, then the declared ones."""
         for arm in self.arms:
             yield InstanceConfig(
                 name=f"{arm}/hold", short_name="hold", type="hold", arms=(arm,), per_arm=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which motors of springs stop before their joints do, in sentences."""
+"""Warnings about unusual but valid cells: arm poses, delays, rates, springs and motor stops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from multipanda_py.state import Vector
 
 
 def odd_robots(config: CellConfig) -> list[str]:
-    """Say what is possible and odd in the descriptions of arms, once for all of a kind."""
+    """Return warnings about unusual robot descriptions, one set per distinct robot."""
     robots = {id(arm.robot): (name, arm.robot) for name, arm in reversed(config.arms.items())}
     return [
         f"arms.{name}.model: {doubt}" for name, robot in robots.values() for doubt in robot.doubts
@@ -26,17 +26,17 @@ def odd_robots(config: CellConfig) -> list[str]:
 
 
 APART = 0.1
-"""Bases that are nearer than this are within one another [m]."""
+"""Minimum distance between the bases of two arms [m]."""
 
 
 def same_place(config: CellConfig) -> list[str]:
-    """Say which bases are in the same place, which is where no arm can move without a fault.
+    """Return warnings about arms whose bases overlap, so that no motion is free of collisions.
 
-    Arms on both sides of a plate have their base frames close together too, with z axes that
-    point away from each other: these are meant.
+    Arms on both sides of a plate also have close base frames, but their z axes point away from
+    each other. These are not reported.
 
     Returns:
-        A sentence for each pair, none if every arm has a place of its own.
+        One message per pair of arms.
     """
     found = []
     for one, other in itertools.combinations(describe_arms(config), 2):
@@ -51,14 +51,14 @@ def same_place(config: CellConfig) -> list[str]:
 
 
 STANDS = 0.007
-"""Delay and lag, with that of compliant actuators' motors, with which hold stops an arm in any
-state of motion, also with 0.8 of its inertia: see doc/faults.md. With 10 ms it failed in 1 of 8,
-with 14 ms in all [s]."""
+"""Maximum total delay and lag, motors of compliant actuators included, for which ``hold`` stops an
+arm from any state of motion, also with 0.8 of the inertia [s]. With 10 ms, 1 of 8 arms does not
+stop; with 14 ms, none does. See doc/faults.md."""
 LATE = ("delay", "command_delay", "torque_lag")
 
 
 def too_late(config: CellConfig) -> list[str]:
-    """Say which arms have so much delay that nothing may stop them."""
+    """Return warnings about arms whose delay exceeds what ``hold`` has been verified for."""
     found = []
     for name, arm in config.arms.items():
         late = sum(getattr(arm.perturbation, key) for key in LATE) + arm.motor_lag
@@ -72,9 +72,9 @@ def too_late(config: CellConfig) -> list[str]:
 
 
 def unmet_rates(config: CellConfig) -> list[str]:
-    """Say which rates were asked for beyond that of the cycles or states that are sent at them.
+    """Return warnings about requested rates above the rate of cycles or of joint states.
 
-    Rates that nobody has written into the file are as fast as they can be, without a word.
+    Defaults above that rate are reduced without a warning.
     """
     cell = config.cell
     name = "joint_state_rate" if cell.joint_state_rate < cell.rate else "rate"
@@ -87,11 +87,11 @@ def unmet_rates(config: CellConfig) -> list[str]:
 
 
 POSTURES = 400
-"""At which the weight of an arm is looked at."""
+"""Number of random configurations at which the weight of an arm is evaluated."""
 
 
 def weak_springs(config: CellConfig) -> list[str]:
-    """Say, once for an arm, which springs leave laws less torque than a rigid arm has."""
+    """Return warnings about arms whose springs leave less torque than a rigid arm has."""
     found = []
     for name, arm in config.arms.items():
         rigid, whole = arm.rigid_robot.limits.torque, arm.robot.limits.whole_torque
@@ -115,7 +115,7 @@ def weak_springs(config: CellConfig) -> list[str]:
 
 
 def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
-    """Return what carries an arm's joints at the most, and at its start, (n,) each [Nm]."""
+    """Return the maximum gravity torques of an arm, and those at ``q_start``, (n,) each [Nm]."""
     arm = config.arms[name]
     model = heavy_model(describe_arm(name, arm))
     data, (low, high) = model.createData(), arm.robot.limits.span
@@ -132,10 +132,11 @@ def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
 
 
 def short_stops(config: CellConfig) -> list[str]:
-    """Say, once for an arm, where stops of motors are in the way of their joints.
+    """Return warnings about arms whose motor stops lie within the range of their joints.
 
-    Springs without a load have their motors at the joint, or a preset to either side of it. What
-    the weight needs besides is looked at when a cell starts, where it starts.
+    Motors of unloaded springs are at the joint angle, or at a preset on both sides of it. The
+    additional deflection by the weight is checked when the cell starts, for its start
+    configuration.
     """
     found = []
     for name, arm in config.arms.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the cell file to descriptions of arms and things."""
+"""Descriptions of arms and objects, built from the sections of a cell file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
-    """Return the joints of an arm that have compliant actuators; None without any.
+    """Describe the compliant joints of an arm; return None if it has none.
 
     Raises:
-        ConfigurationError: If its file of identified springs cannot be read.
-        ActuatorRefused: If a parameter of springs is out of bounds.
+        ConfigurationError: If the file of identified springs cannot be read.
+        ActuatorRefused: If a spring parameter is out of bounds.
     """
     names = tuple(joint.name for joint in arm.robot.joints)
     found: dict[int, tuple[Any, ...]] = {}
@@ -49,7 +49,7 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
 
 
 def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
-    """Return the description of one arm of a cell."""
+    """Describe one arm of a cell."""
     base = Pose.from_rpy(arm.position, arm.rpy)
     tool = None
     if arm.tool is not None:
@@ -80,12 +80,12 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
 
 
 def describe_arms(config: CellSections) -> list[ArmDescription]:
-    """Return the descriptions of a cell's arms, in their order."""
+    """Describe the arms of a cell, in their order."""
     return [describe_arm(name, arm) for name, arm in config.arms.items()]
 
 
 def describe_known(name: str, arm: ArmConfig) -> ArmDescription:
-    """Return one arm of a cell with what was identified of it, friction included."""
+    """Describe one arm of a cell by its identified parameters, friction included."""
     described = describe_arm(name, arm)
     if not arm.identified:
         return described
@@ -96,12 +96,12 @@ def describe_known(name: str, arm: ArmConfig) -> ArmDescription:
 
 
 def describe_for_laws(config: CellSections) -> list[ArmDescription]:
-    """Return the arms as their laws know them: with what was identified of them."""
+    """Describe the arms of a cell by the models that controllets use: the identified ones."""
     return [describe_known(name, arm) for name, arm in config.arms.items()]
 
 
 def describe_objects(config: CellSections) -> list[SceneObject]:
-    """Return the things of a cell's scene."""
+    """Describe the objects of a cell's scene."""
     things = []
     for name, thing in config.objects.items():
         pose = Pose.from_rpy(thing.position, thing.rpy)
@@ -123,7 +123,7 @@ def describe_objects(config: CellSections) -> list[SceneObject]:
 
 
 def first_real_arm(config: CellSections) -> str:
-    """Return key and backend of the first arm whose time nobody can stop; empty if none is."""
+    """Return key and backend of the first arm whose time cannot be stopped, or an empty text."""
     for name, arm in config.arms.items():
         if not find_backend(arm.backend).keeps_time:
             return f"arms.{name}.backend: {arm.backend}"
@@ -131,15 +131,15 @@ def first_real_arm(config: CellSections) -> str:
 
 
 def surroundings(config: CellSections) -> list[str]:
-    """Return the names of all that a thing can be inside of: the floor, arms, things."""
+    """Return the names of everything that an object can intersect: floor, arms, objects."""
     return ["floor", *config.arms, *config.objects]
 
 
 def bases_in_world(config: CellSections) -> dict[str, Pose]:
-    """Return the base pose of every arm in the world."""
+    """Return the base pose of every arm in the world frame."""
     return {name: Pose.from_rpy(arm.position, arm.rpy) for name, arm in config.arms.items()}
 
 
 def movable_things(config: CellSections) -> list[str]:
-    """Return the names of things with a mass, in the order of their poses in a row."""
+    """Return the names of objects with mass, in the order of their poses in a cycle record."""
     return [name for name, thing in config.objects.items() if thing.mass > 0.0]

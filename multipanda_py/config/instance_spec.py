@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controllet instance is made of; both ends of the mailbox derive it alike."""
+"""Specification of a controllet instance, which node and loop derive from the same cell file."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from multipanda_py.targets import Channel, channel_table
 
 @dataclass(frozen=True)
 class InstanceSpec:
-    """An instance's law, features, parameters and channels.
+    """Controllet class, features, parameters and channels of an instance.
 
     Attributes:
         index: Position in the cell's list of instances.
         config: Name, arms and start-up parameters.
-        law: Class of the control law.
-        features: Classes of its features, by name, in order.
-        arms: Indices of its arms in the cell.
-        robots: What its arms are, by name, in order; vectors of joints are for them.
-        descriptions: The same arms as they stand in the cell.
+        law: Controllet class.
+        features: Feature classes by name, in order.
+        arms: Indices of the instance's arms in the cell.
+        robots: Robots of these arms by name, in order; they define the size of joint vectors.
+        descriptions: Descriptions of these arms by name.
     """
 
     index: int
@@ -49,33 +49,31 @@ class InstanceSpec:
 
     @cached_property
     def name(self) -> str:
-        """Name in the cell."""
         return self.config.name
 
     @cached_property
     def is_hold(self) -> bool:
-        """Whether this is the hold that takes an arm nobody else owns."""
+        """True for the ``hold`` that owns arms without another controllet."""
         return self.config.type == "hold"
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Names of the channels that users may write to."""
+        """Names of the channels that users can write to."""
         return tuple(self.channel_table)
 
     @property
     def joints(self) -> tuple[int, ...]:
-        """Number of joints of each of its arms."""
         return tuple(robot.n_joints for robot in self.robots.values())
 
     @cached_property
     def channel_table(self) -> dict[str, Channel]:
-        """The same by name: of the law, then of its features."""
+        """Channels by name: those of the controllet, then those of its features."""
         extra = (channel for part in self.features.values() for channel in part.channels)
         return channel_table((*self.law.Target.channels, *extra))
 
     @cached_property
     def own_channels(self) -> frozenset[str]:
-        """Names of the channels that the law reads itself; the others are for features."""
+        """Names of the channels that the controllet reads itself, not only its features."""
         law = self.law
         return frozenset(map(str, law.Target.channels)).difference(law.for_features)
 
@@ -83,14 +81,15 @@ class InstanceSpec:
     def far_channels(self) -> tuple[str, ...]:
         """Channels whose targets may be far from the measured state.
 
-        They are those that the law says, and those of features, which only lean towards them.
+        They are those that the controllet declares, and all channels of its features, which only
+        bias the motion towards their targets.
         """
         law = self.law.Target
         return (*law.far, *(name for name in self.channel_table if name not in law.channels))
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
-        """The law's parameters, then each feature's switch and own ones with its prefix."""
+        """Parameters of the controllet, then switch and parameters of each feature, prefixed."""
         sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params, robots=self.robots)]
         for name, feature in self.features.items():
             own = ParameterSet(feature.Params, f"{name}.", self.robots)
@@ -99,19 +98,19 @@ class InstanceSpec:
 
     @cached_property
     def parameter_specs(self) -> tuple[Spec, ...]:
-        """Specs of all parameters, law first."""
+        """Specs of all parameters, those of the controllet first."""
         return tuple(spec for part in self.parameter_sets for spec in part.specs)
 
     @property
     def parameter_width(self) -> int:
-        """Floats that carry all parameters."""
+        """Number of floats that encode all parameters."""
         return sum(part.width for part in self.parameter_sets)
 
     def checked(self, values: Mapping[str, object]) -> dict[str, Any]:
-        """Return values in their canonical types.
+        """Convert values to their canonical types.
 
         Raises:
-            ParameterRejected: With one line for every fault.
+            ParameterRejected: If a value is invalid; it contains one line per fault.
         """
         accepted, faults = check_values(self.parameter_specs, values, self.name)
         if not faults:
@@ -123,16 +122,16 @@ class InstanceSpec:
         return accepted
 
     def initial_values(self) -> dict[str, Any]:
-        """Return the parameters at start-up: defaults, overridden by the cell file."""
+        """Return the parameters at start-up: defaults overridden by the cell file."""
         values = {spec.name: spec.default for spec in self.parameter_specs}
         return values | self.checked(flatten(self.config.params))
 
     def encode(self, values: Mapping[str, Any]) -> Vector:
-        """Return a full set of checked values as one flat vector."""
+        """Encode a full set of checked values as one flat vector."""
         return np.concatenate([part.encode(values) for part in self.parameter_sets])
 
     def decode(self, flat: Vector) -> list[Any]:
-        """Return the ``Params`` of the law, then a ``Switch`` and ``Params`` per feature."""
+        """Return the controllet's ``Params``, then a ``Switch`` and ``Params`` per feature."""
         parts, start = [], 0
         for part in self.parameter_sets:
             parts.append(part.decode(flat[start : start + part.width]))
@@ -141,7 +140,7 @@ class InstanceSpec:
 
 
 def instance_specs(config: CellConfig) -> list[InstanceSpec]:
-    """Resolve every instance of a checked cell."""
+    """Build the specification of every instance of a checked cell."""
     arm_index = {name: index for index, name in enumerate(config.arms)}
     described = dict(zip(config.arms, describe_arms(config)))
     result = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an arm is: a model by its name, or the files that describe one."""
+"""Section ``model`` of an arm: the name of a robot model, or the files that describe one."""
 
 from __future__ import annotations
 
@@ -24,28 +24,27 @@ from multipanda_py.robots.read_gripper import read_gripper
 from multipanda_py.robots.read_robot import read_robot
 
 PATHS = ("urdf", "mjcf", "extra", "parameters")
-"""Keys that are paths of files."""
+"""Keys whose values are file paths."""
 WITH_FILES = ("model", "hand")
-"""Keys of an arm that may be files."""
+"""Keys of an arm whose values can be files."""
 OF_PARAMETERS = (
     ("", "identified"),
     ("perturbation", "parameters"),
     ("residual", "state"),
     ("residual", "wrench"),
 )
-"""Sections and keys of an arm that are files of identified parameters, or of trained residuals."""
+"""Sections and keys of an arm that name files of identified parameters or trained residuals."""
 
 
 def resolved(section: type[Section], value: Any) -> Any:
-    """Return a section with absolute paths for a mapping with files; anything else as it is."""
+    """Convert a mapping of files to a section with absolute paths; keep other values unchanged."""
     paths = _absolute(value)
-    with contextlib.suppress(ValidationError):  # which is said by the section itself
+    with contextlib.suppress(ValidationError):  # The section itself reports the fault.
         return section.model_validate(paths) if isinstance(paths, Mapping) else value
     return value
 
 
 def _absolute(files: Any) -> Any:
-    """Return a mapping with files with absolute paths; anything else, or none, as it is."""
     if not isinstance(files, Mapping):
         return files
     if not all(isinstance(files.get(key, ""), str) for key in PATHS):
@@ -57,12 +56,12 @@ def _absolute(files: Any) -> Any:
 
 
 def with_absolute_paths(arm: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an arm whose files of parameters have absolute paths."""
+    """Return an arm's section with absolute paths of its parameter files."""
     return _with_paths(arm, lambda path: str(Path(path).absolute()))
 
 
 def _with_paths(arm: Mapping[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
-    """Return an arm whose files of parameters are elsewhere."""
+    """Apply ``place`` to every path of a parameter file in an arm's section."""
     found = dict(arm)
     for section, key in OF_PARAMETERS:
         own = found.get(section) if section else found
@@ -76,18 +75,17 @@ def _with_paths(arm: Mapping[str, Any], place: Callable[[str], str]) -> dict[str
 
 
 def _placed(group: Any, place: Callable[[str], str]) -> Any:
-    """Return a group of actuators whose file of springs is elsewhere."""
     path = group.get("identified") if isinstance(group, Mapping) else None
     return {**group, "identified": place(path)} if isinstance(path, str) and path else group
 
 
 def relative_to(folders: Sequence[Path], data: Any) -> Any:
-    """Return a cell whose arms' models and hands have absolute paths.
+    """Return a cell's data with absolute paths of all files of its arms.
 
     Args:
-        folders: A relative path is one in the first of them that has such a file, or else in the
-            first.
-        data: As a cell file has it, well formed or not.
+        folders: Folders to search. A relative path refers to the first folder that contains the
+            file, or to the first folder if none does.
+        data: Data of a cell file, valid or not.
     """
     arms = data.get("arms") if isinstance(data, Mapping) else None
     if not isinstance(arms, Mapping):
@@ -107,29 +105,30 @@ def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
 
 
 def _found_in(folders: Sequence[Path], path: str) -> str:
-    """Return the path in the first folder that has such a file, or else in the first."""
+    """Return the path in the first folder that contains the file, or in the first folder."""
     places = [folder.absolute() / path for folder in folders]
     is_there = (place for place in places if place.is_file())
     return str(next(is_there, places[0])) if path else path
 
 
 _PRESETS = {"awas2": 0.005}
-"""Where the toolbox's 0 until one is commanded is no spring at all: its paper's soft one [m]."""
+"""Presets for types whose toolbox default of 0 means no stiffness; AwAS-II: the soft preset of its
+paper [m]."""
 
 
 def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
-    """Return the section that a URDF's plug-ins make, empty if it has none.
+    """Convert the actuator plug-ins of a URDF to a section ``actuators``; empty without any.
 
-    Joints with the same type and mode, and the same parameters given, are one group, named after
-    its type: springs are computed group by group. Joints of the URDF that the arm does not have,
-    as those of another arm, are left out.
+    Joints with the same type, mode and set of given parameters form one group, named after its
+    type, because springs are computed group by group. Joints that the arm does not have, such as
+    those of another arm in the same URDF, are skipped.
 
     Args:
-        urdf: The file.
-        joints: Names of the arm's joints.
+        urdf: Path of the URDF.
+        joints: Joint names of the arm.
 
     Raises:
-        ConfigurationError: If a tag is not what it has to be.
+        ConfigurationError: If a tag is invalid.
     """
     mine = [actuator for actuator in read_gazebo(urdf) if actuator.joint in joints]
     alike: dict[tuple[Any, ...], list[GazeboActuator]] = {}
@@ -161,29 +160,29 @@ def _names(kind: str) -> list[str]:
 
 
 class HandConfig(Section):
-    """The files of a parallel gripper that is data; see :func:`.read_gripper`.
+    """Files of a parallel gripper that is described by data; see :func:`.read_gripper`.
 
-    Paths in a cell file are relative to it, others to the current folder.
+    Paths in a cell file are relative to that file, other paths to the current folder.
     """
 
     urdf: str = ""
     extra: str = ""
-    """YAML with what the URDF lacks."""
+    """YAML file with data that the URDF lacks."""
 
     @cached_property
     def gripper(self) -> ParallelGripper:
-        """The gripper, read once.
+        """Gripper, read once.
 
         Raises:
-            ConfigurationError: If the files describe none.
+            ConfigurationError: If the files do not describe a gripper.
         """
         urdf, extra = (Path(path) if path else None for path in (self.urdf, self.extra))
         return read_gripper(extra, urdf=urdf)
 
 
 def _readable_hand(files: HandConfig) -> HandConfig:
-    """Refuse files that describe no gripper here, where it is said of the hand."""
-    files.gripper  # noqa: B018 - reads it
+    """Read the gripper, so that an error is reported with the path of the key ``hand``."""
+    files.gripper  # noqa: B018 - The property reads the files.
     return files
 
 
@@ -196,37 +195,37 @@ Hand = Annotated[
     | Annotated[HandConfig, AfterValidator(_readable_hand), Tag("[files]")],
     Discriminator(_kind_of_hand),
 ]
-"""A switch or the files; tags in brackets are left out of messages."""
+"""True, false, or the files of a gripper; messages omit tags in brackets."""
 
 
 class ModelConfig(Section):
-    """The files of a robot that is data; see :func:`.read_robot`.
+    """Files of a robot that is described by data; see :func:`.read_robot`.
 
-    What is given here goes before what ``extra`` says of the same. Paths in a cell file are
-    relative to it, others to the current folder.
+    Values given here override those of ``extra``. Paths in a cell file are relative to that file,
+    other paths to the current folder.
     """
 
     urdf: str = ""
     mjcf: str = ""
-    """MuJoCo's format, instead of a URDF."""
+    """MJCF file, instead of a URDF."""
     parameters: str = ""
-    """YAML of ``multipanda identify``: inertia and friction as they were measured."""
+    """YAML file of ``multipanda identify`` with identified inertias and friction."""
     base: str = ""
-    """Link that is fixed to the world; with ``parameters`` and no other file, name of the robot
-    that those are of."""
+    """Link that is fixed to the world. With ``parameters`` and no other file: name of the robot
+    that the parameters belong to."""
     tip: str = ""
-    """Link that carries hand, tool and load."""
+    """Link that carries gripper, tool and load."""
     extra: str = ""
-    """YAML with what the URDF lacks."""
+    """YAML file with data that the URDF lacks."""
     name: Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_]*)?$", max_length=64)] = ""
-    """By default that of the YAML, else of the URDF."""
+    """Name of the robot; by default that of the YAML file, else that of the URDF."""
 
     @cached_property
     def robot(self) -> Robot:
-        """The robot, read once.
+        """Robot, read once.
 
         Raises:
-            ConfigurationError: If the files describe none.
+            ConfigurationError: If the files do not describe a robot.
         """
         urdf, mjcf, extra = (
             Path(path) if path else None for path in (self.urdf, self.mjcf, self.extra)
@@ -243,10 +242,10 @@ class ModelConfig(Section):
 
     @cached_property
     def actuators(self) -> dict[str, Any]:
-        """The compliant actuators that its URDF declares for the ROS-Gazebo toolbox, read once.
+        """Compliant actuators that the URDF declares for the ROS-Gazebo toolbox, read once.
 
         Raises:
-            ConfigurationError: If that is not what it has to be.
+            ConfigurationError: If a declaration is invalid.
         """
         urdf = Path(self.urdf) if self.urdf else None
         if urdf is None and self.extra and not self.mjcf:
@@ -258,14 +257,14 @@ class ModelConfig(Section):
 
 
 def robot_of(model: Any) -> Robot | None:
-    """Return the robot of a value for a model, or None if that is none."""
+    """Return the robot of a value of ``model``, or None if the value is invalid."""
     with contextlib.suppress(ConfigurationError):
         return model.robot if isinstance(model, ModelConfig) else MODELS.get(str(model))
     return None
 
 
 def tags_of(model: Any) -> dict[str, Any]:
-    """Return the actuators that a value for a model says, empty if it says none, or wrongly."""
+    """Return the actuators that the URDF of a model declares; empty if none or invalid."""
     with contextlib.suppress(ConfigurationError):
         return model.actuators if isinstance(model, ModelConfig) else {}
     return {}
@@ -274,14 +273,14 @@ def tags_of(model: Any) -> dict[str, Any]:
 def _known(name: str) -> str:
     if name not in MODELS:
         raise ValueError(f"should be one of {', '.join(MODELS)}")
-    MODELS[name]  # refused here if a plug-in's cannot be read
+    MODELS[name]  # Loading raises an error if the file of a plug-in cannot be read.
     return name
 
 
 def _readable_model(files: ModelConfig) -> ModelConfig:
-    """Refuse files that describe no robot here, where it is said of the model."""
-    files.robot  # noqa: B018 - reads it
-    files.actuators  # noqa: B018 - likewise
+    """Read the robot, so that an error is reported with the path of the key ``model``."""
+    files.robot  # noqa: B018 - The property reads the files.
+    files.actuators  # noqa: B018 - The property reads the files.
     return files
 
 
@@ -294,4 +293,4 @@ Model = Annotated[
     | Annotated[ModelConfig, AfterValidator(_readable_model), Tag("[files]")],
     Discriminator(_kind_of_model),
 ]
-"""A name or the files; tags in brackets are left out of messages."""
+"""Name of a model, or its files; messages omit tags in brackets."""

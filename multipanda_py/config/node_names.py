@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the ROS nodes that stand for a cell as a whole, and of namespaces."""
+"""Names of the ROS nodes of a cell, and checks of namespaces."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import re
 from multipanda_py.exceptions import ConfigurationError
 
 NODE = "multimode_controller"
-"""Unless it is remapped; a cell file's parameters are meant for it."""
+"""Name of the cell's node unless remapped; parameters of a cell file are meant for it."""
 STOP_SUFFIX = "_stop"
-"""What the node that serves ``stop`` has behind that name."""
+"""Suffix of the node that serves ``stop``."""
 SELF_CHECK_SUFFIX = "_self_check"
-"""Suffix of the node that checks the responsiveness of that node."""
+"""Suffix of the node that checks that the cell's node responds."""
 TASKS = "task_runner"
-"""The node that does tasks."""
+"""Node that runs tasks."""
 CAMERAS = "scene_cameras"
-"""The node that sends pictures of the simulated scene."""
+"""Node that publishes images of the simulated scene."""
 NODES = (NODE, f"{NODE}{STOP_SUFFIX}", f"{NODE}{SELF_CHECK_SUFFIX}", TASKS, CAMERAS,
          "robot_state_publisher", "rviz2")  # fmt: skip
-"""All in the cell's namespace, those that the launch files start beside it too."""
+"""All node names in the cell's namespace, including those that the launch files start."""
 _NAMESPACE = re.compile(r"/?([A-Za-z_]\w*(/[A-Za-z_]\w*)*/?)?", re.ASCII)
 
 
 def may_reach_node(key: str) -> bool:
-    """Return whether the top key of a parameter file may mean the node, in some namespace."""
+    """Return whether a top key of a parameter file can match the cell's node in a namespace."""
     return key.rsplit("/", 1)[-1] in ("**", "*", NODE)
 
 
 def refuse_namespace(name: str) -> None:
-    """Refuse what can be no namespace, which only the processes that are started would say.
+    """Check a namespace before any process starts, because only these would report it.
 
     Raises:
-        ConfigurationError: If it is none.
+        ConfigurationError: If it is not a valid ROS namespace.
     """
     if not _NAMESPACE.fullmatch(name) or "__" in name:
         raise ConfigurationError(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ROS 2 parameter file: what it says to a cell's node, its controllets and its robots.
+"""ROS 2 parameter file: sections for a cell's node, its controllets and its robots.
 
-Each of them has a node, and a file may have a section for any of them, as those that
-``ros2 param dump`` writes. One rule holds wherever a file is read: what a section says goes
-before what the cell says, and node names may have the wildcards of ROS 2.
+Each of these has a node, and a file can contain a section for any of them, such as a file written
+by ``ros2 param dump``. A section of a controllet or robot overrides the values of the cell. Node
+names can contain the wildcards of ROS 2.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _KINDS = {bool: "true or false", int: "integer", float: "number with a point", s
 
 
 class RosLoader(yaml_text.PlainLoader):
-    """Loader that reads plain words as ROS 2 does, and refuses keys that appear twice."""
+    """YAML loader that resolves plain scalars as ROS 2 does and rejects duplicate keys."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - add_implicit_resolver fills this class's own
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return a mapping whose keys are text, whatever they look like."""
+        """Return a mapping whose keys are always text."""
         mapping: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
@@ -70,7 +70,7 @@ def read(path: str | Path, max_size: int = MAX_TEXT) -> Any:
         max_size: Maximum size [bytes].
 
     Raises:
-        ConfigurationError: If it cannot be read, or is not valid.
+        ConfigurationError: If the file cannot be read or is not valid.
     """
     return yaml_text.read(path, RosLoader, max_size)
 
@@ -79,16 +79,16 @@ def load(text: str) -> Any:
     """Return the data of a YAML text.
 
     Raises:
-        yaml.YAMLError: If it is not valid, has an alias, or a key twice.
+        yaml.YAMLError: If the text is not valid, contains an alias, or contains a key twice.
     """
     return yaml_text.load(text, RosLoader)
 
 
 def ros_faults(data: Any) -> list[str]:
-    """Say what of nested parameters ROS 2 would refuse or garble: the path, got, allowed.
+    """Return messages about values that ROS 2 would reject or read wrongly.
 
     Args:
-        data: What stands below ``ros__parameters``, as :func:`load` returns it.
+        data: Data below ``ros__parameters``, as :func:`load` returns it.
     """
     return list(_faults(data, ""))
 
@@ -136,23 +136,23 @@ PARAMETERS = "ros__parameters"
 MAX_TARGET_AGE = "max_target_age"
 LONGEST_AGE = 3600.0
 OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service", "qos_overrides"})
-"""What rclpy itself reads."""
+"""Parameters that rclpy itself declares."""
 PLAIN_JOINT_NAMES, FRANKA_NAMES = "plain_joint_names", "franka_names"
 AUTOSTART = "autostart"
 OF_THE_NODE = OF_EVERY_NODE | {MAX_TARGET_AGE, PLAIN_JOINT_NAMES, FRANKA_NAMES, AUTOSTART}
-"""What the node of a cell reads beside the cell."""
+"""Parameters of the cell's node that do not belong to the cell."""
 _SINGLE = re.compile(r"(?:(?P<node>[\w/*]+):)?(?P<name>[\w.]+):=(?P<value>.*)", re.DOTALL)
 Parameters = dict[str, Any]
 
 
 @dataclass
 class ParameterFile:
-    """What a file says.
+    """Contents of a parameter file.
 
     Attributes:
-        cell: The cell, as the sections of its node have it.
-        others: Sections of other nodes: name, or pattern, and parameters.
-        faults: What ROS 2 would refuse or garble, and what its node would.
+        cell: Data of the cell, from the sections of its node.
+        others: Sections of other nodes: name or pattern, and parameters.
+        faults: Messages about values that ROS 2 or the cell's node would reject or read wrongly.
     """
 
     cell: Parameters = field(default_factory=dict)
@@ -164,7 +164,7 @@ class ParameterFile:
         """Read a file.
 
         Raises:
-            ConfigurationError: If it cannot be read, or nothing in it is for a cell's node.
+            ConfigurationError: If it cannot be read, or has no section for a cell's node.
         """
         data, found = load_file(path), cls()
         for key, values in sections(data):
@@ -188,12 +188,12 @@ class ParameterFile:
         )
 
     def unread(self) -> list[str]:
-        """Return the names of the sections that no node of the cell reads."""
+        """Return the names of sections that match no node of the cell."""
         return with_sections(self.cell, self.others)[1]
 
 
 def sections(data: object, above: str = "") -> Iterator[tuple[str, Parameters]]:
-    """Yield the node name and the parameters of every section of a file, in order."""
+    """Yield node name and parameters of every section of a file, in order."""
     for key, value in data.items() if isinstance(data, dict) else ():
         if isinstance(value, dict) and isinstance(value.get(PARAMETERS), dict):
             yield f"{above}{key}", value[PARAMETERS]
@@ -202,7 +202,7 @@ def sections(data: object, above: str = "") -> Iterator[tuple[str, Parameters]]:
 
 
 def load_file(path: str | Path, max_size: int = MAX_TEXT) -> Any:
-    """Return what a parameter file holds, as ROS 2 reads it.
+    """Return the data of a parameter file as ROS 2 reads it.
 
     Args:
         path: Path of the file.
@@ -222,7 +222,7 @@ def load_file(path: str | Path, max_size: int = MAX_TEXT) -> Any:
 
 
 def _is_node(section: object) -> bool:
-    """Return whether parameters of nodes, perhaps in namespaces, are all that is there."""
+    """Return whether a section contains only parameters of nodes, possibly in namespaces."""
     return isinstance(section, dict) and all(
         isinstance(value, dict) if key == PARAMETERS else _is_node(value)
         for key, value in section.items()
@@ -230,7 +230,7 @@ def _is_node(section: object) -> bool:
 
 
 def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
-    """Say what is wrong with what a node reads beside the cell."""
+    """Yield faults of the node's own parameters, which do not belong to the cell."""
     age = values.get(MAX_TARGET_AGE, 1.0)
     if isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 <= age <= LONGEST_AGE:
         yield f"{MAX_TARGET_AGE}: got {age!r:.60}, allowed a number in [0, {LONGEST_AGE:g}]"
@@ -240,7 +240,10 @@ def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def single(word: str) -> tuple[str, Parameters] | None:
-    """Return the node and the parameters of ``NODE:NAME:=VALUE``; ``NAME:=VALUE`` names no node.
+    """Parse ``NODE:NAME:=VALUE`` into node and parameters; ``NAME:=VALUE`` has an empty node.
+
+    Returns:
+        Node name and nested parameters, or None if the text has another form.
 
     Raises:
         ConfigurationError: If the value is not valid YAML.
@@ -261,15 +264,15 @@ def single(word: str) -> tuple[str, Parameters] | None:
 def with_sections(
     cell: Parameters, others: Iterable[tuple[str, Parameters]], namespace: str | None = None
 ) -> tuple[Parameters, list[str]]:
-    """Lay the sections of controllets and robots over a cell.
+    """Merge the sections of controllets and robots into a cell.
 
     Args:
-        cell: As the sections of its node have it, well formed or not.
-        others: Sections of other nodes.
-        namespace: Of the cell; None if it is not known, and any is right.
+        cell: Data of the cell, valid or not.
+        others: Sections of other nodes: name or pattern, and parameters.
+        namespace: Namespace of the cell; None accepts any namespace.
 
     Returns:
-        The cell, and the names of sections that none of its nodes reads.
+        Merged cell, and the names of sections that match no node of it.
     """
     places, strangers = _places(cell), []
     for key, values in others:
@@ -290,7 +293,7 @@ def with_sections(
 
 
 def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
-    """Return nested values with others laid over them."""
+    """Return nested values overridden by others."""
     result = dict(values)
     for key, value in over.items():
         below = result.get(key)
@@ -301,10 +304,10 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
 
 
 def _places(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
-    """Return where in a cell the parameters of each node are, by its name below the cell.
+    """Return, by node name, the key path of its parameters in the cell and their default values.
 
-    Beside it are values that a section does not give by naming them: those that robots are told
-    by default, which a dump names too. Given thresholds stop simulated arms, these do not.
+    A dump contains all settings of a robot, also those at their default. Defaults must not count
+    as given, because thresholds that a file gives stop simulated arms.
     """
     found: dict[str, tuple[tuple[str, ...], Parameters]] = {}
     arms, controllets = (cell.get(key) for key in ("arms", "controllets"))
@@ -321,7 +324,7 @@ def _places(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Paramet
             backend = arm_section.get("backend", backend)
         try:
             section, settings = section_of(str(backend)), find_backend(str(backend)).Settings
-        except ConfigurationError:  # which the cell's own check says
+        except ConfigurationError:  # The check of the cell reports it.
             continue
         usual = {spec.name: np.asarray(spec.default).tolist() for spec in declared(settings)}
         found[f"{arm}/{section}"] = ("arms", arm, section), usual
@@ -329,12 +332,12 @@ def _places(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Paramet
 
 
 def means(key: str, name: str, namespace: str | None) -> bool:
-    """Return whether a key of a file is the full name of a node, or a pattern for it.
+    """Return whether a key of a file is the full name of a node, or a pattern that matches it.
 
     Args:
-        key: Of a section.
-        name: Of the node, below its cell.
-        namespace: Of the cell; None if it is not known, and any is right.
+        key: Key of a section.
+        name: Node name below the cell's namespace.
+        namespace: Namespace of the cell; None accepts any namespace.
     """
     tokens = key.strip("/").split("/")
     pattern = "".join(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm whose hand is a tool: what holds nothing and only presses."""
+"""Rules for the parts of a cell: actuators, links, cameras, channels, interfaces, grippers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
-    """Yield what is wrong with an arm's actuators; its other sections are well formed."""
+    """Yield faults of an arm's actuators; its other sections must be well formed."""
     if not arm.actuators:
         return
     where = f"arms.{name}.actuators"
@@ -46,7 +46,7 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
                 "backend mujoco: they are simulated"
             )
             return
-    except ConfigurationError:  # of a backend that is missing, as is said of it
+    except ConfigurationError:  # The check of backends reports a missing one.
         return
     if not arm.joints.is_default:
         yield (
@@ -72,15 +72,15 @@ def command_faults(
     arms: Sequence[str],
     values: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield what is wrong with a law and its parameters on arms of a cell without other faults.
+    """Yield faults of a controllet and its parameters; the cell must have no other faults.
 
     Args:
-        where: Path of the controllet.
-        law: Its class.
-        kind: Its name.
-        config: The cell.
-        arms: Names of its arms, which exist.
-        values: Its parameters by name.
+        where: Path of the controllet in the cell file.
+        law: Controllet class.
+        kind: Type name of the controllet.
+        config: Configuration of the cell.
+        arms: Names of the controllet's arms, which exist.
+        values: Parameter values by name.
     """
     rigid = [name for name in arms if not config.arms[name].actuators]
     if law.commands_actuators and rigid:
@@ -94,7 +94,7 @@ def command_faults(
 
 
 def _taken(where: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
-    """Yield a fault for joints that do not exist, or are there twice."""
+    """Yield faults for joints that do not exist or belong to two groups."""
     owner: dict[str, str] = {}
     for key, group in arm.actuators.items():
         for joint in group.joints or joints:
@@ -167,10 +167,9 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
 
 
 def _reversed_stops(where: str, motor: MotorConfig, n_joints: int) -> Iterator[str]:
-    """Yield a fault for a lower stop that is not below the upper one."""
     try:
         low, high = (np.broadcast_to(stops, n_joints) for stops in (motor.low, motor.high))
-    except ValueError:  # another number of them, as is said
+    except ValueError:  # Another check reports lists of the wrong length.
         return
     for joint in np.flatnonzero(low >= high)[:1]:
         whose = f" for joint {joint + 1} of the group" if n_joints > 1 else ""
@@ -178,11 +177,11 @@ def _reversed_stops(where: str, motor: MotorConfig, n_joints: int) -> Iterator[s
 
 
 _IDENTIFIED = {"identified": "robot_of_laws", "perturbation.parameters": "robot_of_body"}
-"""Keys of an arm that are files, and the robot that each of them makes."""
+"""Keys of an arm that name files, and the property that reads each of them."""
 
 
 def part_faults(config: CellSections) -> Iterator[str]:
-    """Yield what is wrong with the arms of a cell, whose sections are well formed, as bodies."""
+    """Yield faults of arms whose files cannot be read or whose part names are taken."""
     owner: dict[str, str] = {}
     for name, section in config.arms.items():
         try:
@@ -206,17 +205,17 @@ def part_faults(config: CellSections) -> Iterator[str]:
 OVERVIEW = "overview"
 """Camera that every scene has."""
 FREE = "free"
-"""Name of the view from where a viewer begins, which every scene has, too."""
+"""Name of the initial view of the viewer, which every scene has."""
 PLACED = ("position", "look_at", "fovy")
-"""What a camera has that the scene does not have by itself."""
+"""Keys of a camera that the built-in overview camera does not accept."""
 _LEAST = 1e-3
 
 
 def camera_faults(config: CellSections) -> Iterator[str]:
-    """Yield what is wrong with the cameras of a cell whose parts are well formed."""
+    """Yield faults of the cameras of a cell whose parts are well formed."""
     if not config.cameras:
         return
-    with contextlib.suppress(ConfigurationError):  # of a missing backend, as said elsewhere
+    with contextlib.suppress(ConfigurationError):  # The check of backends reports a missing one.
         if real := first_real_arm(config):
             yield f"cameras: got {real}, allowed simulated arms, as pictures are of a scene"
     for name, camera in config.cameras.items():
@@ -234,7 +233,7 @@ def camera_faults(config: CellSections) -> Iterator[str]:
 
 
 def channel_faults(config: CellSections) -> Iterator[str]:
-    """Yield a sentence for every channel that another law of the cell has declared otherwise."""
+    """Yield faults of channels that two controllets of the cell declare differently."""
     known: list[Channel] = []
     for name, controllet in config.controllets.items():
         law = registry.find("controllets", controllet.type)
@@ -253,7 +252,7 @@ def channel_faults(config: CellSections) -> Iterator[str]:
 
 
 def only_adds_torques(feature: type[Feature[Any]]) -> bool:
-    """Return whether a feature does nothing for a law that commands something else."""
+    """Return whether a feature only adds torques, so that it needs a controllet of torques."""
     has = [name for name in ("add", "prepare", "pace") if name in _own(feature)]
     return has == ["add"]
 
@@ -263,7 +262,7 @@ def _own(feature: type[Feature[Any]]) -> set[str]:
 
 
 def interfaces_of(arm: ArmConfig) -> tuple[str, ...]:
-    """Return what an arm can be commanded, in the order of :data:`.INTERFACES`.
+    """Return the command interfaces of an arm, in the order of :data:`.INTERFACES`.
 
     Raises:
         ConfigurationError: If its backend cannot be loaded.
@@ -273,7 +272,7 @@ def interfaces_of(arm: ArmConfig) -> tuple[str, ...]:
 
 
 def interface_faults(config: CellSections) -> Iterator[str]:
-    """Yield a fault for every arm that is to take what its backend does not offer."""
+    """Yield faults of arms with a command interface that their backend does not offer."""
     for name, arm in config.arms.items():
         offered = find_backend(arm.backend).interfaces_with(arm.settings)
         for wanted in arm.interfaces:
@@ -291,14 +290,14 @@ def unfit(
     config: CellSections,
     arms: Sequence[str],
 ) -> Iterator[str]:
-    """Yield a fault if a law commands what some of its arms do not take.
+    """Yield faults of a controllet whose command interface some of its arms do not offer.
 
     Args:
-        where: Path of the controllet.
-        law: Its class.
-        kind: Its name.
-        config: The cell.
-        arms: Names of its arms, which exist.
+        where: Path of the controllet in the cell file.
+        law: Controllet class.
+        kind: Type name of the controllet.
+        config: Configuration of the cell.
+        arms: Names of the controllet's arms, which exist.
     """
     for name in arms:
         taken = interfaces_of(config.arms[name])
@@ -310,10 +309,10 @@ def unfit(
 
 
 def with_rigid_hand(arm: ArmConfig) -> ArmConfig:
-    """Return an arm with one tool instead of its hand, or of hand and tool.
+    """Return an arm with its gripper, and its tool if any, replaced by one rigid tool.
 
-    Mass, inertia and working point are those of what it replaces, with open fingers; its shape is
-    a rod. The same arm where it has no hand.
+    Mass, inertia and end-effector frame equal those of gripper and tool, with open fingers. The
+    shape is a rod. An arm without a gripper is returned unchanged.
     """
     described = describe_arm("arm", arm)
     gripper, tool = described.gripper, described.tool

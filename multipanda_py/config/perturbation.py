@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins that differ from a cell by numbers drawn from ranges."""
+"""Perturbed copies of a cell, with values drawn at random from given ranges."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from multipanda_py.config.sections import JointsConfig, NoiseConfig
 from multipanda_py.exceptions import ConfigurationError
 
 FORMS = ("range", "normal", "log_range", "factor", "offset")
-"""Uniform in [low, high]; mean and deviation; uniform in its logarithm; what the cell has times,
-or plus, a number uniform in [low, high]."""
+"""Distributions: uniform in [low, high]; normal with mean and deviation; log-uniform in
+[low, high]; the cell's value times, or plus, a number uniform in [low, high]."""
 _ALLOWED = (
     "a number, a list of as many as the cell has there, or one of {range: [low, high]}, "
     "{normal: [mean, deviation]}, {log_range: [low, high]}, {factor: [low, high]} and "
@@ -32,7 +32,7 @@ _ALLOWED = (
 
 
 def check_value(path: str, value: Any) -> list[str]:
-    """Return a sentence if a value is neither a number nor a range."""
+    """Return the faults of a value that should be a number, a distribution, or a list of them."""
     if isinstance(value, list):
         return [
             fault for place, item in enumerate(value)
@@ -59,19 +59,19 @@ def check_value(path: str, value: Any) -> list[str]:
 
 
 def draw_like(path: str, value: Any, usual: float | list[float], seed: int) -> Any:
-    """Return numbers for a key of a cell.
+    """Draw the number, or list of numbers, for a key of a cell.
 
-    Every number has random numbers of its own, from the seed and its path: neither the order of
-    keys nor what else is drawn changes it.
+    Each number has its own random generator, seeded by ``seed`` and its path. The result does not
+    depend on the order of keys, or on other values that are drawn.
 
     Args:
-        path: Of the key, such as ``arms.left.noise.tau``.
-        value: As :func:`check_value` lets it pass.
-        usual: What the cell has there: a number, or a list that says how many.
-        seed: Of all.
+        path: Path of the key, such as ``arms.left.noise.tau``.
+        value: Value that :func:`check_value` accepts.
+        usual: Value in the cell: a number, or a list that fixes the number of items.
+        seed: Seed shared by all keys.
 
     Raises:
-        ConfigurationError: If a list has not as many items as the cell's.
+        ConfigurationError: If a list has another length than in the cell.
     """
     if not isinstance(usual, list):
         if isinstance(value, list):
@@ -101,7 +101,7 @@ def _draw(path: str, value: Any, usual: float, seed: int) -> float:
         drawn *= usual
     elif form == "offset":
         drawn += usual
-    return float(f"{drawn:.6g}")  # as a file shows it
+    return float(f"{drawn:.6g}")  # Rounding makes the value equal to its text in a file.
 
 
 def _is_number(value: Any) -> bool:
@@ -109,9 +109,10 @@ def _is_number(value: Any) -> bool:
 
 
 TYPICAL = Path(__file__).parent / "data" / "typical.yaml"
-"""What a carefully built arm differs by."""
+"""Typical model errors of a carefully built arm."""
 FR3_GEARS = TYPICAL.with_name("fr3_gears.yaml")
-"""The same with gears of a Panda or FR3: with hysteresis, and more ripple at the shoulder."""
+"""Typical model errors with the gears of a Panda or FR3: hysteresis, more ripple at joints 1,
+2."""
 ALL = "all"
 _SECTIONS: dict[str, type[Section]] = {
     "perturbation": PerturbationConfig,
@@ -126,17 +127,17 @@ _OF_ARMS = {
 _OWN = ("joint_damping", "joint_friction")
 _OF_OBJECTS = ("friction", "contact_time", "contact_damping", "mass")
 Values = dict[str, dict[str, Any]]
-"""By place, such as ``arms.left.noise``: keys and what is to be there."""
+"""Keys and values by section path, such as ``arms.left.noise``."""
 
 
 @dataclass(frozen=True)
 class PerturbationSpec:
-    """Numbers and ranges for keys of a cell file, arm by arm and thing by thing.
+    """Numbers and distributions for keys of a cell file, per arm and per object.
 
     Attributes:
-        values: By place; ``arms.all`` and ``objects.all`` mean each, drawn for each by itself,
-            and what is said of one by its name goes before that.
-        seed: Used where none is given.
+        values: Keys and values by section path. ``arms.all`` and ``objects.all`` apply to each
+            arm or object, with a separate draw for each. Values given by name override them.
+        seed: Default seed.
 
     Example, as a file::
 
@@ -158,7 +159,7 @@ class PerturbationSpec:
         """Read a file.
 
         Raises:
-            ConfigurationError: If it cannot be read or is faulty, with every fault.
+            ConfigurationError: If it cannot be read or is faulty; it contains every fault.
         """
         return cls.from_dict(read(path), str(path))
 
@@ -167,7 +168,7 @@ class PerturbationSpec:
         """Check a nested dictionary.
 
         Raises:
-            ConfigurationError: With one sentence for every fault.
+            ConfigurationError: If it is faulty; it contains one message per fault.
         """
         faults: list[str] = []
         values: Values = {}
@@ -194,15 +195,14 @@ class PerturbationSpec:
         return cls(values, seed)
 
     def values_for(self, config: CellConfig, seed: int | None = None) -> Values:
-        """Return the numbers that a twin of a cell has, by place.
+        """Draw the values for a perturbed copy of a cell, by section path.
 
         Args:
-            config: The cell.
-            seed: Instead of the file's.
+            config: Configuration of the cell.
+            seed: Seed that replaces that of the specification.
 
         Raises:
-            ConfigurationError: If an arm or a thing is not in the cell, or a list has another
-                length there.
+            ConfigurationError: If the cell lacks an arm or object, or a list has another length.
         """
         seed = self.seed if seed is None else seed
         drawn: Values = {}
@@ -230,11 +230,11 @@ class PerturbationSpec:
         return drawn
 
     def draw(self, config: CellConfig, seed: int | None = None) -> CellConfig:
-        """Return a twin of a cell.
+        """Return a perturbed copy of a cell.
 
         Raises:
-            ConfigurationError: As :meth:`values_for`, and if a number is beyond what the cell
-                file allows there.
+            ConfigurationError: As :meth:`values_for`, and if a number is outside the bounds of the
+                cell file.
         """
         faults: Faults = []
         arms, objects = dict(config.arms), dict(config.objects)
@@ -270,7 +270,7 @@ def _as_given(part: Section) -> dict[str, Any]:
 def _places(
     data: Mapping[str, Any], faults: list[str]
 ) -> Iterator[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
-    """Yield every place, the keys that it may have, and what is given there."""
+    """Yield every section path, its allowed keys, and its given values."""
     for kind in ("arms", "objects"):
         parts = data.get(kind, {})
         if not isinstance(parts, Mapping):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a simulated arm differs from what its laws and its robot believe."""
+"""Section ``perturbation``: model errors of a simulated arm that controllets do not know."""
 
 from __future__ import annotations
 
@@ -19,65 +19,68 @@ _Few = Annotated[float, Field(ge=0.001, le=10)]
 
 
 class PerturbationConfig(Section):
-    """What is wrong with a simulated arm; nothing by default.
+    """Differences between a simulated arm and its description; none by default.
 
-    For trying laws on an arm that is late, heavier or lighter than its model, rubs, stands a
-    little elsewhere, or carries something that nobody told the robot about. Laws, and the
-    robot's own compensation of gravity and estimate of external torques, go on believing the
-    description.
+    They serve to test controllets on arms with delays, other masses, friction, a displaced base
+    or an unknown payload. Controllets, and the robot's own gravity compensation and estimate of
+    external torques, continue to use the description.
     """
 
     delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
-    """Age of every measured state when a law sees it, in whole cycles [s]."""
+    """Delay of measured states, rounded to whole cycles [s]."""
     command_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
-    """From a commanded torque to its execution, in whole cycles [s]."""
+    """Delay from commanded to executed torque, rounded to whole cycles [s]."""
     torque_lag: Annotated[float, Field(ge=0, le=0.05)] = 0.0
     """Time constant of the first-order lag from commanded to executed torque [s]."""
     inertia_scale: Annotated[float, Field(ge=0.5, le=2)] = 1.0
-    """Factor on all masses, inertias and rotor inertias that move; the robot knows the weight."""
+    """Factor on all moving masses, inertias and rotor inertias; the robot compensates the scaled
+    weight."""
     link_mass: Annotated[list[_Scale], Field(min_length=1, max_length=64)] = [1.0] * JOINTS
-    """Factor on the mass of each link that moves, and on its inertia; nobody knows of it."""
+    """Factor on mass and inertia of each moving link; the robot does not know it."""
     link_com: Annotated[list[_Shift], _PER_AXIS] = [0.0] * (3 * JOINTS)
-    """By how much their centres of mass are off in the links' frames, x y z of each [m]."""
+    """Offset of the centres of mass in the link frames, x y z per link [m]."""
     link_inertia: Annotated[list[_Scale], _PER_AXIS] = [1.0] * (3 * JOINTS)
-    """Factors on the second moments of mass along each link's three principal axes."""
+    """Factors on the second moments of mass along the three principal axes of each link."""
     torque_bias: JointTorques = [0.0] * JOINTS
-    """Added to every executed torque, shown by ``tau_J``, and felt, as by a robot that goes by
-    what it commanded; the error of torque sensors is ``noise.tau_bias`` [Nm]."""
+    """Torque added to every executed torque. ``tau_J`` contains it, and the estimate of external
+    torques includes it, as for a robot that uses its commanded torque. Errors of the torque
+    sensors are in ``noise.tau_bias`` [Nm]."""
     coulomb: JointFriction = [0.0] * JOINTS
-    """Friction beside ``joint_friction`` [Nm]."""
+    """Coulomb friction in addition to ``joint_friction`` [Nm]."""
     viscous: JointFriction = [0.0] * JOINTS
-    """Friction beside ``joint_damping`` [Nm s/rad]."""
+    """Viscous friction in addition to ``joint_damping`` [Nm s/rad]."""
     stribeck: JointFriction = [0.0] * JOINTS
-    """By how much friction at rest exceeds ``coulomb`` [Nm]."""
+    """Excess of static friction over ``coulomb`` [Nm]."""
     stribeck_speed: Annotated[list[_Few], _PER_JOINT] = [0.05] * JOINTS
-    """At which that has fallen to 1/e [rad/s]."""
+    """Stribeck velocity, at which that excess has fallen to 1/e [rad/s]."""
     friction_offset: JointTorques = [0.0] * JOINTS
-    """Friction that is the same in both directions [Nm]."""
+    """Friction offset, equal in both directions of motion [Nm]."""
     hysteresis: JointFriction = [0.0] * JOINTS
-    """Friction that remembers where a joint turned round: what it grows to [Nm]."""
+    """Amplitude of hysteretic friction, which depends on the distance since the last reversal
+    [Nm]."""
     hysteresis_distance: Annotated[list[_Few], Field(min_length=1, max_length=64)] = [
         0.02
     ] * JOINTS
-    """How far a joint goes after a reversal until all of that acts the other way [rad]."""
+    """Distance after a reversal until hysteretic friction acts fully in the other direction
+    [rad]."""
     payload: Annotated[float, Field(ge=0, le=20)] = 0.0
-    """Mass that hangs at the flange and that nothing compensates [kg]."""
+    """Mass at the flange that the robot does not compensate [kg]."""
     payload_com: Offset = [0.0, 0.0, 0.2]
-    """Its centre of mass in the flange's frame [m]."""
+    """Centre of mass of the payload in the flange frame [m]."""
     base_position: Offset = [0.0, 0.0, 0.0]
-    """Where the base stands beside ``position``, in the base's own frame [m]."""
+    """Displacement of the base relative to ``position``, in the base frame [m]."""
     base_rpy: Rpy = [0.0, 0.0, 0.0]
-    """How it is turned there [rad]."""
+    """Rotation of the base relative to ``rpy``, as roll, pitch, yaw [rad]."""
     tool_mass: _Scale = 1.0
     """Factor on mass and inertia of the tool."""
     tool_com: Offset = [0.0, 0.0, 0.0]
-    """By how much its centre of mass is off in the flange's frame [m]."""
+    """Offset of the tool's centre of mass in the flange frame [m]."""
     tool_position: Offset = [0.0, 0.0, 0.0]
-    """By how much its working point, and its shape with it, is off in the flange's frame [m]."""
+    """Offset of the tool's end-effector point and shape in the flange frame [m]."""
     parameters: str = ""
-    """YAML of ``multipanda identify``: bodies, rotors and friction that the simulated arm has
-    before the factors above; nobody knows of it."""
+    """YAML file of ``multipanda identify`` with inertias, rotor inertias and friction of the
+    simulated arm, before the factors above; controllets and robot do not know them."""
 
 
 PER_AXIS: dict[str, float] = {"link_com": 0.0, "link_inertia": 1.0}
-"""Keys with three numbers per joint, and what those are by default."""
+"""Keys with three numbers per joint, and their default values."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of a cell file that span several of its parts."""
+"""Rules of a cell file that span several sections."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ Faults: TypeAlias = list[str]
 _SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
 DRIVERS = ("friction", "residual")
-"""Features that put energy into joints which friction is to take."""
+"""Features that add energy to compensate friction."""
 
 
 def check_cell(config: CellSections, faults: Faults) -> None:
-    """Collect what is wrong between the parts of a cell whose parts are well formed."""
+    """Append the faults between well-formed sections of a cell to ``faults``."""
     for name, arm in config.arms.items():
         limits = arm.robot.limits
         q = np.array(arm.q_start)
@@ -66,7 +66,7 @@ def check_cell(config: CellSections, faults: Faults) -> None:
     if not faults:
         faults.extend(part_faults(config))
     _check_backends(config, faults)
-    with contextlib.suppress(ConfigurationError):  # of a backend that is missing, as said above
+    with contextlib.suppress(ConfigurationError):  # _check_backends reports a missing backend.
         faults.extend(interface_faults(config))
     for name, thing in config.objects.items():
         if name in config.arms:
@@ -99,7 +99,7 @@ def check_cell(config: CellSections, faults: Faults) -> None:
 
 
 def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
-    """Yield a fault if an object's name is that of a body that the scene has without it."""
+    """Yield a fault if an object has the name of another body of the scene."""
     where = f"objects.{name}"
     if name == "world":
         yield f"{where}: got the name of the scene itself, allowed another one"
@@ -113,7 +113,7 @@ def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
 
 
 def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
-    """Yield a fault for what has not one number per joint of the arm."""
+    """Yield a fault for every list that does not have one number per joint of the arm."""
     n = arm.robot.n_joints
     per_joint = {"q_start": arm.q_start}
     for section, keys in PER_JOINT.items():
@@ -134,16 +134,16 @@ def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
 
 
 def _sections(config: CellSections) -> set[str]:
-    """Names of the backends' sections, which are those of the robots' nodes too."""
+    """Return the section names of the backends, which are also the node names of the robots."""
     found = set()
     for arm in config.arms.values():
-        with contextlib.suppress(ConfigurationError):  # that is said elsewhere
+        with contextlib.suppress(ConfigurationError):  # _check_backends reports it.
             found.add(arm.section)
     return found
 
 
 def _check_collisions(config: CellSections, faults: Faults) -> None:
-    """Pairs that are meant to touch name what there is, and an arm at least."""
+    """Check that names in pairs that may touch exist, and that each pair includes an arm."""
     hands = [f"{name}/hand" for name in config.arms]
     known = [*config.arms, *hands, *config.objects, "floor"]
     for place, pair in enumerate(config.collisions.pairs()):
@@ -156,7 +156,7 @@ def _check_collisions(config: CellSections, faults: Faults) -> None:
 
 
 def _check_backends(config: CellSections, faults: Faults) -> None:
-    """Every backend that is named exists, and takes the arms that name it."""
+    """Check that every backend exists and accepts its arms."""
     arms_of: dict[str, list[str]] = {}
     for name, arm in config.arms.items():
         arms_of.setdefault(arm.backend, []).append(name)
@@ -178,7 +178,7 @@ def _check_backends(config: CellSections, faults: Faults) -> None:
                 else f"arms.{name}.backend: {error}"
                 for name in arms
             )
-        except Exception as error:  # of a check that is other people's
+        except Exception as error:  # Code of a plug-in can raise anything.
             faults.append(
                 f"arms.{arms[0]}.backend: the check of backend {backend!r} raises "
                 f"{type(error).__name__}: {error}"
@@ -217,7 +217,7 @@ def _check_controllet(
             f"{law.command_interface!r}, allowed {', '.join(INTERFACES)}"
         )
         return
-    with contextlib.suppress(ConfigurationError):  # of a backend that is missing
+    with contextlib.suppress(ConfigurationError):  # _check_backends reports a missing backend.
         faults.extend(unfit(where, law, controllet.type, config, owned))
     robots = {name: config.arms[name].robot for name in owned}
     sizes = tuple(robot.n_joints for robot in robots.values())
@@ -273,7 +273,7 @@ def _check_controllet(
             "friction that joints do not have would drive their posture, which nothing damps; "
             "allowed with nullspace before it"
         )
-    found: dict[str, None] = {}  # the same fault is said once, for all instances that it is of
+    found: dict[str, None] = {}  # Equal faults of several instances are reported once.
     if arms is not None and controllet.params_of:
         faults.append(
             f"{where}.params_of: got {list(controllet.params_of)}, allowed none beside arms"
@@ -317,7 +317,7 @@ def _check_active(config: CellSections, faults: Faults) -> None:
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Join nested keys with dots: ``{nullspace: {stiffness: ..}}`` is ``nullspace.stiffness``."""
+    """Join nested keys with dots: ``{nullspace: {stiffness: ..}}`` to ``nullspace.stiffness``."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, dict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all sections of a cell file have in common."""
+"""Base class, value types and error messages of all sections of a cell file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 
 def in_plain_types(section: Any) -> Any:
-    """Return a section with lists for its tuples and arrays, and numbers for those of numpy.
+    """Convert tuples, arrays and numpy numbers of a section to lists and Python numbers.
 
-    What checks a section is strict, so that ``true`` and ``"0.5"`` are no numbers, and would
-    refuse these too.
+    Validation is strict, so that ``true`` and ``"0.5"`` are not accepted as numbers. It would
+    also reject tuples, arrays and numpy numbers.
     """
     if not isinstance(section, Mapping):
         return section
@@ -29,7 +29,7 @@ def _plain(value: Any) -> Any:
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
-"""Of a cell, an arm, an object or a controllet; files and ROS names take 255 characters."""
+"""Name of a cell, arm, object or controllet; file and ROS names allow 255 characters."""
 
 _Place = Annotated[float, Field(ge=-100, le=100)]
 _Angle = Annotated[float, Field(ge=-6.2832, le=6.2832)]
@@ -43,8 +43,8 @@ _UpTo1000 = Annotated[float, Field(ge=0, le=1000)]
 _UpTo100000 = Annotated[float, Field(ge=0, le=100_000)]
 _JointAngle = Annotated[float, Field(ge=-10, le=10)]
 LIGHTEST = 1e-6
-"""Mass of the lightest thing that moves [kg]: at the smallest size its inertia is 4e-15 kg m^2,
-and MuJoCo refuses less than 1e-15."""
+"""Minimum mass of a movable object [kg]. At the smallest size its inertia is 4e-15 kg m^2; MuJoCo
+rejects inertias below 1e-15 kg m^2."""
 
 
 def _fixed_or_heavy_enough(mass: float) -> float:
@@ -53,62 +53,62 @@ def _fixed_or_heavy_enough(mass: float) -> float:
     return mass
 
 
-_PerJoint = Field(min_length=1, max_length=64)  # as many as the arm's model has, see the rules
+_PerJoint = Field(min_length=1, max_length=64)  # The rules check the number of joints.
 
 Position = Annotated[list[_Place], Field(min_length=3, max_length=3)]
-"""Of an arm or an object in the world [m]."""
+"""Position of an arm or an object in the world frame [m]."""
 Rpy = Annotated[list[_Angle], Field(min_length=3, max_length=3)]
-"""Roll, pitch, yaw, a full turn at most [rad]."""
+"""Roll, pitch, yaw, each within one revolution [rad]."""
 Offset = Annotated[list[_Offset], Field(min_length=3, max_length=3)]
-"""Within an arm or its tool [m]."""
+"""Vector within an arm or its tool [m]."""
 Inertia = Annotated[list[_Moment], Field(min_length=6, max_length=6)]
-"""xx yy zz xy xz yz; 20 kg at an arm's length [kg m^2]."""
+"""Inertia xx yy zz xy xz yz, up to that of 20 kg at a distance of 1 m [kg m^2]."""
 Size = Annotated[list[_Extent], Field(min_length=1, max_length=3)]
-"""Half lengths and radii of things [m]."""
+"""Half lengths and radii of an object [m]."""
 ThingMass = Annotated[float, Field(ge=0, le=1000), AfterValidator(_fixed_or_heavy_enough)]
-"""Of a thing in the scene; 0 fixes it to the world [kg]."""
+"""Mass of an object in the scene; 0 fixes it to the world [kg]."""
 Color = Annotated[list[_Share], Field(min_length=4, max_length=4)]
-"""Red, green, blue, opacity."""
+"""Red, green, blue and opacity, each in [0, 1]."""
 Posture = Annotated[list[_JointAngle], _PerJoint]
 """Joint positions; the robot's own limits are narrower [rad]."""
 JointTorques = Annotated[list[_Torque], _PerJoint]
-"""More than any joint has [Nm]."""
+"""Joint torques, with bounds above the torque limit of any joint [Nm]."""
 JointFriction = Annotated[list[_UpTo100], _PerJoint]
-"""Losses, drifts and amplitudes per joint; more than any joint's torque [Nm, Nm s/rad]."""
+"""Friction, drifts and amplitudes per joint, bounded above any joint torque [Nm, Nm s/rad]."""
 SpringDamping = Annotated[list[_UpTo1000], _PerJoint]
-"""Of a spring of the largest stiffness, overdamped [Nm s/rad]."""
+"""Damping per joint, up to overcritical damping of the stiffest spring [Nm s/rad]."""
 JointStiffness = Annotated[list[_UpTo100000], _PerJoint]
-"""[Nm/rad], or any other large number per joint."""
+"""Stiffness [Nm/rad], or another large number, per joint."""
 
 
 def sentences(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
-    """Word every fault that pydantic found: path, what was got, what is allowed."""
+    """Yield one message per fault that pydantic found: path, given value, allowed values."""
     for fault in error.errors(include_url=False):
-        loc = [part for part in fault["loc"] if not str(part).startswith("[")]  # of pydantic's own
+        loc = [part for part in fault["loc"] if not str(part).startswith("[")]  # pydantic's tags
         path = ".".join(map(str, loc))
         if fault["type"] == "extra_forbidden":
             yield f"{path}: unknown key; known: {', '.join(_siblings(cell, loc))}"
         elif fault["type"] == "missing":
             yield f"{path}: missing"
         else:
-            text = fault["msg"].removeprefix("Value error, ")  # raised by a check of ours
+            text = fault["msg"].removeprefix("Value error, ")  # pydantic's prefix of ValueErrors
             message = text[0].lower() + text[1:]
             yield f"{path}: got {fault['input']!r:.80}; {message}"
 
 
 def _siblings(cell: type[BaseModel], path: Sequence[int | str]) -> list[str]:
-    """List the keys that exist beside an unknown one."""
+    """Return the valid keys of the section that contains an unknown key."""
     section, keys = cell, iter(path[:-1])
     for key in keys:
         annotation = section.model_fields[str(key)].annotation
         if get_origin(annotation) in (dict, list):
-            next(keys, None)  # a name that the user has given, or a number
+            next(keys, None)  # The key is a name chosen by the user, or a list index.
         section = next(_sections_in(annotation))
     return list(section.model_fields)
 
 
 def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the sections that a type is made of: a mapping, an optional section."""
+    """Yield the section classes in a type annotation, such as an optional section."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
@@ -116,10 +116,9 @@ def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 class Section(BaseModel):
-    """One section: it refuses keys that it does not know, and stays as it was read.
+    """Base class of all sections: immutable, with strict types, without unknown keys.
 
-    Values have the type that is asked for, as those of laws' parameters; a whole number is a
-    number too.
+    Integers are accepted where floats are expected.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -131,7 +130,7 @@ class Section(BaseModel):
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing is other than by default, for any number of joints."""
+        """True if all values equal their defaults, for any number of joints."""
         return all(
             value == default
             or (isinstance(value, list) and [*value[:1]] * len(default) == default

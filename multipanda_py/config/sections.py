@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of a cell file: their keys, defaults, units and bounds."""
+"""Sections of a cell file: keys, defaults, units and bounds."""
 
 from __future__ import annotations
 
@@ -47,81 +47,85 @@ from multipanda_py.state import JOINTS, GateLimits
 
 
 class ToolConfig(Section):
-    """A tool bolted to the flange, or held by the hand for good.
+    """Tool that is bolted to the flange or permanently held by the gripper.
 
-    ``position`` and ``rpy`` place the tool's working point in the flange frame.
+    ``position`` and ``rpy`` are the pose of the end effector in the flange frame.
     """
 
     mass: Annotated[float, Field(ge=0, le=20)]
     com: Offset = [0.0, 0.0, 0.0]
     inertia: Inertia = [
         1e-4, 1e-4, 1e-4, 0.0, 0.0, 0.0]  # fmt: skip
-    """xx yy zz xy xz yz about the centre of mass [kg m^2]."""
+    """Inertia xx yy zz xy xz yz about the centre of mass [kg m^2]."""
     position: Offset = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
     friction: Annotated[float, Field(ge=0, le=5)] = 0.0
-    """Of its tip on things, as of rubber; 0 for that of the thing. Simulated arms only."""
+    """Friction coefficient of the tip, such as rubber; 0 uses that of the touched object. Applies
+    to simulated arms only."""
 
 
 class NoiseConfig(Section):
-    """What a simulated arm measures and executes less than perfectly; zero by default.
+    """Measurement and execution errors of a simulated arm; zero by default.
 
-    Standard deviations of white noise per cycle, errors of the torque sensors, and the step in
-    which torque is executed.
+    They are standard deviations of white noise per cycle, errors of the torque sensors, and
+    quantization steps.
     """
 
     q: Annotated[float, Field(ge=0, le=0.01)] = 0.0
-    """[rad]"""
+    """Noise of joint positions [rad]."""
     dq: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """[rad/s]"""
+    """Noise of joint velocities [rad/s]."""
     tau: Annotated[float, Field(ge=0, le=5)] = 0.0
-    """Of external joint torques, and of measured ones the other way round [Nm]."""
+    """Noise of external joint torques, which measured torques contain with opposite sign [Nm]."""
     tau_bias: JointTorques = [0.0] * JOINTS
-    """Constant error of external joint torques, whose sensors show as much less [Nm]."""
+    """Constant error of external joint torques; measured torques are lower by it [Nm]."""
     tau_drift: JointFriction = [0.0] * JOINTS
-    """Random walk of that error: its standard deviation after one second [Nm/sqrt(s)]."""
+    """Random walk of that error, as its standard deviation after one second [Nm/sqrt(s)]."""
     torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """[Nm]"""
+    """Quantization step of executed torques [Nm]."""
     q_step: Annotated[float, Field(ge=0, le=0.01)] = 0.0
-    """In which positions are measured, as by an encoder [rad]."""
+    """Quantization step of measured positions, as of an encoder [rad]."""
     dq_step: Annotated[float, Field(ge=0, le=0.1)] = 0.0
-    """The same of velocities [rad/s]."""
+    """Quantization step of measured velocities [rad/s]."""
     tau_step: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """The same of measured torques [Nm]."""
+    """Quantization step of measured torques [Nm]."""
 
 
 class ResidualConfig(Section):
-    """What a network has learned of an arm that its model does not show; nothing by default.
+    """Trained residuals of an arm, which correct its model; none by default.
 
-    Files of ``multipanda residual train``, of a real-time network, of this model of robot.
+    Each is a file of ``multipanda residual train`` for a real-time network and this robot model.
     """
 
     state: str = ""
-    """Of a robot beside its simulation: a simulated arm shows what that robot would show."""
+    """Residual between a robot and its simulation, by which a simulated arm reports the states
+    that the robot would report."""
     wrench: str = ""
-    """Likewise: of measured torques that nothing outside exerts, for the external torques."""
+    """Residual of measured torques without contact, subtracted from the external torques."""
     torque: str = ""
-    """Likewise: of torques that the arm takes beside its model, for laws with ``residual``."""
+    """Residual of the torques that the arm needs in addition to its model, for controllets with
+    the feature ``residual``."""
 
 
 class JointsConfig(Section):
-    """What lies between the motors and the joints of a simulated arm; stiff and smooth by default.
+    """Elasticity and ripple between motors and joints of a simulated arm; rigid by default.
 
-    A Franka has strain wave gears and torque sensors that give way. libfranka takes joint
-    stiffnesses up to 14250 Nm/rad, and lightweight arms of this build are reported with 5000 to
-    15000 (Albu-Schäffer, Ott and Hirzinger, 2007): 14000 for joints 1 to 4 and 9000 for the
-    wrist, with a damping of a thousandth of that, is a fair guess at an FR3. A catalogue allows
-    gears an error of 3e-4 rad, of which the robot's torque loop leaves a few tenths of a Nm.
+    A Franka has strain wave gears and compliant torque sensors. libfranka accepts joint
+    stiffnesses
+    up to 14250 Nm/rad. Lightweight arms of this design have 5000 to 15000 Nm/rad (Albu-Schäffer,
+    Ott and Hirzinger, 2007). An estimate for an FR3 is 14000 Nm/rad for joints 1 to 4 and
+    9000 Nm/rad for the wrist, with a damping of 0.001 s times that. Gears are specified with an
+    error of 3e-4 rad, of which the robot's torque loop leaves a few tenths of a Nm.
     """
 
     stiffness: JointStiffness = [0.0] * JOINTS
-    """Of the spring between motor and joint; 0 is a rigid joint [Nm/rad]."""
+    """Stiffness of the spring between motor and joint; 0 is a rigid joint [Nm/rad]."""
     damping: SpringDamping = [0.0] * JOINTS
-    """Of the same [Nm s/rad]."""
+    """Damping of that spring [Nm s/rad]."""
     ripple: JointFriction = [0.0] * JOINTS
-    """Amplitude of the torque that the gear adds as it turns [Nm]."""
+    """Amplitude of the torque ripple of the gear [Nm]."""
     ripple_waves: JointStiffness = [200.0] * JOINTS
-    """Its waves per turn of the joint; twice the gear's ratio for a strain wave gear."""
+    """Ripple periods per revolution of the joint; twice the ratio of a strain wave gear."""
 
 
 PER_JOINT: dict[str, dict[str, float]] = {
@@ -134,7 +138,7 @@ PER_JOINT: dict[str, dict[str, float]] = {
     },
     "joints": {"stiffness": 0.0, "damping": 0.0, "ripple": 0.0, "ripple_waves": 200.0},
 }  # fmt: skip
-"""Keys of an arm and its sections that have a number per joint, and what that is by default."""
+"""Keys of an arm and its sections with one number per joint, and the default of each number."""
 
 
 def _empty_list(value: object) -> object:
@@ -142,9 +146,9 @@ def _empty_list(value: object) -> object:
 
 
 class ArmConfig(Section):
-    """One arm: what moves it, what it is, where it stands.
+    """One arm: its backend, robot model, pose and errors.
 
-    Beside these keys an arm has sections named after backends, with their settings; see
+    An arm can also have sections named after backends, with their settings; see
     :mod:`multipanda_py.config.backend_section`.
     """
 
@@ -152,46 +156,49 @@ class ArmConfig(Section):
 
     backend: str = "mujoco"
     model: Model = DEFAULT_MODEL
-    """A name that ``multipanda list robots`` has, or the files of a robot of one's own."""
+    """Robot model: a name that ``multipanda list robots`` prints, or the files of another
+    robot."""
     position: Position = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
     hand: Hand = True
-    """Whether it has the hand of its model, by default where there is one; or the files of a
-    parallel gripper of one's own."""
+    """True for the gripper of the model, which is the default where it has one; false; or the
+    files of a parallel gripper."""
     compensates_gravity: bool = True
-    """Whether the arm carries itself, tool and load; by default as its model does. Where not, the
-    loop adds what carries them, and the thing that the hand holds."""
+    """True if the arm compensates the weight of its links, tool and load; by default as the model
+    does. If false, the loop adds that torque, including the weight of a grasped object."""
     tool: ToolConfig | None = None
     interfaces: Annotated[
         list[Literal["effort", "position", "velocity"]], BeforeValidator(_empty_list)
     ] = []
-    """What it may be commanded, of what its backend offers; all of that if empty."""
+    """Command interfaces to use, out of those that the backend offers; empty uses all of them."""
     q_start: Posture = MODELS[DEFAULT_MODEL].ready.tolist()
-    """By default the ready posture of the model [rad]."""
+    """Start configuration, by default the ready configuration of the model [rad]."""
     torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
-    """Fastest that torque may change [Nm/s], if less than the robot allows."""
+    """Maximum torque rate, if lower than the robot's [Nm/s]."""
     joint_damping: JointFriction = [0.0] * JOINTS
-    """By default that of the model, which has some if it was identified [Nm s/rad]."""
+    """Viscous joint friction; by default that of the model, which has some if it was identified
+    [Nm s/rad]."""
     joint_friction: JointFriction = [0.0] * JOINTS
-    """Likewise [Nm]."""
+    """Coulomb joint friction; by default that of the model, which has some if it was identified
+    [Nm]."""
     identified: str = ""
-    """YAML of ``multipanda identify``, by which laws go instead of the model, and by which
-    external torques are estimated; a simulated arm, and what its robot believes, stay the
-    model."""
+    """YAML file of ``multipanda identify``. Controllets and the estimate of external torques use
+    it instead of the model. A simulated arm, and the model in its simulated robot, do not use
+    it."""
     residual: ResidualConfig = ResidualConfig()
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
     joints: JointsConfig = JointsConfig()
     actuators: dict[GroupName, ActuatorConfig] = {}
-    """Compliant ones, by names of groups of joints; by default what the toolbox's tags in the URDF
-    of the model say, if it has some."""
+    """Compliant actuators, by names of groups of joints; by default those of the toolbox's tags in
+    the URDF of the model, if any."""
     robot_ip: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:-]*$")] = ""
-    """Address of the robot, for backends that need one."""
+    """IP address of the robot, for backends that need one."""
 
     @model_validator(mode="before")
     @classmethod
     def _as_the_model_is(cls, data: Any) -> Any:
-        """Fill in what is not given and depends on the model."""
+        """Fill in missing values whose defaults depend on the model."""
         if not _is_map(data):
             return data
         model = resolved(ModelConfig, data.get("model", DEFAULT_MODEL))
@@ -227,21 +234,21 @@ class ArmConfig(Section):
 
     @property
     def rigid_robot(self) -> Robot:
-        """What its model is without compliant actuators."""
+        """Robot of the model, without compliant actuators."""
         return MODELS[self.model] if isinstance(self.model, str) else self.model.robot
 
     @property
     def robot(self) -> Robot:
-        """What its model is."""
+        """Robot of the model, with compliant actuators if any."""
         robot = self.rigid_robot
         return with_outputs(robot, self.actuators) if self.actuators else robot
 
     @property
     def robot_of_laws(self) -> Robot:
-        """What its laws go by.
+        """Robot that controllets use: the identified one if given.
 
         Raises:
-            ConfigurationError: If ``identified`` is no such file.
+            ConfigurationError: If ``identified`` cannot be read.
         """
         return (
             with_parameters(self.robot, Path(self.identified)) if self.identified else self.robot
@@ -249,32 +256,31 @@ class ArmConfig(Section):
 
     @property
     def robot_of_body(self) -> Robot:
-        """What is simulated, before it is perturbed by numbers.
+        """Robot that is simulated, before the numbers of the section ``perturbation`` apply.
 
         Raises:
-            ConfigurationError: If ``perturbation.parameters`` is no such file.
+            ConfigurationError: If ``perturbation.parameters`` cannot be read.
         """
         file = self.perturbation.parameters
         return with_parameters(self.robot, Path(file)) if file else self.robot
 
     @property
     def motor_lag(self) -> float:
-        """How late the slowest motor of its compliant actuators brings a torque about [s]."""
+        """Maximum lag of the motors of its compliant actuators [s]."""
         return max((group.lag for group in self.actuators.values()), default=0.0)
 
     @property
     def section(self) -> str:
-        """Name of the section that its backend reads."""
+        """Name of the section that the arm's backend reads."""
         return section_of(self.backend)
 
     @property
     def settings(self) -> Settings:
-        """What its backend is told about it."""
+        """Settings of the arm's backend."""
         return read_settings(self.backend, (self.model_extra or {}).get(self.section, {}))
 
 
 def _has_springs(backend: object) -> bool:
-    """Return whether a backend that exists simulates compliant actuators."""
     with contextlib.suppress(ConfigurationError):
         has: bool = find_backend(str(backend)).simulates_actuators
         return has
@@ -282,7 +288,7 @@ def _has_springs(backend: object) -> bool:
 
 
 class ObjectConfig(Section):
-    """A thing in the simulated scene; fixed to the world when its mass is zero."""
+    """Object in the simulated scene; a mass of zero fixes it to the world."""
 
     shape: Literal["box", "sphere", "cylinder", "capsule"]
     size: Size
@@ -292,31 +298,32 @@ class ObjectConfig(Section):
     rgba: Color = [0.6, 0.6, 0.65, 1.0]
     friction: Annotated[float, Field(ge=0, le=5)] = 0.8
     contact_time: Annotated[float, Field(ge=0.002, le=0.5)] = 0.02
-    """Time constant of its contacts; half as long is four times as stiff [s]."""
+    """Time constant of its contacts; half the value is four times the stiffness [s]."""
     contact_damping: Annotated[float, Field(ge=0.01, le=10)] = 1.0
     """Damping ratio of its contacts."""
     present: bool = True
-    """Whether it is in the scene from the start; one with a mass may also come and go later."""
+    """True if the object is in the scene from the start. Objects with mass can also be added and
+    removed later."""
 
 
 class CameraConfig(Section):
-    """A camera that rests in the simulated scene; the node sends its pictures to who listens.
+    """Fixed camera in the simulated scene; the node publishes its images to subscribers.
 
-    The scene has one without being told, ``overview``, which sees all arms: of that one ``width``,
-    ``height`` and ``rate`` alone are given.
+    Every scene has a camera ``overview`` that shows all arms. Only its ``width``, ``height`` and
+    ``rate`` can be set.
     """
 
     position: Position | None = None
     look_at: Position | None = None
-    """A point in the middle of the picture, in the world [m]."""
+    """Point in the centre of the image, in the world frame [m]."""
     fovy: Annotated[float, Field(ge=1, le=170)] | None = None
-    """Angle between the upper and the lower edge of the picture, by default 45 [deg]."""
+    """Vertical field of view, by default 45 [deg]."""
     width: Annotated[int, Field(ge=16, le=1920)] = 640
-    """[pixels]"""
+    """Image width [pixels]."""
     height: Annotated[int, Field(ge=16, le=1200)] = 480
-    """[pixels]"""
+    """Image height [pixels]."""
     rate: Annotated[float, Field(ge=0.1, le=120)] = 15.0
-    """Pictures a second, while somebody listens; as many as the machine draws [Hz]."""
+    """Maximum image rate while there are subscribers; the machine may render fewer [Hz]."""
 
 
 def _is_map(value: object) -> bool:
@@ -324,119 +331,121 @@ def _is_map(value: object) -> bool:
 
 
 class ControlletConfig(Section):
-    """One controllet; without ``arms`` it is declared for every arm of the cell."""
+    """One controllet; without ``arms``, one instance is made for every arm of the cell."""
 
     type: str
     arms: Annotated[list[str], Field(min_length=1)] | None = None
     features: Annotated[list[str] | None, BeforeValidator(_empty_list)] = None
-    """Instead of the law's own; ``['']`` for none, as ROS 2 has no empty lists."""
+    """Features instead of the default ones; ``['']`` for none, as ROS 2 has no empty lists."""
     params: dict[str, Any] = {}
     params_of: dict[str, dict[str, Any]] = {}
-    """Other values for single arms, by arm, of a controllet that every arm has."""
+    """Parameters that differ for single arms, by arm name, of a controllet without ``arms``."""
     target_timeout: Annotated[float, Field(ge=0, le=3600)] = 0.0
-    """Hold the measured state when a stream of targets pauses this long [s]; 0 is never.
+    """Maximum pause in a stream of targets, after which the measured state is held [s]; 0 is
+    never.
 
-    Not for laws that take trajectories.
+    Not allowed for controllets that take trajectories.
     """
 
 
 class CollisionsConfig(Section):
-    """What collision avoidance is not told by the shapes of things."""
+    """Exceptions of collision avoidance, which the shapes of objects do not show."""
 
     touching: Annotated[
         list[Annotated[str, Field(pattern=r"^\S+ \S+$")]], BeforeValidator(_empty_list)
     ] = []
-    """Pairs that are meant to touch, as two names: ``left/hand table``.
+    """Pairs that are allowed to touch, as two names: ``left/hand table``.
 
-    Names are those of arms, an arm's hand with its tool (``left/hand``), objects, and ``floor``.
+    Valid names are arms, an arm's gripper with its tool (``left/hand``), objects, and ``floor``.
     """
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the two names of every pair."""
         return [(first, second) for first, second in (text.split() for text in self.touching)]
 
 
 class RealtimeConfig(Section):
-    """How the loop's process asks for its place on the machine."""
+    """Real-time settings of the loop's process."""
 
     priority: Annotated[int, Field(ge=0, le=98)] = 80
     """SCHED_FIFO priority; 0 keeps the normal scheduler."""
     cpu: Annotated[int, Field(ge=-2, le=1023)] = -1
-    """Core to pin the loop to; -1 is the last one without another real-time loop, -2 none."""
+    """Core to pin the loop to; -1 is the last core without another real-time loop, -2 none."""
     lock_memory: bool = True
     keep_awake: bool = True
-    """Keep idle cores out of sleep states while the loop has a process of its own with a
-    real-time priority, or real arms run; takes power, and the loop is on time."""
+    """Keep idle cores out of sleep states. It applies if the loop runs in its own process with
+    real-time priority, or if real arms run. It uses more power, and cycles start on time."""
 
 
 class GateConfig(Section):
-    """How far a target may be from the measured state when it arrives, and how large."""
+    """Maximum distance of a target from the measured state when it arrives, and maximum values."""
 
     position: Annotated[float, Field(gt=0, le=5)] = 0.15
     rotation: Annotated[float, Field(gt=0, le=3.2)] = 0.6
     joint: Annotated[float, Field(gt=0, le=7)] = 0.4
     force: Annotated[float, Field(gt=0, le=500)] = 100.0
-    """Largest force that a target may ask for [N]; joints may allow less."""
+    """Maximum force of a target; joints may allow less [N]."""
     torque: Annotated[float, Field(gt=0, le=200)] = 20.0
-    """Largest torque that a target may ask for [Nm]."""
+    """Maximum torque of a target [Nm]."""
     speed: Annotated[float, Field(gt=0, le=5)] = 1.0
-    """Largest linear velocity that a target may ask for [m/s]."""
+    """Maximum linear velocity of a target [m/s]."""
     turn: Annotated[float, Field(gt=0, le=20)] = 2.5
-    """Largest angular velocity that a target may ask for [rad/s]."""
+    """Maximum angular velocity of a target [rad/s]."""
 
     def limits(self) -> GateLimits:
-        """Return the same for the checks of channels."""
+        """Return the limits as the checks of channels take them."""
         return GateLimits(**self.model_dump())
 
 
 class RecorderConfig(Section):
-    """What a cell that runs in real time keeps of itself: the seconds around every fault."""
+    """Fault recorder of a cell in real time, which saves the seconds around every fault."""
 
     faults: bool = True
-    """Whether they are kept; needs ``mcap``, of the extra ``logs``."""
+    """True to save faults; needs ``mcap``, which the extra ``logs`` installs."""
     folder: str = ""
-    """Where, with a folder of the cell's name in it; empty: ``~/.local/state/multipanda``."""
+    """Folder, in which a folder with the cell's name is made; empty:
+    ``~/.local/state/multipanda``."""
     keep: Annotated[int, Field(ge=1, le=10000)] = 20
-    """How many; the oldest are removed."""
+    """Maximum number of saved faults; the oldest are removed."""
     before: Annotated[float, Field(ge=0.5, le=60)] = 10.0
-    """Kept from before a fault [s]."""
+    """Recorded time before a fault [s]."""
     after: Annotated[float, Field(ge=0.1, le=60)] = 2.0
-    """Kept from after it [s]."""
+    """Recorded time after a fault [s]."""
 
 
 class CellSettings(Section):
-    """What concerns the cell as a whole."""
+    """Settings of the cell as a whole."""
 
     name: Name = "cell"
     rate: Annotated[float, Field(ge=100, le=2000)] = 1000.0
-    """Cycles per second; also the physics step."""
+    """Cycles per second, which is also the rate of physics steps [Hz]."""
     placement: Literal["process", "thread", "inline"] = "process"
     blend_time: Annotated[float, Field(ge=0, le=1)] = 0.005
-    """Over which torque is blended when an arm changes its controllet [s]; hold takes over within
-    5 cycles."""
+    """Time over which torque is blended when an arm changes its controllet; ``hold`` takes over
+    within 5 cycles [s]."""
     heartbeat_timeout: Annotated[float, Field(ge=0.05, le=60)] = 1.0
-    """Silence of the owning process after which all arms hold [s]."""
+    """Time without a heartbeat of the owning process after which all arms hold [s]."""
     joint_state_rate: Annotated[float, Field(ge=0.1, le=1000)] = 100.0
     tf_rate: Annotated[float, Field(ge=0, le=1000)] = 50.0
-    """How often the node sends ``/tf``, ``joint_state_rate`` at most; 0: somebody else does, and
-    ``/tf_static`` too [Hz]."""
+    """Rate of ``/tf``, no higher than ``joint_state_rate``; 0 if another node publishes ``/tf``
+    and
+    ``/tf_static`` [Hz]."""
     introspection_rate: Annotated[float, Field(ge=0, le=1000)] = 50.0
-    """How often it sends what torques are made of and what laws report, ``joint_state_rate`` at
-    most; 0: never [Hz]."""
+    """Rate at which torque terms and reports of controllets are published, no higher than
+    ``joint_state_rate``; 0 is never [Hz]."""
     diagnostics_rate: Annotated[float, Field(ge=0.1, le=100)] = 1.0
-    """How often the node sends ``/diagnostics`` [Hz]."""
+    """Rate of ``/diagnostics`` [Hz]."""
     clock_rate: Annotated[float, Field(ge=0, le=1000)] = 0.0
-    """How often the node sends the time of the simulated world on ``/clock``; 0: never [Hz]."""
+    """Rate at which the time of the simulation is published on ``/clock``; 0 is never [Hz]."""
     viewer: bool = False
     meshes: str = ""
-    """Folder with the obj meshes of mujoco_menagerie's franka_fr3; empty: primitives."""
+    """Folder with the obj meshes of mujoco_menagerie's franka_fr3; empty draws primitives."""
 
 
 class InstanceConfig(Section):
-    """A controllet on its arms, as the loop builds it.
+    """Controllet on its arms, as the loop builds it.
 
-    ``name`` addresses it in the cell (``left/cartesian_impedance_controller``),
-    ``short_name`` in its own namespace. No file gives it: it takes any sequence for a tuple.
+    ``name`` is its address in the cell (``left/cartesian_impedance_controller``), ``short_name``
+    that in its own namespace. It is not read from files, so any sequence is accepted for a tuple.
     """
 
     model_config = ConfigDict(strict=False)
