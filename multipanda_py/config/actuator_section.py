@@ -152,7 +152,7 @@ class ActuatorConfig(Section):
             kind, params = read_actuator(Path(self.identified))
             if kind != self.type:
                 raise ConfigurationError(
-                    f"{self.identified}: type: got {kind}, allowed {self.type}, which the group is"
+                    f"{self.identified}: type: got {kind}, allowed {self.type}, the group's type"
                 )
         kind_of = registry.find("actuators", self.type)
         found: Actuator[Any] = kind_of(n_joints, {**params, **self.params})

@@ -54,8 +54,8 @@ def check_residuals(config: CellSections) -> None:
                 faults += error.faults
     for name, law in config.controllets.items():
         faults += [
-            f"controllets.{name}.features: residual: {arm} has no file, allowed one per arm: "
-            f"arms.{arm}.residual.torque"
+            f"controllets.{name}.features: residual: arm {arm} has no residual file. Set "
+            f"arms.{arm}.residual.torque, or remove the feature"
             for arm in law.arms or config.arms
             if "residual" in (law.features or ()) and not config.arms[arm].residual.torque
         ]

@@ -118,8 +118,8 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
     for name in values:
         if name in read_only:
             faults.append(
-                f"{arm}: {name} is read at the start only: change it in the cell file "
-                f"(arms.{arm}.{section}.{name}) and start the cell again"
+                f"{arm}: {name} is read only at the start. Change it in the cell file "
+                f"(arms.{arm}.{section}.{name}) and restart the cell"
             )
         elif name not in names:
             known = ", ".join(names) or "none"

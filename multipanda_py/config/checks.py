@@ -44,8 +44,8 @@ def same_place(config: CellConfig) -> list[str]:
         upright = one.rotation_base_in_world[:, 2] @ other.rotation_base_in_world[:, 2]
         if apart < APART and upright > 0.0 and not one.shares_base(other):
             found.append(
-                f"{one.name} and {other.name} stand within one another: got bases {apart:.3f} m "
-                f"apart, expected {APART:g} m at least; see arms.{other.name}.position"
+                f"{one.name} and {other.name}: the bases overlap, at a distance of {apart:.3f} m, "
+                f"expected {APART:g} m or more. Check arms.{other.name}.position"
             )
     return found
 
@@ -64,9 +64,9 @@ def too_late(config: CellConfig) -> list[str]:
         late = sum(getattr(arm.perturbation, key) for key in LATE) + arm.motor_lag
         if late > STANDS + 1e-9:
             found.append(
-                f"arms.{name}.perturbation: got {1e3 * late:.3g} ms of {', '.join(LATE)} "
-                f"{'and motors ' if arm.motor_lag else ''}together, expected "
-                f"{1e3 * STANDS:g} ms at most: hold may swing instead of stopping the arm"
+                f"arms.{name}.perturbation: got {1e3 * late:.3g} ms in total of {', '.join(LATE)}"
+                f"{' and motor lag' if arm.motor_lag else ''}, expected {1e3 * STANDS:g} ms or "
+                "less. With more, hold may oscillate instead of stopping the arm"
             )
     return found
 
@@ -80,7 +80,7 @@ def unmet_rates(config: CellConfig) -> list[str]:
     name = "joint_state_rate" if cell.joint_state_rate < cell.rate else "rate"
     most = float(getattr(cell, name))
     return [
-        f"cell.{one}: got {rate:g} Hz, is {most:g} Hz: no more than cell.{name}"
+        f"cell.{one}: got {rate:g} Hz, reduced to {most:g} Hz, the value of cell.{name}"
         for one in ("joint_state_rate", "tf_rate", "introspection_rate")
         if one in cell.model_fields_set and (rate := float(getattr(cell, one))) > most
     ]
@@ -100,16 +100,16 @@ def weak_springs(config: CellConfig) -> list[str]:
         most, here = _weights(config, name)
         weak = np.flatnonzero(whole < rigid + most).tolist()
         parts = [
-            f"{arm.robot.joints[joint].name} {whole[joint]:.3g} Nm in place of {rigid[joint]:.3g} "
-            f"Nm, of which its weight takes {here[joint]:.2g} Nm at q_start and up to "
-            f"{most[joint]:.2g} Nm"
-            + (", more than there is" if most[joint] > whole[joint] else "")
+            f"{arm.robot.joints[joint].name} {whole[joint]:.3g} Nm instead of "
+            f"{rigid[joint]:.3g} Nm, and the weight takes {here[joint]:.2g} Nm at q_start and up "
+            f"to {most[joint]:.2g} Nm"
+            + (", more than available" if most[joint] > whole[joint] else "")
             for joint in weak
         ]
         if parts:
             found.append(
-                f"arms.{name}.actuators: springs and motors exert less than the arm's torques and "
-                f"its weight together, and laws have what that leaves: {'; '.join(parts)}"
+                f"arms.{name}.actuators: springs and motors exert less than the torque limits "
+                f"plus the weight; controllets have the rest: {'; '.join(parts)}"
             )
     return found
 
@@ -148,8 +148,8 @@ def short_stops(config: CellConfig) -> list[str]:
         ]
         if parts:
             found.append(
-                f"arms.{name}.actuators: motors stop before their joints, further on springs "
-                f"bend until they end, and a load takes more of that: {'; '.join(parts)}"
+                f"arms.{name}.actuators: motor stops limit the joints. Beyond them, springs "
+                f"deflect to the end, and a load needs part of it: {'; '.join(parts)}"
             )
     return found
 
@@ -167,8 +167,8 @@ def _short_of(arm: ArmConfig, group: ActuatorConfig, at: list[int]) -> Iterator[
         high < np.where(np.isfinite(joint_high), joint_high, q)
     )
     for i in np.flatnonzero(short):
-        lost = "" if low[i] <= q[i] <= high[i] else f", and starts at {q[i]:.3g}"
+        lost = "" if low[i] <= q[i] <= high[i] else f"; it starts at {q[i]:.3g} rad"
         yield (
-            f"{arm.rigid_robot.joints[at[i]].name} at {low[i]:.3g} and {high[i]:.3g} rad, it goes "
-            f"from {joint_low[i]:.3g} to {joint_high[i]:.3g}{lost}"
+            f"{arm.rigid_robot.joints[at[i]].name} reaches {low[i]:.3g} to {high[i]:.3g} rad, its "
+            f"range is {joint_low[i]:.3g} to {joint_high[i]:.3g} rad{lost}"
         )

@@ -19,7 +19,7 @@ STANDING = ("governor",)
 class Switch:
     """Parameter that every feature has in addition to its own."""
 
-    enabled: bool = flag(True, doc="whether the feature takes part; it fades in and out")
+    enabled: bool = flag(True, doc="enables the feature, which fades in and out")
 
 
 def feature_specs(name: str, params: type, robots: Robots | None = None) -> tuple[Spec, ...]:

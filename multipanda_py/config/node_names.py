@@ -36,6 +36,6 @@ def refuse_namespace(name: str) -> None:
     """
     if not _NAMESPACE.fullmatch(name) or "__" in name:
         raise ConfigurationError(
-            f"namespace: got {name!r}, allowed names of letters, digits and single _, none of "
-            "which begins with a digit, with / between them; nothing is started"
+            f"namespace: got {name!r}, allowed names of letters, digits and single _ that do not "
+            "begin with a digit, joined by /. No process was started"
         )

@@ -96,35 +96,35 @@ def ros_faults(data: Any) -> list[str]:
 def _faults(data: Any, path: str) -> Iterator[str]:
     if isinstance(data, dict):
         if not data and path:
-            yield f"{path}: got an empty map, which ROS 2 refuses; leave the key out"
+            yield f"{path}: got an empty map, which ROS 2 rejects. Remove the key"
         for key, value in data.items():
             yield from _faults(value, f"{path}.{key}" if path else str(key))
     elif isinstance(data, list):
         yield from _list_faults(data, path)
     elif data is None:
-        yield f"{path}: got no value, which ROS 2 refuses; leave the key out"
+        yield f"{path}: got no value, which ROS 2 rejects. Remove the key"
     elif type(data) not in _KINDS:
-        yield f"{path}: got {data!r:.60}, which is no ROS 2 parameter; put it in quotes"
+        yield f"{path}: got {data!r:.60}, which is not a ROS 2 parameter type. Quote it"
 
 
 def _list_faults(items: list[Any], path: str) -> Iterator[str]:
     if not items:
-        yield f"{path}: got an empty list, which has no type in ROS 2; leave it out, or write ['']"
+        yield f"{path}: got an empty list, which has no type in ROS 2. Remove it, or write ['']"
     inner = next((item for item in items if type(item) not in _KINDS), None)
     if isinstance(inner, (list, dict)):
         kind = "lists" if isinstance(inner, list) else "maps"
         yield f"{path}: got a list of {kind}, allowed a list of plain values (ROS 2)"
     elif None in items:
-        yield f"{path}: got a list with an empty value, which ROS 2 refuses"
+        yield f"{path}: got a list with an empty value, which ROS 2 rejects"
     elif inner is not None:
-        yield f"{path}: got {inner!r:.60}, which is no ROS 2 parameter; put it in quotes"
+        yield f"{path}: got {inner!r:.60}, which is not a ROS 2 parameter type. Quote it"
     else:
         kinds = list(dict.fromkeys(_KINDS[type(item)] for item in items))
         if set(kinds) == {_KINDS[int], _KINDS[float]}:
             whole = next(item for item in items if type(item) is int)
             yield (
-                f"{path}: got integers and numbers with a point in one list, "
-                f"which ROS 2 refuses; write {whole} as {whole}.0"
+                f"{path}: got integers and floating-point numbers in one list, which ROS 2 "
+                f"rejects; write {whole} as {whole}.0"
             )
         elif len(kinds) > 1:
             words = [item for item in items if isinstance(item, bool)]
@@ -180,8 +180,8 @@ class ParameterFile:
         if found.others:
             named = ", ".join(f"{name!r:.60}" for name, _ in found.others)
             raise ConfigurationError(
-                f"{path}: got parameters of {named}, which is not the node of a cell; allowed "
-                f"'/**:' or '{NODE}:'"
+                f"{path}: got parameters of {named}, which is not the node of a cell. Use '/**:' "
+                f"or '{NODE}:'"
             )
         raise ConfigurationError(
             f"{path}: not a ROS 2 parameter file: expected '/**:' with '{PARAMETERS}:' below it"
@@ -215,8 +215,8 @@ def load_file(path: str | Path, max_size: int = MAX_TEXT) -> Any:
     nodes = [_is_node(section) for section in data.values()] if isinstance(data, dict) else []
     if any(nodes) and not all(nodes):
         raise ConfigurationError(
-            f"{path}: key {nodes.index(False) + 1} has no '{PARAMETERS}:' below it, and ROS 2 "
-            "refuses the file for it: remove what stands there beside the cell"
+            f"{path}: key {nodes.index(False) + 1} has no '{PARAMETERS}:' below it, so ROS 2 "
+            "rejects the file. Remove every top key that is not a node"
         )
     return data
 

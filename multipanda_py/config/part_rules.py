@@ -42,16 +42,16 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
     try:
         if not find_backend(arm.backend).simulates_actuators:
             yield (
-                f"{where}: got compliant actuators with backend {arm.backend}, allowed with "
-                "backend mujoco: they are simulated"
+                f"{where}: backend {arm.backend} cannot simulate compliant actuators. Use backend "
+                "mujoco"
             )
             return
     except ConfigurationError:  # The check of backends reports a missing one.
         return
     if not arm.joints.is_default:
         yield (
-            f"{where}: got compliant actuators beside arms.{name}.joints, allowed one of them: "
-            "both are the spring between a motor and its joint"
+            f"{where}: cannot be combined with arms.{name}.joints, because both are the spring "
+            "between motor and joint. Remove one of them"
         )
     joints = tuple(joint.name for joint in arm.robot.joints)
     yield from _taken(where, arm, joints)
@@ -61,7 +61,7 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
     for key, group in arm.actuators.items():
         for joint in group.joints or joints:
             if joint in slides:
-                yield f"{where}.{key}.joints: got {joint}, which slides, allowed joints that turn"
+                yield f"{where}.{key}.joints: {joint} is prismatic. Use revolute joints only"
 
 
 def command_faults(
@@ -85,8 +85,8 @@ def command_faults(
     rigid = [name for name in arms if not config.arms[name].actuators]
     if law.commands_actuators and rigid:
         yield (
-            f"{where}.type: {kind} commands motors and springs, which arm {rigid[0]} does not "
-            f"have; allowed for arms with a section actuators"
+            f"{where}.type: {kind} commands compliant actuators, which arm {rigid[0]} does not "
+            f"have. Add a section actuators to the arm, or use another type"
         )
         return
     described = {name: describe_arm(name, config.arms[name]) for name in arms}
@@ -105,7 +105,7 @@ def _taken(where: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
                 )
             elif joint in owner:
                 yield (
-                    f"{where}.{key}.joints: got {joint}, which group {owner[joint]} has, allowed "
+                    f"{where}.{key}.joints: {joint} already belongs to group {owner[joint]}. Name "
                     "each joint once"
                 )
             owner[joint] = key
@@ -121,7 +121,7 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
         yield f"{where}.{place}: {error}"
     else:
         if group.motor_2 is not None and springs.n_motors == 1:
-            yield f"{where}.motor_2: got a second motor, allowed without: {group.type} has one"
+            yield f"{where}.motor_2: {group.type} has only one motor. Remove the key"
         try:
             springs.checked_preset(group.preset)
         except ActuatorRefused as error:
@@ -129,19 +129,19 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
     for joint, most in enumerate(group.exertable(n_joints)):
         if most == 0.0 and not group.actuator(n_joints).exertable(group.preset)[joint]:
             yield (
-                f"{where}.preset: got one at which the springs of joint {joint + 1} of the group "
-                "exert nothing; allowed what stiffens them"
+                f"{where}.preset: the springs of joint {joint + 1} of the group exert no torque "
+                "at this preset. Use one that stiffens them"
             )
         elif most == 0.0:
             yield (
-                f"{where}.motor.max_torque: got less than the springs of joint {joint + 1} of the "
-                "group take at the preset alone, friction included; allowed more, or another "
+                f"{where}.motor.max_torque: the springs of joint {joint + 1} of the group need "
+                "more than this at the preset alone, including friction. Raise it, or change the "
                 "preset"
             )
     if group.mode in WITH_MOTORS and group.motor is None:
         yield (
-            f"{where}.motor: missing for mode {group.mode}; allowed without motors: modes "
-            "equilibrium, spring_references, link_torque and link_pid"
+            f"{where}.motor: missing for mode {group.mode}. Give it, or use a mode without "
+            "motors: equilibrium, spring_references, link_torque or link_pid"
         )
     lists = {"output_inertia": group.output_inertia}
     for key in ("motor", "motor_2"):
@@ -155,14 +155,14 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
     }
     if group.mode == "link_pid" and not np.all(group.link_pid.p):
         yield (
-            f"{where}.link_pid.p: got {group.link_pid.p}, allowed more than 0 in mode link_pid: "
-            "nothing else turns the link"
+            f"{where}.link_pid.p: got {group.link_pid.p}, allowed more than 0 in mode link_pid, "
+            "because no other torque drives the link"
         )
     for key, values in lists.items():
         if isinstance(values, list) and len(values) != n_joints:
             yield (
-                f"{where}.{key}: got {len(values)} numbers, allowed one or {n_joints}, one for "
-                "each joint of the group"
+                f"{where}.{key}: got {len(values)} numbers, allowed one number or a list of "
+                f"{n_joints}, one per joint of the group"
             )
 
 
@@ -173,7 +173,7 @@ def _reversed_stops(where: str, motor: MotorConfig, n_joints: int) -> Iterator[s
         return
     for joint in np.flatnonzero(low >= high)[:1]:
         whose = f" for joint {joint + 1} of the group" if n_joints > 1 else ""
-        yield f"{where}.low: got {low[joint]:g}{whose}, allowed less than high, {high[joint]:g}"
+        yield f"{where}.low: got {low[joint]:g}{whose}, allowed less than high = {high[joint]:g}"
 
 
 _IDENTIFIED = {"identified": "robot_of_laws", "perturbation.parameters": "robot_of_body"}
@@ -197,8 +197,8 @@ def part_faults(config: CellSections) -> Iterator[str]:
         parts = (*arm.link_names, *arm.joint_names)
         if taken := next((part for part in parts if owner.setdefault(part, name) != name), None):
             yield (
-                f"arms.{name}: got a part {taken}, which arm {owner[taken]} has, allowed another "
-                "name of the arm or of its model"
+                f"arms.{name}: its part {taken} has the name of a part of arm {owner[taken]}. "
+                "Rename the arm or its model"
             )
 
 
@@ -217,19 +217,19 @@ def camera_faults(config: CellSections) -> Iterator[str]:
         return
     with contextlib.suppress(ConfigurationError):  # The check of backends reports a missing one.
         if real := first_real_arm(config):
-            yield f"cameras: got {real}, allowed simulated arms, as pictures are of a scene"
+            yield f"cameras: need a cell of simulated arms, got {real}. Remove the cameras"
     for name, camera in config.cameras.items():
         where = f"cameras.{name}"
         if name in (FREE, *config.arms, *config.objects):
-            yield f"{where}: this name is taken by an arm, an object or the free view"
+            yield f"{where}: an arm, an object or the free view has this name. Choose another"
         given = [key for key in PLACED if getattr(camera, key) is not None]
         if name == OVERVIEW:
             for key in given:
-                yield f"{where}.{key}: got a value, allowed none: the scene says where this one is"
+                yield f"{where}.{key}: the scene sets it for this camera. Remove the key"
         elif missing := [key for key in PLACED[:2] if key not in given]:
-            yield f"{where}.{missing[0]}: got none, allowed a point in the world [m]"
+            yield f"{where}.{missing[0]}: missing. Give a point in the world [m]"
         elif math.dist(camera.position or (), camera.look_at or ()) < _LEAST:
-            yield f"{where}.look_at: got its own position, allowed a point in front of it"
+            yield f"{where}.look_at: equals the position. Give a point in front of the camera"
 
 
 def channel_faults(config: CellSections) -> Iterator[str]:
@@ -304,7 +304,7 @@ def unfit(
         if law.command_interface not in taken:
             yield (
                 f"{where}.type: {kind} commands {law.command_interface}, which arm {name} does "
-                f"not take; allowed laws that command {' or '.join(taken)}"
+                f"not offer. Use controllets that command {' or '.join(taken)}"
             )
 
 

@@ -25,7 +25,7 @@ FORMS = ("range", "normal", "log_range", "factor", "offset")
 """Distributions: uniform in [low, high]; normal with mean and deviation; log-uniform in
 [low, high]; the cell's value times, or plus, a number uniform in [low, high]."""
 _ALLOWED = (
-    "a number, a list of as many as the cell has there, or one of {range: [low, high]}, "
+    "a number, a list with as many items as in the cell, or one of {range: [low, high]}, "
     "{normal: [mean, deviation]}, {log_range: [low, high]}, {factor: [low, high]} and "
     "{offset: [low, high]}"
 )
@@ -53,7 +53,7 @@ def check_value(path: str, value: Any) -> list[str]:
             if form != "normal" and bounds[0] > bounds[1]:
                 return [f"{path}: got {bounds}, allowed the lower bound first"]
             if form == "log_range" and bounds[0] <= 0:
-                return [f"{path}: got {bounds}, allowed positive bounds of a logarithm"]
+                return [f"{path}: got {bounds}, allowed positive bounds"]
             return []
     return [f"{path}: got {value!r:.80}, allowed {_ALLOWED}"]
 
@@ -176,7 +176,7 @@ class PerturbationSpec:
             raise ConfigurationError(f"{source}: got {data!r:.60}, allowed arms, objects, seed")
         seed = data.get("seed", 0)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            faults.append(f"seed: got {seed!r:.60}, allowed a whole number from 0")
+            faults.append(f"seed: got {seed!r:.60}, allowed an integer of 0 or more")
         faults += [
             f"{key}: unknown key; known: arms, objects, seed"
             for key in data

@@ -52,8 +52,8 @@ def check_cell(config: CellSections, faults: Faults) -> None:
         faults.extend(actuator_faults(name, arm))
         if arm.hand is True and not arm.robot.has_hand:
             faults.append(
-                f"arms.{name}.hand: got true, allowed false for a {arm.robot.name}, or the files "
-                "of a gripper"
+                f"arms.{name}.hand: got true, but the model {arm.robot.name} has no gripper. Use "
+                "false, or the files of a gripper"
             )
         if wrong:
             continue
@@ -70,7 +70,7 @@ def check_cell(config: CellSections, faults: Faults) -> None:
         faults.extend(interface_faults(config))
     for name, thing in config.objects.items():
         if name in config.arms:
-            faults.append(f"objects.{name}: this name is taken by an arm")
+            faults.append(f"objects.{name}: an arm has this name. Choose another")
         faults.extend(_taken_by_scene(config, name))
         if len(thing.size) != _SIZES[thing.shape]:
             faults.append(
@@ -79,14 +79,14 @@ def check_cell(config: CellSections, faults: Faults) -> None:
             )
         if not (thing.present or thing.mass):
             faults.append(
-                f"objects.{name}.present: got false for a thing without mass, allowed true: what "
-                "rests is there from start to end"
+                f"objects.{name}.present: a fixed object (no mass) cannot be absent. Remove "
+                "`present: false` or give it a mass"
             )
     faults.extend(camera_faults(config))
     _check_collisions(config, faults)
     for name, controllet in config.controllets.items():
         if name in ("hold", *NODES, *_sections(config), *config.arms):
-            faults.append(f"controllets.{name}: this name is taken by the cell itself")
+            faults.append(f"controllets.{name}: this name is reserved. Choose another")
         _check_controllet(config, f"controllets.{name}", controllet, faults)
     if not faults:
         faults.extend(channel_faults(config))
@@ -102,12 +102,12 @@ def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
     """Yield a fault if an object has the name of another body of the scene."""
     where = f"objects.{name}"
     if name == "world":
-        yield f"{where}: got the name of the scene itself, allowed another one"
+        yield f"{where}: this name is reserved for the scene. Choose another"
     for arm, section in config.arms.items():
         prefix = f"{arm}_{section.robot.name}_"
         if name.startswith(prefix):
             yield (
-                f"{where}: got a name such as the parts of arm {arm} have, allowed one that does "
+                f"{where}: this name is reserved for the parts of arm {arm}. Choose one that does "
                 f"not begin with {prefix}"
             )
 
@@ -168,7 +168,7 @@ def _check_backends(config: CellSections, faults: Faults) -> None:
             if rate and not find_backend(backend).keeps_time:
                 faults.append(
                     f"cell.clock_rate: got {rate:g} with arms.{arms[0]}.backend: "
-                    f"{backend}, allowed 0: only a simulated world has a time of its own"
+                    f"{backend}, allowed 0, because only a simulation has its own clock"
                 )
         except ConfigurationError as error:
             faults.extend(
@@ -208,7 +208,7 @@ def _check_controllet(
     if controllet.target_timeout and "trajectory" in law.Target.channels:
         faults.append(
             f"{where}.target_timeout: got {controllet.target_timeout:g} s, allowed 0 for "
-            f"{controllet.type}: a trajectory comes once and is no stream that could pause"
+            f"{controllet.type}, because a trajectory is a single message and no stream"
         )
     owned = [name for name in arms or config.arms if name in config.arms]
     if law.command_interface not in INTERFACES:
@@ -231,8 +231,8 @@ def _check_controllet(
         if not mixed:
             raise
         faults.append(
-            f"{where}.arms: got arms with {' and '.join(map(str, sizes))} joints, allowed arms of "
-            f"one number: the target of {controllet.type} takes no others ({error})"
+            f"{where}.arms: got arms with {' and '.join(map(str, sizes))} joints. The target of "
+            f"{controllet.type} needs arms with equal numbers of joints ({error})"
         )
         return
     except ConfigurationError as error:
@@ -247,8 +247,8 @@ def _check_controllet(
         features.append((name, feature))
         if law.command_interface != INTERFACES[0] and only_adds_torques(feature):
             faults.append(
-                f"{where}.features: {name} does not fit {controllet.type}: it adds torques, and "
-                f"the law commands {law.command_interface}"
+                f"{where}.features: {name} does not fit {controllet.type}: it adds torques, but "
+                f"the controllet commands {law.command_interface}"
             )
         faults.extend(
             f"{where}.features: {name} does not fit {controllet.type}: its target has no {need}"
@@ -257,7 +257,7 @@ def _check_controllet(
         )
         faults.extend(
             f"{where}.features: {name} does not fit {controllet.type}: "
-            f"the law takes {channel} targets itself"
+            f"the controllet takes {channel} targets itself"
             for channel in feature.channels
             if channel in law.Target.channels
         )
@@ -270,13 +270,13 @@ def _check_controllet(
     if drivers and lacks_nullspace and max(sizes, default=0) > 6:
         faults.append(
             f"{where}.features: {drivers[0]} does not fit {controllet.type} without nullspace: "
-            "friction that joints do not have would drive their posture, which nothing damps; "
-            "allowed with nullspace before it"
+            "overcompensated friction would drive the null-space motion, which has no damping. "
+            "Add nullspace before it"
         )
     found: dict[str, None] = {}  # Equal faults of several instances are reported once.
     if arms is not None and controllet.params_of:
         faults.append(
-            f"{where}.params_of: got {list(controllet.params_of)}, allowed none beside arms"
+            f"{where}.params_of: got {list(controllet.params_of)}, not allowed together with arms"
         )
     for arm in controllet.params_of:
         if arm not in config.arms:

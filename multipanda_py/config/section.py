@@ -49,7 +49,7 @@ rejects inertias below 1e-15 kg m^2."""
 
 def _fixed_or_heavy_enough(mass: float) -> float:
     if 0.0 < mass < LIGHTEST:
-        raise ValueError(f"should be 0 for a thing that is fixed, or {LIGHTEST:g} to 1000")
+        raise ValueError(f"should be 0 for a fixed object, or {LIGHTEST:g} to 1000")
     return mass
 
 

@@ -38,4 +38,4 @@ def test_a_joint_that_goes_further_than_its_motors_is_said():
 
 def test_a_start_that_stops_forbid_is_said():
     (said,) = checked(low=[-6.0, -6.0, 2.0], high=6.0)
-    assert said.endswith(", and starts at 0.785")
+    assert said.endswith("starts at 0.785 rad")

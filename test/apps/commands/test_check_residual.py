@@ -38,8 +38,8 @@ def test_a_law_whose_other_arm_has_no_residual_passed_the_check(tmp_path, capsys
     )
     assert main(["check", str(file)]) == 1
     said = capsys.readouterr().err
-    assert "controllets.one.features: residual: right has no file, allowed one per arm" in said
-    assert "left has no file" not in said
+    assert "controllets.one.features: residual: arm right has no residual file" in said
+    assert "arm left has no" not in said
 
 
 @pytest.mark.parametrize("features", ["residual", "coriolis, friction"])

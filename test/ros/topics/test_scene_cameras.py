@@ -50,7 +50,7 @@ def node(ros):
         ({"front": {**FRONT, "look_at": FRONT["position"]}}, {}, r"front\.look_at: "),
         ({"overview": {"fovy": 45.0}}, {}, r"overview\.fovy: "),
         ({"arm": FRONT}, {}, r"cameras\.arm: "),
-        ({"front": FRONT}, {"backend": "franka", "robot_ip": "1.2.3.4"}, "allowed simulated arms"),
+        ({"front": FRONT}, {"backend": "franka", "robot_ip": "1.2.3.4"}, r"cameras: .*franka"),
         ({"front": {**FRONT, "width": 4000}}, {}, r"cameras\.front\.width"),
     ],
 )
