@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handle of a cell, and the parts it is made of."""
+"""Public handle of a cell, :class:`Cell`, and its parts."""
 
 from multipanda_py.registry import extras_named
 

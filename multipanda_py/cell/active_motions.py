@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move arms of a running cell to places without touching anything."""
+"""Start planned motions on the arms of a running cell and monitor them."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from multipanda_py.exceptions import (
 from multipanda_py.planning.motions.motion_request import MovePlan
 
 AHEAD = 0.05
-"""How long after it is handed over a motion begins, so that all arms begin in one cycle [s]."""
+"""Delay between handing a motion over and its start, so that all arms start in one cycle [s]."""
 
 
 @dataclass
 class _Begun:
-    """What arms were told of a plan, and whether all have been seen at its goal."""
+    """Motions commanded for one plan, by arm. The flag is set once all arms reached the goal."""
 
     told: Mapping[str, GivenMotion]
     is_done: bool = False
 
 
 class BegunMoves:
-    """Hand plans over, and say what has become of them.
+    """Start plans and monitor their execution.
 
     Args:
-        names: Of the cell's arms.
-        reader: Of its states.
-        targets: Where trajectories go.
+        names: Names of arms and controllets of the cell.
+        reader: State reader of the cell.
+        targets: Writer of the trajectories.
 
     Thread: any.
     """
@@ -54,12 +54,13 @@ class BegunMoves:
         self._begun: WeakKeyDictionary[MovePlan, _Begun] = WeakKeyDictionary()
 
     def refuse_under_way(self) -> None:
-        """Refuse to count arms as resting that have been told to move, by whomever.
+        """Raise an error if any arm still has a motion to execute, from any client.
 
-        A motion begins slowly, and some time after it was told: how fast joints are says nothing.
+        Joint speeds do not show this: a motion starts slowly, and some time after its command.
 
         Raises:
-            PlanRejected: With the arm, and its law.
+            PlanRejected: If an arm executes or is about to execute a motion. The message names the
+                arm and its controllet.
         """
         for arm in self._names.arms:
             spec = self._owner(arm)
@@ -74,13 +75,13 @@ class BegunMoves:
                 )
 
     def begin(self, plan: MovePlan) -> float:
-        """Have all arms that move begin together.
+        """Start the motions of all moving arms in the same cycle.
 
         Returns:
-            Time of the controlled world at which the motion ends [s].
+            End of the motion in cell time (:attr:`.Cell.time`) [s].
 
         Raises:
-            TargetRejected: If a law does not take it; no arm moves.
+            TargetRejected: If a controllet rejects its trajectory. No arm moves then.
         """
         specs = {arm: self._owner(arm) for arm in plan.moving}
         for arm, spec in specs.items():
@@ -97,18 +98,18 @@ class BegunMoves:
                 if (one := motions.newest(spec, spec.config.arms.index(arm))) is not None:
                     told[arm] = one
         except MultipandaError:
-            for arm in told:  # no arm goes alone
+            for arm in told:  # no arm may move without the others
                 self._targets.follow(arm, [])
             raise
         self._begun[plan] = _Begun(told)
         return begin + plan.duration
 
     def has_ended(self, plan: Any) -> bool:
-        """Return whether all arms of a plan have come to its goal.
+        """Return True if all arms of a plan have reached its goal.
 
         Raises:
-            PlanRejected: If it is no plan that was begun here.
-            MotionFailed: If a motion ended before its goal, with why.
+            PlanRejected: If the plan was not started by this object.
+            MotionFailed: If a motion ended before its goal. The message contains the reason.
         """
         begun = self._begun.get(plan) if isinstance(plan, MovePlan) else None
         if begun is None:
@@ -116,7 +117,7 @@ class BegunMoves:
                 f"plan: got {plan!r:.80}, allowed one that begin_move has begun on this cell"
             )
         if not begun.is_done:
-            done = [self._has_arrived(arm, one) for arm, one in begun.told.items()]  # all of them
+            done = [self._has_arrived(arm, one) for arm, one in begun.told.items()]
             begun.is_done = all(done)
         return begun.is_done
 
@@ -132,7 +133,7 @@ class BegunMoves:
                 "at its goal"
             )
         if self._targets.motions.is_to_begin(motion):
-            return False  # what is reported is of the motion before
+            return False  # the controllet still reports the previous motion
         now = self._state_of(motion.spec)
         if now > MotionState.DONE:
             why = now.name.lower().replace("_", " ")
@@ -147,13 +148,13 @@ class BegunMoves:
 
 
 class Moves:
-    """Find motions and have arms make them.
+    """Plan motions of the arms and execute them.
 
     Args:
-        names: Of the cell's arms.
-        reader: Of its states.
-        targets: Where trajectories go.
-        holding: What hands hold.
+        names: Names of arms and controllets of the cell.
+        reader: State reader of the cell.
+        targets: Writer of the trajectories.
+        holding: Objects attached to grippers.
         parameters: Function that returns the present parameters of a controllet.
     """
 
@@ -176,22 +177,24 @@ class Moves:
         frame: str = "",
         **options: Any,
     ) -> MovePlan:
-        """Find a motion; nothing moves. See :meth:`.Cell.plan`."""
+        """Plan a motion without executing it. See :meth:`.Cell.plan`."""
         return self._finder.plan(goals, via, frame, options, self._begun.refuse_under_way)
 
     def begin(self, plan: MovePlan) -> float:
-        """Have all arms of a plan that move begin together; see :meth:`.Cell.begin_move`.
+        """Start the motions of all moving arms of a plan in one cycle.
+
+        See :meth:`.Cell.begin_move`.
 
         Returns:
-            Time of the controlled world at which the motion ends [s].
+            End of the motion in cell time (:attr:`.Cell.time`) [s].
         """
         if not isinstance(plan, MovePlan):
             raise PlanRejected(f"plan: got {plan!r:.40}, allowed what plan() returns")
-        with self._lock:  # of two that are begun at once one is too late
+        with self._lock:  # of two concurrent starts, only the first may pass the checks
             self._begun.refuse_under_way()
             self._finder.check(plan)
             return self._begun.begin(plan)
 
     def has_ended(self, plan: MovePlan) -> bool:
-        """Return whether all arms of a plan have come to its goal; see :meth:`.Cell.has_ended`."""
+        """Return True if all arms of a plan have reached its goal. See :meth:`.Cell.has_ended`."""
         return self._begun.has_ended(plan)

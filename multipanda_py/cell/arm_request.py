@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Something that the loop has been asked to do with one arm, and its answer."""
+"""Requests to the control loop for one arm, and their answers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from multipanda_py.realtime.shared_memory import ANSWER_HEAD, Mailbox, Slot
 from multipanda_py.state import Vector
 
 STILL = 1.0
-"""Silence of the loop after which its answers are not waited for any longer [s]."""
+"""Time without a cycle after which clients stop waiting for answers of the loop [s]."""
 Slots: TypeAlias = Sequence[Slot]
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class ArmRequest:
-    """Something that the loop has been asked to do with one arm, and will answer by an event.
+    """Handle of a request for one arm, which the loop answers with a record.
 
     Attributes:
-        arm: The arm.
-        number: Of the record.
-        events: How many there were before.
+        arm: Name of the arm.
+        number: Sequence number of the request record.
+        events: Number of loop events before the request.
     """
 
     arm: str
@@ -37,13 +37,13 @@ class ArmRequest:
 
 @dataclass(frozen=True)
 class RequestKind:
-    """What the loop may be asked to do with an arm, if it answers with a record.
+    """Kind of request that the loop answers with a record per arm.
 
     Attributes:
-        name: As refusals and counts call it.
-        refusal: Raised when the loop refuses.
-        events: By which the loop says why.
-        slots: Returns the requests and the answers of a mailbox, each by arm.
+        name: Name of the kind in messages and counters.
+        refusal: Exception to raise when the loop refuses a request.
+        events: Event types with which the loop reports the reason.
+        slots: Function that returns the request and answer slots of a mailbox, each by arm.
     """
 
     name: str
@@ -53,15 +53,16 @@ class RequestKind:
 
 
 class ArmRequests:
-    """Ask the loop for one kind of thing, arm by arm, and read its answers.
+    """Send requests of one kind to the loop and read its answers, arm by arm.
 
-    An answer is the number of the request, whether it was done, and what is in force since.
+    An answer record contains the number of the request, whether it succeeded, and the values that
+    are in effect since then.
 
     Args:
-        kind: What is asked for.
-        names: Of the cell's arms.
-        connection: To its loop.
-        counts: Where refusals and withdrawals go.
+        kind: Kind of the requests.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        counts: Counters of rejected and withdrawn requests.
     """
 
     def __init__(
@@ -71,13 +72,13 @@ class ArmRequests:
         self._connection, self._counts = connection, counts
 
     def newest(self, arm: str) -> Vector | None:
-        """Return what the newest answer says is in force; None if there is none."""
+        """Return the values in effect according to the newest answer, or None without one."""
         _, answers = self._kind.slots(self._connection.mailbox)
         answer = answers[self._names.arm_index(arm)].newest()
         return None if answer is None else answer[ANSWER_HEAD:]
 
     def ask(self, arm: str, record: Vector) -> ArmRequest:
-        """Hand the loop a record and return at once."""
+        """Send a request record to the loop without waiting for the answer."""
         index = self._names.arm_index(arm)
         with self._connection.lock:
             box = self._connection.mailbox
@@ -86,11 +87,11 @@ class ArmRequests:
         return ArmRequest(arm, number, events)
 
     def answer(self, request: ArmRequest) -> Vector | None:
-        """Return what is in force now, or None while there is no answer.
+        """Return the values in effect, or None while there is no answer.
 
         Raises:
-            MultipandaError: The kind's refusal, with the reason of the loop, or if a newer request
-                has replaced this one.
+            MultipandaError: If the loop refused the request, or a newer request replaced it. The
+                type is the ``refusal`` of the kind, and the message contains the reason.
         """
         arm, kind, box = request.arm, self._kind, self._connection.mailbox
         answer = kind.slots(box)[1][self._names.arm_index(arm)].newest()
@@ -106,17 +107,18 @@ class ArmRequests:
         raise kind.refusal(reasons[-1] if reasons else f"{arm}: see the loop's events")
 
     def withdraw(self, request: ArmRequest) -> str:
-        """Give a request up; return in words whether it still may come about."""
+        """Withdraw a request and describe whether it may still be executed."""
         requests, _ = self._kind.slots(self._connection.mailbox)
         slot = requests[self._names.arm_index(request.arm)]
         return given_up(self._connection.withdraw(slot, request.number, self._kind.name))
 
     def wait(self, request: ArmRequest, timeout: float) -> Vector:
-        """Return the answer to a request, or withdraw it.
+        """Wait for the answer to a request and return it. Withdraw the request after a timeout.
 
         Raises:
-            MultipandaError: As :meth:`answer`.
-            LoopTimeout: If none came in time; says whether it still may come about.
+            MultipandaError: If the loop refused the request. See :meth:`answer`.
+            LoopTimeout: If no answer came in time. The message states whether the request may
+                still be executed.
         """
         what = f"an answer of arm {request.arm} to its {self._kind.name}"
         return wait_or_withdraw(
@@ -135,10 +137,17 @@ def wait_or_withdraw(
     timeout: float,
     what: str,
 ) -> _T:
-    """Return an answer of the loop as soon as there is one.
+    """Wait for an answer of the loop and return it.
+
+    Args:
+        connection: Connection to the control loop.
+        answer: Function that returns the answer, or None while there is none.
+        withdraw: Function that withdraws the request and returns a text about the result.
+        timeout: Maximum time to wait [s].
+        what: Name of the answer in the error.
 
     Raises:
-        LoopTimeout: If ``what`` did not come in time; the request is withdrawn then, or pending.
+        LoopTimeout: If no answer came in time. The request is then withdrawn or still pending.
     """
     found: list[_T] = []
 
@@ -159,7 +168,11 @@ def wait_or_withdraw(
 
 
 def given_up(withdrawn: bool) -> str:
-    """Say whether a request that is not waited for any more still may be carried out."""
+    """Describe if a withdrawn request may still be executed.
+
+    Args:
+        withdrawn: True if the loop had not received the request yet.
+    """
     if withdrawn:
         return "it is withdrawn and will not happen"
     return "it has begun and is pending: see what the arm has then"

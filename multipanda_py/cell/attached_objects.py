@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say what the hands of a cell hold, so that it is kept away from things as they are."""
+"""Attach movable objects to the grippers of a cell, and detach them.
+
+Collision avoidance and planning treat an attached object as a part of the gripper.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,22 @@ from multipanda_py.realtime.shared_memory import HELD, Slot
 from multipanda_py.state import Vector
 
 FARTHEST = 0.3
-"""Of a thing's centre from the tool, for what is attached without a name, and of any part of it
-for an arm that would carry its weight [m]."""
+"""Maximum distance between the tool and the centre of an object that is attached without a name
+[m]. For an arm whose payload the loop compensates, the limit applies to the nearest part of any
+object."""
 HOLDING_TIMEOUT = 2.0
-"""Far longer than the loop takes to answer [s]."""
+"""Maximum time to wait for the answer of the loop, far longer than it needs [s]."""
 
 
 @dataclass(frozen=True)
 class HoldingRequest:
-    """What the loop has been asked to count as held.
+    """Handle of a request to attach or detach an object.
 
     Attributes:
-        arm: The arm.
-        thing: What is attached, or what was held before it is detached; empty for nothing.
-        holds: Number of what the arm is to hold, 0 for nothing.
-        number: Of the record.
+        arm: Name of the arm.
+        thing: Name of the object to attach or detach. Empty if there is none.
+        holds: Number of the object that the arm is to hold, 0 for none.
+        number: Sequence number of the request record.
     """
 
     arm: str
@@ -43,13 +47,13 @@ class HoldingRequest:
 
 
 class Holding:
-    """Attach movable things to hands, and detach them.
+    """Attach movable objects to grippers, and detach them.
 
     Args:
-        names: Of the cell's arms.
-        connection: To its loop.
-        reader: Of its states.
-        counts: Where refusals go.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        reader: State reader of the cell.
+        counts: Counters of rejected requests.
     """
 
     def __init__(
@@ -60,7 +64,7 @@ class Holding:
         self._movable = movable_things(names.config)
 
     def held(self) -> dict[str, str]:
-        """Return what is in the hands: names of things by that of the arm."""
+        """Return the names of the attached objects, by arm."""
         numbers = self._reader.row()["arms"]["holds"].tolist()
         return {
             arm: self._movable[number - 1]
@@ -69,27 +73,27 @@ class Holding:
         }
 
     def attach(self, arm: str, thing: str = "", pose_in_tool: Pose | None = None) -> str:
-        """Count a movable thing as a part of an arm's hand from now on.
+        """Treat a movable object as a part of a gripper from now on.
 
-        It moves with the hand, is kept away from what the hand is kept away from, and is no
-        obstacle to its own arm any more. More than one hand may hold it. In simulation a grasp
-        does this by itself. It ends with :meth:`detach`, with the grasp, or when the fingers
-        open by 5 mm.
+        The object moves with the gripper. Collision avoidance keeps it away from everything that
+        it keeps the gripper away from, and no longer from its own arm. Several grippers may hold
+        the same object. In simulation, a grasp attaches the object automatically. The attachment
+        ends with :meth:`detach`, with the end of the grasp, or when the fingers open by 5 mm.
 
         Args:
-            arm: The arm.
-            thing: Its name in ``objects`` of the cell file, where it has a mass; the nearest one
-                if empty.
-            pose_in_tool: Where it is in the tool's frame; by default where it lies. Only where
-                nothing measures poses of things: without simulated arms.
+            arm: Name of the arm.
+            thing: Name of an object with a mass in ``objects`` of the cell file. If empty, the
+                nearest object is used.
+            pose_in_tool: Pose of the object in the tool frame. By default its present pose.
+                Allowed only in cells without simulated arms, where object poses are not measured.
 
         Returns:
-            The name of what is held.
+            Name of the attached object.
 
         Raises:
-            HoldingRejected: If there is no such thing, its pose is measured, it is out of reach
-                of an arm that would carry its weight, or somebody else has asked for something
-                else meanwhile.
+            HoldingRejected: If there is no such object, a newer request has replaced this one, or
+                ``pose_in_tool`` was given although poses are measured. Also if the object is out
+                of reach of an arm whose payload the loop compensates.
             LoopTimeout: If the loop did not answer in time.
         """
         request = self.ask_attach(arm, thing, pose_in_tool)
@@ -97,13 +101,15 @@ class Holding:
         return request.thing
 
     def detach(self, arm: str) -> str:
-        """Count what an arm holds as a thing of the scene again, where it is now.
+        """Treat the attached object of an arm as an object of the scene again.
+
+        Its pose is the present one.
 
         Returns:
-            Its name, empty if nothing was held.
+            Name of the detached object, empty if there was none.
 
         Raises:
-            HoldingRejected: If somebody else has asked for something else meanwhile.
+            HoldingRejected: If a newer request has replaced this one.
             LoopTimeout: If the loop did not answer in time.
         """
         request = self.ask_detach(arm)
@@ -113,7 +119,7 @@ class Holding:
     def ask_attach(
         self, arm: str, thing: str = "", pose_in_tool: Pose | None = None
     ) -> HoldingRequest:
-        """Do as :meth:`attach` and return at once; see :meth:`answer`."""
+        """Request :meth:`attach` without waiting for the answer. See :meth:`answer`."""
         try:
             chosen = self._check(thing) if thing else self._nearest(arm)
             if pose_in_tool is not None and self._is_measured():
@@ -133,27 +139,27 @@ class Holding:
         return self._ask(arm, chosen, record)
 
     def ask_detach(self, arm: str) -> HoldingRequest:
-        """Do as :meth:`detach` and return at once; see :meth:`answer`."""
+        """Request :meth:`detach` without waiting for the answer. See :meth:`answer`."""
         return self._ask(arm, self.held().get(arm, ""), np.zeros(HELD))
 
     def answer(self, request: HoldingRequest) -> bool:
-        """Return whether it is so now.
+        """Return True if the request has been executed.
 
         Raises:
-            HoldingRejected: If a newer request has replaced it.
+            HoldingRejected: If a newer request has replaced this one.
         """
         slot, arm = self._slot(request.arm), self._names.arm_index(request.arm)
         holds = int(self._reader.row()["arms"]["holds"][arm])
         if slot.taken >= request.number and holds == request.holds:
             return True
-        if slot.written > request.number:  # what comes about is the newer one's
+        if slot.written > request.number:  # the loop will execute only the newer request
             raise HoldingRejected(
                 f"{request.arm}: a newer request to attach or detach has replaced this one"
             )
         return False
 
     def withdraw(self, request: HoldingRequest) -> str:
-        """Give a request up; return in words whether it still may come about."""
+        """Withdraw a request and describe whether it may still be executed."""
         slot = self._slot(request.arm)
         return given_up(self._connection.withdraw(slot, request.number, "attach"))
 
@@ -185,7 +191,7 @@ class Holding:
         raise HoldingRejected(str(UnknownName("thing", thing, self._movable)))
 
     def _nearest(self, arm: str) -> str:
-        """Return the movable thing whose centre is nearest to an arm's tool."""
+        """Return the movable object whose centre is nearest to the tool of an arm."""
         tool = bases_in_world(self._names.config)[arm] @ self._reader.pose(arm)
         far = {name: pose.distance(tool)[0] for name, pose in self._reader.objects().items()}
         if not far:
@@ -199,7 +205,7 @@ class Holding:
         return nearest
 
     def _refuse_what_is_not_there(self, arm: str, thing: str, pose_in_tool: Pose | None) -> None:
-        """Refuse a weight out of a hand's reach: carried by the loop, it would lift the arm."""
+        """Refuse an object out of reach: compensating its weight would lift the arm."""
         config = self._names.config
         if self._names.arm_config(arm).compensates_gravity:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handle of a cell: what notebooks, tests, the command line and ROS hold on to."""
+"""Public handle of a cell for notebooks, tests, the command line and ROS."""
 
 from __future__ import annotations
 
@@ -61,10 +61,11 @@ __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "Swi
 
 
 class Cell(Closing):
-    """Own a cell: start its loop, ask things of it, and end it.
+    """A cell: start and stop its control loop, send requests to it, and read its state.
 
-    Every method is one of a part, which says more: what it checks, what it raises, whether it
-    waits. All may be called from any thread, except :meth:`start` and :meth:`close`.
+    Most methods delegate to a part of the cell. The linked documentation of the part describes
+    checks, errors and waiting. All methods except :meth:`start` and :meth:`close` may be called
+    from any thread.
 
     Args:
         config: The checked cell file.
@@ -105,14 +106,15 @@ class Cell(Closing):
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, placement: str | None = None) -> Cell:
-        """Make a cell from its file, which is checked as a whole.
+        """Create a cell from a cell file. The whole file is checked.
 
         Args:
-            path: The cell file.
-            placement: ``process``, ``thread`` or ``inline`` instead of the file's choice.
+            path: Path of the cell file.
+            placement: ``process``, ``thread`` or ``inline``. It replaces ``cell.placement`` of the
+                file.
 
         Raises:
-            ConfigurationError: With every fault of the file.
+            ConfigurationError: If the file has errors. The message lists all of them.
         """
         config = CellConfig.from_yaml(path)
         if placement is not None:
@@ -128,7 +130,7 @@ class Cell(Closing):
         return self
 
     def start(self) -> None:
-        """Start the loop, with the configured controllets active.
+        """Start the loop and activate the configured controllets.
 
         Raises:
             CellBusy: If this cell is running already.
@@ -143,10 +145,13 @@ class Cell(Closing):
             self._viewer = start_viewer(self.config, self.realtime, self.mailbox_fd)
 
     def close(self) -> None:
-        """End the loop and everything that belongs to it, whatever raises; safe to call twice."""
+        """Stop the loop and everything that belongs to it, even if a part raises an error.
+
+        It is safe to call this twice.
+        """
         reason = self._connection.why_it_ended()
         viewer, self._viewer = self._viewer, None
-        with ExitStack() as ending:  # the last one first; arms wait for no disk and no window
+        with ExitStack() as ending:  # runs in reverse order: arms wait for no disk or window
             ending.callback(self._recorder.close, reason)
             if viewer is not None:
                 from multipanda_py.simulation.viewer import stop_viewer
@@ -156,13 +161,14 @@ class Cell(Closing):
                 ending.callback(part.close)
             ending.callback(self._recorder.ask_to_end, reason)
 
-    # The loop: Connection.
+    # Control loop: Connection.
 
     @property
     def warnings(self) -> list[str]:
-        """Notes on the cell file, as of ``multipanda check``, and settings refused by the machine.
+        """Notes on the cell file, as reported by ``multipanda check``, and refused settings.
 
-        The first call takes some tenths of a second.
+        The latter are settings that the machine or a backend refused. The first call takes some
+        tenths of a second.
         """
         if self._notes is None:
             self._notes = [*self._unread, *notes_of(self.config)]
@@ -170,17 +176,17 @@ class Cell(Closing):
 
     @property
     def realtime(self) -> RealtimeConfig:
-        """Real-time settings, with the core of a loop that was started."""
+        """Real-time settings, including the CPU core of a started loop."""
         return self._connection.realtime
 
     @property
     def loop_pid(self) -> int:
-        """Process id of the loop, or of this process when it has none of its own."""
+        """Process id of the loop, or of this process if the loop runs in it."""
         return self._connection.pid
 
     @property
     def mailbox_fd(self) -> int:
-        """Descriptor of the memory shared with the loop, for processes that read along.
+        """File descriptor of the memory shared with the loop, for other processes that read it.
 
         Raises:
             LoopError: If the cell is not started.
@@ -189,21 +195,21 @@ class Cell(Closing):
 
     @property
     def loop(self) -> ControlLoop:
-        """The loop of an inline cell, between two cycles: for tests and benchmarks.
+        """Loop object of an inline cell, between two cycles. For tests and benchmarks.
 
         Raises:
-            LoopError: If the cell is not started, or its loop runs by itself.
+            LoopError: If the cell is not started, or is not inline.
         """
         return self._connection.loop
 
     @property
     def debug(self) -> Connection:
-        """Connection to the loop: its mailbox, ring and runner, for tests and debuggers."""
+        """Connection to the loop with its mailbox, ring and runner, for tests and debuggers."""
         return self._connection
 
     @property
     def rows_path(self) -> str:
-        """Path under which processes of the same user read along, for :class:`.RowFollower`.
+        """Path at which processes of the same user read cycle records with :class:`.RowFollower`.
 
         Raises:
             LoopError: If the cell is not started.
@@ -211,26 +217,27 @@ class Cell(Closing):
         return f"/proc/{os.getpid()}/fd/{self.mailbox_fd}"
 
     def check(self) -> None:
-        """Raise :class:`LoopError` if the loop is not running, and say why."""
+        """Raise :class:`LoopError` with the reason if the loop is not running."""
         self._connection.check()
 
     def beat_by_hand(self) -> None:
-        """Leave the heartbeat to :meth:`beat`, so that the loop notices when nobody calls it.
+        """Stop the automatic heartbeat, so that the loop notices when :meth:`beat` is not called.
 
-        Said before :meth:`start`, the first call is what the loop counts from.
+        If this is called before :meth:`start`, the loop begins to check with the first
+        :meth:`beat`.
         """
         self._connection.beat_by_hand()
 
     def beat(self) -> None:
-        """Show the loop that this process is alive."""
+        """Send a heartbeat of this process to the loop."""
         self._connection.beat()
 
     def silence(self) -> float:
-        """Return the time since the loop began its newest cycle [s]; 0 for an inline cell."""
+        """Return the time since the start of the newest cycle [s]; 0 for an inline cell."""
         return self._connection.silence()
 
     def step(self, cycles: int = 1) -> None:
-        """Run cycles of an inline cell, as fast as the machine can."""
+        """Run cycles of an inline cell without real-time pacing."""
         if not self._recorder.is_inline:
             self._connection.step(cycles)
             return
@@ -239,17 +246,17 @@ class Cell(Closing):
             self._recorder.look()
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
-        """Let the loop run until a condition holds: see :meth:`.Connection.wait`."""
+        """Wait until a condition is true. See :meth:`.Connection.wait`."""
         self._connection.wait(condition, timeout, what)
 
     @property
     def world(self) -> RunningWorld:
-        """The world of simulated arms whose loop runs by itself: pause, steps, poses of things."""
+        """Simulated world of a cell that is not inline: pause, steps, object poses."""
         return self._running_world
 
     @property
     def simulation(self) -> Simulation:
-        """The world of an inline cell: contact forces, poses, pushes, save and reset, pictures.
+        """Simulated world of an inline cell: contact forces, poses, wrenches, reset, images.
 
         Raises:
             SimulationRefused: If the cell is not inline, or its arms are not simulated.
@@ -258,7 +265,7 @@ class Cell(Closing):
         self._simulation.check()
         return self._simulation
 
-    # What is known: CellNames, StateReader, Counts.
+    # State: CellNames, StateReader, Counts.
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -267,49 +274,49 @@ class Cell(Closing):
 
     @property
     def descriptions(self) -> Mapping[str, ArmDescription]:
-        """What the arms are, by name: model, base, hand, tool, names of joints and frames."""
+        """Descriptions of the arms, by name: model, base, gripper, tool, joint and frame names."""
         return self._names.descriptions
 
     @property
     def specs(self) -> list[InstanceSpec]:
-        """What every controllet instance is made of, by index."""
+        """Specifications of all controllet instances, by index."""
         return self._names.specs
 
     def spec(self, name: str) -> InstanceSpec:
-        """Return what an instance is made of: see :meth:`.CellNames.spec`."""
+        """Return the specification of a controllet instance. See :meth:`.CellNames.spec`."""
         return self._names.spec(name)
 
     @property
     def rejected(self) -> Counter[str]:
-        """Counts refused requests, by what was refused: ``left target``, ``switch``."""
+        """Number of rejected requests, by subject, such as ``left target`` or ``switch``."""
         return self._counts.rejected
 
     @property
     def clipped(self) -> Counter[str]:
-        """Counts targets of streams that were clipped to the gate, by arm and channel."""
+        """Number of streamed targets that were clipped to the gate, by arm and channel."""
         return self._counts.clipped
 
     @property
     def withdrawn(self) -> Counter[str]:
-        """Counts requests that were given up before the loop took them: ``switch``."""
+        """Number of requests withdrawn before the loop received them, such as ``switch``."""
         return self._counts.withdrawn
 
     def silence_reason(self) -> str:
-        """Say that the loop stands still, and what its arms do meanwhile; empty if it runs."""
+        """Describe that the loop does not run and what its arms do; empty if it runs."""
         return self._reader.silence_reason()
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Names of the active instances, holds included."""
+        """Names of the active controllets, including ``hold``."""
         return self._reader.active
 
     def beginnings(self, arm: str) -> int:
-        """Return how often a law has begun on an arm: see :meth:`.StateReader.beginnings`."""
+        """Return the number of activations on an arm. See :meth:`.StateReader.beginnings`."""
         return self._reader.beginnings(arm)
 
     @property
     def time(self) -> float:
-        """Time of the controlled world in the newest row [s]."""
+        """Cell time of the newest cycle [s]: simulated time, or time of the robot."""
         return self._reader.time
 
     def state(self, arm: str) -> ArmSnapshot:
@@ -317,74 +324,85 @@ class Cell(Closing):
         return self._reader.state(arm)
 
     def pose(self, arm: str) -> Pose:
-        """Return the measured pose of a tool in its arm's base: see :meth:`.StateReader.pose`."""
+        """Return the measured tool pose in the base of its arm. See :meth:`.StateReader.pose`."""
         return self._reader.pose(arm)
 
     def objects(self) -> dict[str, Pose]:
-        """Return the poses of movable things that are in the scene, in the world."""
+        """Return the poses in the world of the movable objects that are in the scene, by name."""
         return self._reader.objects()
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Names of movable things that are not in the scene now."""
+        """Names of the movable objects that are not in the scene."""
         return self._entries.absent
 
     def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST) -> None:
-        """Bring an absent thing into the simulated scene: see :meth:`.Entries.spawn`."""
+        """Add an absent object to the simulated scene. See :meth:`.Entries.spawn`."""
         self._entries.spawn(thing, pose, twist)
 
     def remove(self, thing: str) -> None:
-        """Take a thing out of the simulated scene: see :meth:`.Entries.remove`."""
+        """Remove an object from the simulated scene. See :meth:`.Entries.remove`."""
         self._entries.remove(thing)
 
     def ask_spawn(
         self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST
     ) -> EntryRequest:
-        """Ask for :meth:`spawn` and return at once; see :meth:`entry_answer`."""
+        """Request :meth:`spawn` without waiting for the answer. See :meth:`entry_answer`."""
         return self._entries.ask_spawn(thing, pose, twist)
 
     def ask_remove(self, thing: str) -> EntryRequest:
-        """Ask for :meth:`remove` and return at once; see :meth:`entry_answer`."""
+        """Request :meth:`remove` without waiting for the answer. See :meth:`entry_answer`."""
         return self._entries.ask_remove(thing)
 
     def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = AT_REST) -> EntryRequest:
-        """Ask to put a thing elsewhere, but not into an arm; see :meth:`.Entries.ask_move`."""
+        """Request to move an object without waiting for the answer.
+
+        See :meth:`.Entries.ask_move`.
+        """
         return self._entries.ask_move(thing, pose, twist)
 
     def ended_by(self, name: str, since: float) -> str:
-        """Return what has ended a controllet, in words: see :meth:`.Switcher.ended_by`."""
+        """Return the reason why a controllet was deactivated. See :meth:`.Switcher.ended_by`."""
         return self._switcher.ended_by(name, since)
 
     def entry_answer(self, request: EntryRequest) -> bool:
-        """Return whether it is so now; see :meth:`.Entries.answer`."""
+        """Return True if the request has been executed. See :meth:`.Entries.answer`."""
         return self._entries.answer(request)
 
     def withdraw_entry(self, request: EntryRequest) -> str:
-        """Give a request up; return in words whether it still may come about."""
+        """Withdraw a request and describe whether it may still be executed."""
         return self._entries.withdraw(request)
 
     def absent_like(self, thing: str) -> str:
-        """Return the first absent thing that is like another but for its place, or ''."""
+        """Return the first absent object that differs from another only in its pose, or ''."""
         return self._entries.absent_like(thing)
 
     def report(self, name: str) -> Reports:
-        """Return what a controllet reports of its last cycle: see :meth:`.StateReader.report`."""
+        """Return the reports of a controllet in the newest cycle.
+
+        See :meth:`.StateReader.report`.
+        """
         return self._reader.report(name)
 
     def row(self) -> NDArray[np.void]:
-        """Return a copy of the newest row: the cycle's times and every arm's state."""
+        """Return a copy of the newest cycle record, with its times and the state of every arm."""
         return self._reader.row()
 
     def at(self, time: float) -> RecordedMoment:
-        """Return what was at an instant [s] of the last seconds: see :meth:`.StateReader.at`."""
+        """Return the state of the cell at a past time [s]. See :meth:`.StateReader.at`."""
         return self._reader.at(time)
 
     def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles and the rows after ``since``: :meth:`.StateReader.rows`."""
+        """Return the number of cycles and the records after ``since``.
+
+        See :meth:`.StateReader.rows`.
+        """
         return self._reader.rows(since)
 
     def follow_rows(self) -> RowFollower:
-        """Return a reader of every row from now on; other processes make theirs by themselves.
+        """Return a reader of every cycle record from now on.
+
+        Other processes create their own :class:`.RowFollower`.
 
         Raises:
             LoopError: If the cell is not started.
@@ -393,11 +411,13 @@ class Cell(Closing):
 
     @property
     def recorder(self) -> Recorder:
-        """What is recorded of the cell: see :class:`.Recorder`."""
+        """Recorder of the cell. See :class:`.Recorder`."""
         return self._recorder
 
     def trace_torques(self, is_on: bool = True) -> None:
-        """Let rows have what law and features add, as :meth:`.RowFollower.terms` reads it.
+        """Enable or disable torque terms in cycle records. See :meth:`.RowFollower.terms`.
+
+        The terms are the torques of the controllet and of each of its features.
 
         Raises:
             LoopError: If the cell is not started.
@@ -405,32 +425,32 @@ class Cell(Closing):
         self._connection.trace_torques(is_on)
 
     def statistics(self, cycles: int = 1000) -> LoopStatistics:
-        """Return how well the last cycles kept their time."""
+        """Return timing statistics of the last cycles."""
         return self._reader.statistics(cycles)
 
     def events(self) -> list[LoopEvent]:
-        """Return the loop's reports since the last call, whoever made it."""
+        """Return the events of the loop since the last call, which any client may have made."""
         return self._reader.events()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of reports so far, and those after the first ``count``.
+        """Return the number of events so far, and those after the first ``count``.
 
-        For those who read them beside somebody else: :meth:`events` goes on where it was.
+        Use this if another client calls :meth:`events`, whose position it does not change.
         """
         return self._reader.events_since(count)
 
-    # Who is active: Switcher, Recovery.
+    # Active controllets: Switcher, Recovery.
 
     def controllets(self) -> list[ControlletInfo]:
         """Return every controllet instance with its present state."""
         return self._switcher.controllets()
 
     def set_lifecycle(self, name: str, state: str) -> None:
-        """Load, configure or unload an instance: see :meth:`.Switcher.set_lifecycle`."""
+        """Load, configure or unload a controllet. See :meth:`.Switcher.set_lifecycle`."""
         self._switcher.set_lifecycle(name, state)
 
     def lifecycle(self, name: str) -> str:
-        """Return the lifecycle state of an instance that is not active."""
+        """Return the lifecycle state of a controllet that is not active."""
         return self._switcher.lifecycle(name)
 
     def switch(
@@ -441,7 +461,7 @@ class Cell(Closing):
         timeout: float = 1.0,
         by: str = "",
     ) -> SwitchResult:
-        """Change the active controllets at one cycle boundary: see :meth:`.Switcher.switch`."""
+        """Change the active controllets between two cycles. See :meth:`.Switcher.switch`."""
         return self._switcher.switch(activate, deactivate, strictness, timeout, by)
 
     def ask_switch(
@@ -452,49 +472,55 @@ class Cell(Closing):
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Ask for a switch and return at once; its ``look`` answers, and the first one asks."""
+        """Create a switch request without waiting for the loop. See :meth:`.Switcher.ask_switch`.
+
+        Call ``look`` of the result repeatedly. The first call sends the request.
+        """
         return self._switcher.ask_switch(activate, deactivate, strictness, timeout, by)
 
     def ask_rest(self, *arms: str, by: str = "") -> PendingSwitch:
-        """Let arms take no law but hold, until :meth:`wake`: see :meth:`.Switcher.ask_rest`."""
+        """Allow arms no controllet but ``hold`` until :meth:`wake`.
+
+        See :meth:`.Switcher.ask_rest`.
+        """
         return self._switcher.ask_rest(*arms, by=by)
 
     def wake(self, arm: str) -> None:
-        """Let an arm take laws again; what it does is not changed."""
+        """Allow all controllets on an arm again. The active ones do not change."""
         self._switcher.wake(arm)
 
     def is_resting(self, arm: str) -> bool:
-        """Return whether an arm takes no law but hold."""
+        """Return True if an arm is allowed no controllet but ``hold``."""
         return self._switcher.is_resting(arm)
 
     def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
-        """Deactivate everything: every arm brakes and holds. See :meth:`.Switcher.hold`."""
+        """Deactivate all controllets: every arm brakes and holds. See :meth:`.Switcher.hold`."""
         return self._switcher.hold(timeout, by)
 
     def ask_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Ask for :meth:`hold` and return at once; its ``look`` answers.
+        """Create the request of :meth:`hold` without waiting for the loop.
 
-        The loop is told by the first ``look``, not before.
+        Call ``look`` of the result repeatedly. The first call sends the request.
         """
         return self._switcher.ask_hold(timeout, by)
 
     def recover(
         self, arms: Sequence[str] | None = None, *, timeout: float = RECOVERY_TIMEOUT
     ) -> tuple[str, ...]:
-        """Clear latched faults and return when the arms hold: see :meth:`.Recovery.recover`."""
+        """Clear latched faults and wait until the arms hold. See :meth:`.Recovery.recover`."""
         return self._recovery.recover(arms, timeout=timeout)
 
     def ask_recovery(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
-        """Request a recovery and return at once; its ``look`` returns the result."""
+        """Request a recovery without waiting. Poll its result with ``look``."""
         return self._recovery.ask(arms, timeout)
 
-    # What controllets follow: TargetWriter, ParameterWriter.
+    # Targets and parameters: TargetWriter, ParameterWriter.
 
     @property
     def frames(self) -> Frames:
-        """The frames that targets may be given in."""
+        """Frames in which targets may be given."""
         return self._targets.frames
 
     def set_target(
@@ -509,7 +535,7 @@ class Cell(Closing):
         wrench: ArrayLike | None = None,
         stiffness: ArrayLike | None = None,
     ) -> None:
-        """Give an arm's controllet new targets in one cycle: :meth:`.TargetWriter.set_target`."""
+        """Set targets of one arm, all in one cycle. See :meth:`.TargetWriter.set_target`."""
         self._targets.set_target(
             arm, pose, frame=frame, q=q, dq=dq, twist=twist, wrench=wrench, stiffness=stiffness
         )
@@ -524,7 +550,7 @@ class Cell(Closing):
         goal_time: float | None = None,
         start: float | None = None,
     ) -> None:
-        """Give an arm's controllet a trajectory: see :meth:`.TargetWriter.follow`."""
+        """Send a trajectory to the controllet of an arm. See :meth:`.TargetWriter.follow`."""
         self._targets.follow(
             arm,
             points,
@@ -535,10 +561,13 @@ class Cell(Closing):
         )
 
     def follow_together(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
-        """Give every arm of a controllet one: see :meth:`.TargetWriter.follow_together`."""
+        """Send a trajectory to every arm of a controllet.
+
+        See :meth:`.TargetWriter.follow_together`.
+        """
         self._targets.follow_together(name, trajectories)
 
-    # Motions that touch nothing: Moves.
+    # Collision-free motions: Moves.
 
     def plan(
         self,
@@ -548,24 +577,27 @@ class Cell(Closing):
         frame: str = "",
         **options: Any,
     ) -> MovePlan:
-        """Find how arms go to places without touching each other, themselves or things.
+        """Plan a motion of the arms that avoids collisions with arms and objects.
 
-        Nothing moves. What hands hold goes along; arms that are not named stay, or get out of the
-        way. Needs scipy, of the extra ``identify``.
+        Nothing moves. Attached objects move with their grippers. Arms that are not named stay, or
+        make way for the others. Needs scipy, from the extra ``identify``.
 
         Args:
-            goals: By arm the pose of its tool in ``frame``, or a posture, (n,) [rad, m].
-            via: Places on the way, one after another, likewise.
-            frame: ``world`` or an arm's base; by default the base of each arm.
-            options: ``keep="upright"``: what points up in the tools goes on to; ``"orientation"``:
-                they are not turned. ``touching``: names of things that hands may touch,
-                and what they hold may rest on.
-                ``clearance`` [m], ``speed`` (share of the joints' limits), ``patience`` (of
-                processor time) [s], ``seed``: see :class:`.MoveRequest`.
+            goals: Goals, by arm: the tool pose in ``frame``, or a joint configuration (n,) [rad,
+                m].
+            via: Waypoints in order, in the same format.
+            frame: Frame of the poses: ``world`` or the base of an arm. By default the base of each
+                arm.
+            options: Attributes of :class:`.MoveRequest`, such as ``keep``: ``"upright"`` keeps the
+                vertical direction of the tools, ``"orientation"`` keeps their orientation.
+                ``touching`` names the objects that grippers may touch, and on which attached
+                objects may rest. ``clearance`` is the minimum distance [m]. ``speed`` is a
+                fraction of the joint speed limits. ``patience`` is the maximum processor time of
+                the search [s], and ``seed`` its random seed.
 
         Raises:
-            PlanRejected: If there is no such motion, none was found in time, arms do not rest, or
-                goals or options are none; says which.
+            PlanRejected: If no such motion exists, none was found in time, an arm moves, or goals
+                or options are invalid. The message contains the reason.
             UnknownName: If there is no such arm.
             TargetRejected: If there is no such frame.
             MissingExtra: If scipy is not installed.
@@ -573,30 +605,30 @@ class Cell(Closing):
         return self._moves.plan(goals, via=via, frame=frame, **options)
 
     def begin_move(self, plan: MovePlan) -> float:
-        """Have arms begin a motion that was found, all in one cycle.
+        """Start a planned motion on all its arms in one cycle.
 
-        Every arm that moves has to be owned by a law that takes trajectories. Other plans that
-        were made before count no more while it lasts: they have these arms at rest.
+        A controllet that accepts trajectories must own every arm that moves. The start invalidates
+        other plans until the motion ends, because they assume that these arms are at rest.
 
         Returns:
-            Time of the controlled world at which it ends [s].
+            End of the motion in cell time [s].
 
         Raises:
-            PlanRejected: If arms or things are no longer where they were, hands hold something
-                else, or an arm has been given another motion; plan anew.
-            TargetRejected: If a law does not take it; no arm moves.
+            PlanRejected: If arms or objects have moved, attached objects have changed, or an arm
+                has received another motion. Plan again.
+            TargetRejected: If a controllet rejects its trajectory. No arm moves then.
         """
         return self._moves.begin(plan)
 
     def has_ended(self, plan: MovePlan) -> bool:
-        """Return whether all arms have come to the goal of a motion that they have begun.
+        """Return True if all arms have reached the goal of a started motion.
 
-        Once it was True it stays so, whatever the arms do next.
+        Once True, the result stays True, whatever the arms do next.
 
         Raises:
-            MotionFailed: If one ended before that, with why: it was stopped, or another target or
-                law took its place.
-            PlanRejected: If it was not begun on this cell.
+            MotionFailed: If a motion ended before its goal, because it was stopped or because
+                another target or controllet replaced it. The message contains the reason.
+            PlanRejected: If the plan was not started on this cell.
         """
         return self._moves.has_ended(plan)
 
@@ -609,20 +641,20 @@ class Cell(Closing):
         frame: str = "",
         **options: Any,
     ) -> MovePlan:
-        """Go to a place without touching anything, and return when the arms are there.
+        """Plan and execute a collision-free motion, and wait until the arms are at the goal.
 
         Args:
-            arm: One that moves, or goals by arm as :meth:`plan` takes them.
-            goal: Of that one: a pose of its tool in ``frame``, or a posture.
-            via: Places on the way, of that arm, or by arm.
-            frame: As :meth:`plan`.
-            options: Likewise.
+            arm: Name of the arm, or goals by arm as for :meth:`plan`.
+            goal: Goal of the named arm: a tool pose in ``frame``, or a joint configuration.
+            via: Waypoints of the named arm, or mappings by arm.
+            frame: Frame of the poses, as for :meth:`plan`.
+            options: Options of the planner, as for :meth:`plan`.
 
         Raises:
-            MotionFailed: If a motion ended before its goal; the arms hold.
-            TimeoutError: If it does not end in time.
+            MotionFailed: If a motion ended before its goal. The arms hold.
+            TimeoutError: If the motion does not end in time.
 
-        And what :meth:`plan` and :meth:`begin_move` raise.
+        This method also raises the errors of :meth:`plan` and :meth:`begin_move`.
         """
         goals, stops = goals_by_arm(arm, goal, via)
         plan = self.plan(goals, via=stops, frame=frame, **options)
@@ -637,109 +669,126 @@ class Cell(Closing):
     def set_object_target(
         self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""
     ) -> None:
-        """Give a coupled controllet a target: see :meth:`.TargetWriter.set_object_target`."""
+        """Set the target of a coupled controllet. See :meth:`.TargetWriter.set_object_target`."""
         self._targets.set_object_target(name, pose, squeeze=squeeze, frame=frame)
 
     def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
-        """Give a law a target by any channel: see :meth:`.TargetWriter.set_channel`."""
+        """Set a target of any channel. See :meth:`.TargetWriter.set_channel`."""
         self._targets.set_channel(who, channel, value, frame=frame)
 
     def command_actuators(self, arm: str, **commands: Any) -> None:
-        """Command motors and springs of an arm: see :meth:`.TargetWriter.command_actuators`."""
+        """Command compliant actuators of an arm. See :meth:`.TargetWriter.command_actuators`."""
         self._targets.command_actuators(arm, **commands)
 
     def actuators(self, arm: str, row: NDArray[np.void] | None = None) -> ActuatorSnapshot:
-        """Return what motors and springs of an arm do, or did in a row of this cell.
+        """Return the state of the compliant actuators of an arm. See :meth:`.ActuatorReader.of`.
 
-        See :meth:`.ActuatorReader.of`.
+        Args:
+            arm: Name of the arm.
+            row: Cycle record of this cell. By default the newest one.
         """
         return self._actuators.of(self._reader.row() if row is None else row, arm)
 
     def parameters(self, name: str) -> dict[str, Any]:
-        """Return all parameters of an instance by name."""
+        """Return all parameters of a controllet, by name."""
         return self._parameters.values(name)
 
     def set_parameters(self, name: str, values: Mapping[str, object]) -> None:
-        """Change parameters of an instance, all at once: see :meth:`.ParameterWriter.change`."""
+        """Change parameters of a controllet, all in one cycle.
+
+        See :meth:`.ParameterWriter.change`.
+        """
         self._parameters.change(name, values)
         self._targets.forget(name)
 
-    # The robots: RobotSettings, Tare, Holding, Grippers.
+    # Robots: RobotSettings, Tare, Holding, Grippers.
 
     def robot_settings(self, arm: str) -> Settings:
-        """Return the settings that an arm's robot has now."""
+        """Return the present settings of the robot of an arm."""
         return self._settings.current(arm)
 
     def set_robot_settings(
         self, arm: str, *, timeout: float = SETTINGS_TIMEOUT, **settings: object
     ) -> None:
-        """Change settings of a robot, and wait for its answer: :meth:`.RobotSettings.change`."""
+        """Change settings of a robot and wait for its answer.
+
+        See :meth:`.RobotSettings.change`.
+        """
         self._settings.change(arm, timeout=timeout, **settings)
 
     def ask_robot_settings(self, arm: str, **settings: object) -> ArmRequest:
-        """Ask for other settings and return at once; see :meth:`settings_answer`."""
+        """Request new robot settings without waiting. See :meth:`settings_answer`."""
         return self._settings.ask(arm, **settings)
 
     def settings_answer(self, request: ArmRequest) -> bool:
-        """Return whether settings are applied now: see :meth:`.RobotSettings.answer`."""
+        """Return True if the requested settings are applied. See :meth:`.RobotSettings.answer`."""
         return self._settings.answer(request)
 
     def withdraw_settings(self, request: ArmRequest) -> str:
-        """Give settings up; return in words whether they still may come into force."""
+        """Withdraw a request and describe whether it may still be executed."""
         return self._settings.withdraw(request)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
-        """Measure what an arm feels, and take it off from then on: see :meth:`.Tare.tare`."""
+        """Measure the external torques of an arm and subtract them from now on.
+
+        See :meth:`.Tare.tare`.
+        """
         return self._tare.tare(arm, timeout=timeout)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
-        """Take nothing off any more; the arm has to hold. See :meth:`.Tare.untare`."""
+        """Stop subtracting the tare offset. The arm has to hold. See :meth:`.Tare.untare`."""
         self._tare.untare(arm, timeout=timeout)
 
     def tare_offset(self, arm: str) -> Vector:
-        """Return what is taken off the external torques of an arm, (7,) [Nm]."""
+        """Return the offset subtracted from the external torques of an arm, (n,) [Nm]."""
         return self._tare.offset(arm)
 
     def ask_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Ask for a tare, or for its end, and return at once; see :meth:`tare_answer`."""
+        """Request a tare, or its end with ``undo``, without waiting. See :meth:`tare_answer`."""
         return self._tare.ask(arm, undo=undo)
 
     def tare_answer(self, request: ArmRequest) -> Vector | None:
-        """Return what is taken off now, or None while it is measured: see :meth:`.Tare.answer`."""
+        """Return the offset in effect, or None while it is being measured.
+
+        See :meth:`.Tare.answer`.
+        """
         return self._tare.answer(request)
 
     def withdraw_tare(self, request: ArmRequest) -> str:
-        """Give a tare up; return in words whether it still may happen."""
+        """Withdraw a request and describe whether it may still be executed."""
         return self._tare.withdraw(request)
 
     def attach(self, arm: str, thing: str = "", pose_in_tool: Pose | None = None) -> str:
-        """Count a movable thing as a part of a hand from now on: see :meth:`.Holding.attach`."""
+        """Treat a movable object as a part of a gripper from now on.
+
+        See :meth:`.Holding.attach`.
+        """
         return self._holding.attach(arm, thing, pose_in_tool)
 
     def detach(self, arm: str) -> str:
-        """Count what an arm holds as a thing of the scene again: see :meth:`.Holding.detach`."""
+        """Treat an attached object as a part of the scene again. See :meth:`.Holding.detach`."""
         return self._holding.detach(arm)
 
     def ask_attach(self, arm: str, thing: str = "") -> HoldingRequest:
-        """Ask for :meth:`attach` and return at once; see :meth:`holding_answer`."""
+        """Request :meth:`attach` without waiting for the answer. See :meth:`holding_answer`."""
         return self._holding.ask_attach(arm, thing)
 
     def ask_detach(self, arm: str) -> HoldingRequest:
-        """Ask for :meth:`detach` and return at once; see :meth:`holding_answer`."""
+        """Request :meth:`detach` without waiting for the answer. See :meth:`holding_answer`."""
         return self._holding.ask_detach(arm)
 
     def holding_answer(self, request: HoldingRequest) -> bool:
-        """Return whether it is so now; see :meth:`.Holding.answer`."""
+        """Return True if the request has been executed. See :meth:`.Holding.answer`."""
         return self._holding.answer(request)
 
     def withdraw_holding(self, request: HoldingRequest) -> str:
-        """Give a request up; return in words whether it still may come about."""
+        """Withdraw a request and describe whether it may still be executed."""
         return self._holding.withdraw(request)
 
     def held(self) -> dict[str, str]:
-        """Return what is in the hands: names of things by that of the arm."""
+        """Return the names of the attached objects, by arm."""
         return self._holding.held()
 
     def gripper(self, arm: str) -> Gripper:
-        """Return the handle of an arm's gripper, always the same one: see :meth:`.Grippers.of`."""
+        """Return the handle of the gripper of an arm, always the same object."""
         return self._grippers.of(arm)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes on a cell file: settings that are valid and probably not intended."""
+"""Checks of a cell file for settings that are valid and probably not intended."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _AVOIDANCE = "collision_avoidance"
 
 
 def may_touch(config: CellConfig) -> list[str]:
-    """Say which controllets do not keep whole arms away from fixed things and the floor.
+    """List the controllets that do not keep whole arms away from fixed objects and the floor.
 
-    Live parameters may change it; this is what the cell file says, with its defaults.
+    Only the cell file and its defaults count. Live parameters may change the result.
 
     Returns:
-        Sentences, none if all of them do.
+        Sentences, empty if all controllets keep their arms away.
     """
     hands: dict[str, None] = {}
     arms: dict[str, None] = {}
@@ -52,7 +52,7 @@ def may_touch(config: CellConfig) -> list[str]:
 
 
 def _parts_of(spec: InstanceSpec) -> str:
-    """Return which parts of its arms a controllet keeps away from fixed things."""
+    """Return the parts of its arms that a controllet keeps away from fixed objects."""
     values = spec.initial_values()
     if not values.get(f"{_AVOIDANCE}.enabled"):
         return "ignore"
@@ -60,13 +60,13 @@ def _parts_of(spec: InstanceSpec) -> str:
 
 
 def starts_inside(config: CellConfig) -> list[str]:
-    """Say which simulated arms are inside the floor, a thing or another arm at their start.
+    """List the simulated arms that start inside the floor, an object or another arm.
 
-    The simulation throws them out of it, mostly with a fault, before anybody has asked for
-    anything. Where real arms are is not known before they are there.
+    The simulation pushes such an arm out, mostly with a fault, before any client sends a command.
+    Real arms are not checked, because their configuration is unknown before the start.
 
     Returns:
-        A sentence for each pair of an arm and what it is in, with the deepest link.
+        One sentence for each pair of an arm and what it penetrates, with the deepest link.
     """
     simulated = [
         name for name, arm in config.arms.items() if find_backend(arm.backend).measures_objects
@@ -97,7 +97,7 @@ NOTES = (
 
 
 def notes_of(config: CellConfig) -> list[str]:
-    """Return the notes on a checked cell file; takes some tenths of a second."""
+    """Return the notes on a checked cell file. This takes some tenths of a second."""
     return [sentence for check in NOTES for sentence in check(config)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which motion each arm was told last, by whomever: whether it still counts, and has begun."""
+"""Record of the newest motion commanded to each arm, and whether it is valid and has started."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from multipanda_py.realtime.shared_memory import Slot
 from multipanda_py.state import Vector
 
 OTHER = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
-"""What replaces what, for a law that takes both."""
+"""Channel that replaces each channel, for a controllet that accepts both."""
 SEEN = 3
-"""Cycles after which a motion that has begun shows in what the law reports."""
+"""Number of cycles until the reports of a controllet show a motion that has started."""
 
 
 class GivenMotion(NamedTuple):
-    """A motion that a law was told.
+    """Motion that was commanded to one arm of a controllet.
 
     Attributes:
-        spec: The law.
-        place: Of the arm in it.
-        channel: By which it was told.
-        activation: Number of the law's activation, which alone does it.
-        numbers: Of the newest records in the slots of postures and trajectories, by channel.
-        begins: Time of the controlled world at which it begins [s].
-        told: The same at which it was told [s].
+        spec: Controllet that executes the motion.
+        place: Index of the arm in the controllet.
+        channel: Channel of the command.
+        activation: Number of the activation of the controllet. Only this activation executes it.
+        numbers: Sequence numbers of the newest joint and trajectory records, by channel.
+        begins: Start of the motion in cell time (:attr:`.Cell.time`) [s].
+        told: Cell time of the command [s].
     """
 
     spec: InstanceSpec
@@ -42,17 +42,17 @@ class GivenMotion(NamedTuple):
 
 
 class GivenMotions:
-    """Remember the newest motion of every arm of every law that makes motions.
+    """Store the newest motion of every arm of every controllet that executes joint motions.
 
     Args:
-        connection: To the loop.
-        time: Returns that of the controlled world [s].
-        rate: Of the loop's cycles [Hz].
+        connection: Connection to the control loop.
+        time: Function that returns the cell time (:attr:`.Cell.time`) [s].
+        rate: Rate of the control loop [Hz].
 
     Attributes:
-        lock: Whoever has it is the only one who tells arms anything.
+        lock: Lock to hold while commanding arms.
 
-    Thread: any; :meth:`note` by whoever has the connection's lock.
+    Thread: any. Callers of :meth:`note` hold the lock of the connection.
     """
 
     def __init__(self, connection: Connection, time: Callable[[], float], rate: float) -> None:
@@ -61,7 +61,7 @@ class GivenMotions:
         self.lock = connection.lock
 
     def note(self, spec: InstanceSpec, channel: str, place: int, record: Vector) -> None:
-        """Remember a posture or a trajectory that was just handed over."""
+        """Store a joint target or a trajectory that was just sent."""
         now, slots = self._time(), self._slots(spec, place)
         begins = float(record[START]) if channel == TRAJECTORY.name else 0.0
         self._newest[spec.index, place] = GivenMotion(
@@ -70,11 +70,11 @@ class GivenMotions:
         )  # fmt: skip
 
     def newest(self, spec: InstanceSpec, place: int) -> GivenMotion | None:
-        """Return what an arm of a law was told last, None if nothing yet."""
+        """Return the newest command to an arm of a controllet, or None without any."""
         return self._newest.get((spec.index, place))
 
     def counts(self, motion: GivenMotion) -> bool:
-        """Return whether nothing has taken its place: no other target, and no other activation."""
+        """Return True if no newer target and no newer activation has replaced the motion."""
         spec = motion.spec
         if self._connection.mailbox.beginnings[spec.index] != motion.activation:
             return False
@@ -82,9 +82,9 @@ class GivenMotions:
         return all(slots[name].written == number for name, number in motion.numbers.items())
 
     def is_to_begin(self, motion: GivenMotion) -> bool:
-        """Return whether a motion counts, and what its law reports is not of it yet."""
+        """Return True if a motion is valid and its controllet does not report it yet."""
         now = self._time()
-        if now < motion.told or not self.counts(motion):  # the former where time was set back
+        if now < motion.told or not self.counts(motion):  # a reset sets time back
             return False
         slot = self._slots(motion.spec, motion.place)[motion.channel]
         return slot.taken < motion.numbers[motion.channel] or now < motion.begins + self._seen

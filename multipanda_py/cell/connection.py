@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connection of a cell's handle to its loop: the one place that knows who runs it."""
+"""Connection of a cell to its control loop. It hides in which process the loop runs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from multipanda_py.state import Vector
 
 
 class Counts:
-    """Requests that came to nothing.
+    """Counters of requests that were not executed as requested.
 
     Attributes:
-        rejected: Refused requests, by what was refused: ``left target``, ``switch``.
-        clipped: Targets of streams that were clipped to the gate: ``left pose``.
-        withdrawn: Requests that were given up before the loop took them: ``switch``.
+        rejected: Number of rejected requests, by subject, such as ``left target`` or ``switch``.
+        clipped: Number of streamed targets that were clipped to the gate, such as ``left pose``.
+        withdrawn: Number of requests withdrawn before the loop received them, such as ``switch``.
     """
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class Counts:
 
 
 def seconds(timeout: object, refusal: type[MultipandaError]) -> float:
-    """Return a timeout [s] that may be waited for; infinity is for ever.
+    """Check a timeout and return it [s]. Infinity is allowed and means no limit.
 
     Args:
-        timeout: What the caller gave.
-        refusal: The error that says so if it is no such number.
+        timeout: Timeout to check.
+        refusal: Type of the error to raise.
 
     Raises:
-        refusal: If it is not a number, or not 0 or more.
+        refusal: If the timeout is not a number, or is negative or NaN.
 
     Thread: any.
     """
@@ -59,17 +59,17 @@ def seconds(timeout: object, refusal: type[MultipandaError]) -> float:
 
 
 class Connection:
-    """Start a loop, show it that its owner is alive, hand it records, and end it.
+    """Start the control loop, send it heartbeats and records, and stop it.
 
     Args:
-        names: Of the cell's arms and instances.
-        counts: Where withdrawals go.
+        names: Names of arms and controllets of the cell.
+        counts: Counters of withdrawn requests.
 
     Attributes:
-        lock: Held by whoever writes to the mailbox: every record has one writer.
-        realtime: Real-time settings, with the core of a loop that was started.
+        lock: Lock to hold while writing to the mailbox, so that every record has one writer.
+        realtime: Real-time settings, including the CPU core of the started loop.
         warnings: Sentences about settings that backends or the machine refused.
-        started_ns: When the loop was started last, CLOCK_MONOTONIC.
+        started_ns: Time of the newest start of the loop [ns], CLOCK_MONOTONIC.
     """
 
     def __init__(self, names: CellNames, counts: Counts) -> None:
@@ -115,11 +115,11 @@ class Connection:
             raise
         self.started_ns = time.monotonic_ns()
         if has_own_time and not self._by_hand:
-            self._runner.beat()  # from now on silence counts: the patience with a start is over
+            self._runner.beat()  # the loop checks heartbeats from the first one on
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def close(self) -> None:
-        """End the loop; safe to call twice."""
+        """Stop the loop. It is safe to call this twice."""
         if self._runner is not None:
             self._closing.set()
             self._runner.stop()
@@ -142,25 +142,25 @@ class Connection:
             runner.beat()
 
     def beat_by_hand(self) -> None:
-        """Leave the heartbeat to :meth:`beat`, so that the loop notices when nobody calls it.
+        """Stop the automatic heartbeat, so that the loop notices when :meth:`beat` is not called.
 
-        Said before the start, the first call is what the loop counts from.
+        If this is called before the start, the loop begins to check with the first :meth:`beat`.
         """
         self._by_hand = True
 
     def beat(self) -> None:
-        """Show the loop that this process is alive."""
+        """Send a heartbeat of this process to the loop."""
         if self._runner is not None:
             self._runner.beat()
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a mailbox to read."""
+        """True if there is a mailbox to read."""
         return self._mailbox is not None
 
     @property
     def mailbox(self) -> Mailbox:
-        """The records shared with the loop.
+        """Shared memory of this process and the loop.
 
         Raises:
             LoopError: If the cell is not started.
@@ -171,7 +171,7 @@ class Connection:
 
     @property
     def loop(self) -> ControlLoop:
-        """The loop of an inline cell, between two cycles.
+        """Loop object of an inline cell, for access between two cycles.
 
         Raises:
             LoopError: If the cell is not started, or not inline.
@@ -180,15 +180,15 @@ class Connection:
 
     @property
     def pid(self) -> int:
-        """Process id of the loop, or of this process when it has none of its own."""
+        """Process id of the loop, or of this process if the loop runs in it."""
         return os.getpid() if self._runner is None else self._runner.pid
 
     def check(self) -> None:
-        """Raise :class:`LoopError` if the loop is not running, and say why."""
+        """Raise :class:`LoopError` with the reason if the loop is not running."""
         self._running().check()
 
     def why_it_ended(self) -> str:
-        """Return ``loop_gone`` if the loop has ended by itself, else an empty string."""
+        """Return ``loop_gone`` if the loop ended without :meth:`close`, else an empty string."""
         if self._runner is None:
             return ""
         try:
@@ -198,58 +198,58 @@ class Connection:
         return ""
 
     def silence(self) -> float:
-        """Return the time since the loop began its newest cycle [s]; 0 for an inline cell."""
+        """Return the time since the start of the newest cycle [s]; 0 for an inline cell."""
         return 0.0 if self._runner is None else self._runner.silence(self.started_ns)
 
     def step(self, cycles: int = 1) -> None:
-        """Run cycles of an inline cell, as fast as the machine can."""
+        """Run cycles of an inline cell without real-time pacing."""
         self.check()
         self._running().step(cycles)
 
     def load(self, state: LoopState | None, seed: int | None) -> None:
-        """Bring an inline loop back to a saved state, or to its start."""
+        """Restore a saved state of an inline loop, or its initial state if ``state`` is None."""
         self._running().load(state, seed)
 
     def pause(self) -> None:
-        """Give the loop the time to answer; see :meth:`.Runner.pause`."""
+        """Wait a moment for the loop to answer. See :meth:`.Runner.pause`."""
         self._running().pause()
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
-        """Let the loop run until a condition holds.
+        """Wait until a condition is true. An inline loop is stepped meanwhile.
 
         Args:
-            condition: Asked again every few milliseconds (or every cycle of an inline cell).
-            timeout: World time for an inline cell, else wall time [s].
-            what: Named in the error.
+            condition: Function that is called every few milliseconds, or every cycle if inline.
+            timeout: Maximum time to wait [s]: simulated time for an inline cell, else wall time.
+            what: Name of the condition in the error.
 
         Raises:
-            LoopTimeout: If it does not hold in time.
+            LoopTimeout: If the condition did not become true in time.
         """
         if self._runner is None and condition():
-            return  # as when a gripper's motion has ended with the cell
+            return  # for example a gripper motion that ended with the cell
         if not self._running().wait(condition, timeout):
             raise LoopTimeout(f"{what} did not come about within {timeout:g} s")
 
     def post(self, slot: Slot, record: Vector) -> int:
-        """Hand the loop a record, and return its number."""
+        """Send a record to the loop and return its sequence number."""
         with self.lock:
             number = slot.write(record)
             self.mailbox.ring_bell()
         return number
 
     def trace_torques(self, is_on: bool) -> None:
-        """Let the loop record what law and features add, from its next cycle on, or not."""
+        """Enable or disable the recording of torque terms of controllets and features."""
         with self.lock:
             self.mailbox.words[Word.TRACE] = int(is_on)
             self.mailbox.ring_bell()
 
     def withdraw(self, slot: Slot, number: int, what: str) -> bool:
-        """Make a record void that nobody waits for; return whether that came in time.
+        """Withdraw a record. Return True if the loop had not received it yet.
 
         Args:
-            slot: Of the record.
-            number: Of the record.
-            what: Counted if it came in time.
+            slot: Slot of the record.
+            number: Sequence number of the record.
+            what: Name of the counter to increment if the record is withdrawn.
         """
         with self.lock:
             is_void = slot.withdraw(number)

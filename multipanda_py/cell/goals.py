@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places that arms are to go to, as they are given: poses, postures, goals by arm."""
+"""Frames of targets, and conversion of motion goals (poses or joint configurations) by arm."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from multipanda_py.targets import HERE
 
 
 class Frames:
-    """The frames that targets may be given in, by the cell's own geometry.
+    """Frames of targets, with their poses from the geometry in the cell file.
 
-    Known are ``world`` and every arm's base, by the name of its first link
-    (``left_fr3_link0``). An empty name is the base of the arm that is spoken to, and so are
-    ``base`` and its name without the arm's (``fr3_link0``), as clients of one arm call it.
+    The frames are ``world`` and the base of every arm, by the name of its first link
+    (``left_fr3_link0``). For clients of one arm, an empty name, ``base`` and the link name without
+    the prefix of the arm (``fr3_link0``) mean the base of this arm.
     """
 
     def __init__(self, config: CellConfig) -> None:
@@ -40,14 +40,14 @@ class Frames:
         }
 
     def base_of(self, arm: str) -> str:
-        """Return the name of an arm's base frame."""
+        """Return the name of the base frame of an arm."""
         return self._base_frame[arm]
 
     def base_from(self, frame: str, arm: str) -> Pose:
         """Return the pose of ``frame`` in the base of ``arm``.
 
         Raises:
-            TargetRejected: If the frame is unknown; lists the known ones.
+            TargetRejected: If the frame is unknown. The message lists the known ones.
         """
         base = self._base_frame[arm]
         if frame in self._own[arm]:
@@ -58,10 +58,10 @@ class Frames:
         return self._pose_in_world[base].inverse() @ self._pose_in_world[frame]
 
     def world_from(self, frame: str) -> Pose:
-        """Return the pose of ``frame`` in the world; an empty name is the world.
+        """Return the pose of ``frame`` in the world. An empty name is the world.
 
         Raises:
-            TargetRejected: If the frame is unknown; lists the known ones.
+            TargetRejected: If the frame is unknown. The message lists the known ones.
         """
         if frame == "":
             return Pose.identity()
@@ -75,25 +75,25 @@ Place: TypeAlias = Pose | ArrayLike
 
 
 class Places:
-    """Check places, and say where they are in the world.
+    """Check motion goals and convert their poses to the world frame.
 
     Args:
-        names: Of the cell's arms.
+        names: Names of arms and controllets of the cell.
     """
 
     def __init__(self, names: CellNames) -> None:
         self._names, self._frames = names, Frames(names.config)
 
     def stops(self, via: Any, goals: Any, frame: str) -> list[dict[str, Pose | Vector]]:
-        """Return places one after another, the goals last: poses in the world, or postures.
+        """Return waypoints and goals in order: poses in the world, or joint configurations.
 
         Args:
-            via: Places on the way, by arm.
-            goals: By arm.
-            frame: Of the poses; by default the base of each arm.
+            via: List of waypoints, each a mapping by arm.
+            goals: Goals, by arm.
+            frame: Frame of the poses. By default the base of each arm.
 
         Raises:
-            PlanRejected: If they are something else, or a posture is none of the arm's.
+            PlanRejected: If a goal has another type, or a configuration does not fit its arm.
             UnknownName: If there is no such arm.
             TargetRejected: If there is no such frame.
         """
@@ -123,14 +123,14 @@ class Places:
 
 
 def _posture(place: ArrayLike, n: int, where: str) -> Vector:
-    """Return a posture of n joints.
+    """Check a joint configuration and return a copy, (n,).
 
     Raises:
-        PlanRejected: With the joint.
+        PlanRejected: If it is invalid. The message names the joint where possible.
     """
     try:
         posture = np.asarray(place)
-    except ValueError:  # lists of different lengths
+    except ValueError:  # nested lists of different lengths
         posture = np.asarray(None)
     if posture.dtype.kind not in "iuf":
         raise PlanRejected(f"{where}: got {place!r:.60}, allowed a pose or {n} joint positions")
@@ -141,7 +141,7 @@ def _posture(place: ArrayLike, n: int, where: str) -> Vector:
     for joint, position in enumerate(posture.tolist(), 1):
         if not math.isfinite(position):
             raise PlanRejected(f"{where}: joint {joint}: got {position}, allowed a finite number")
-    return posture.astype(np.float64)  # a copy: the caller may change his
+    return posture.astype(np.float64)  # a copy, because the caller may change the original
 
 
 def goals_by_arm(
@@ -149,10 +149,15 @@ def goals_by_arm(
     goal: Place | None,
     via: Sequence[Place | Mapping[str, Place]],
 ) -> tuple[Mapping[str, Place], list[Mapping[str, Place]]]:
-    """Return goals and places on the way by arm, of one arm or of several.
+    """Convert the arguments of ``move_to`` to goals and waypoints by arm.
+
+    Args:
+        arm: Name of the arm, or goals by arm.
+        goal: Goal of the named arm. None if goals are given by arm.
+        via: Waypoints of the named arm, or mappings by arm.
 
     Raises:
-        PlanRejected: If it is neither the one nor the other.
+        PlanRejected: If the arguments do not fit together.
     """
     if isinstance(arm, str) == (goal is None):
         raise PlanRejected("move_to: got an arm without a goal, or goals by arm and another one")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grippers of a cell: one handle per arm, whatever moves the arm."""
+"""Grippers of a cell: one handle per arm, for simulated and real grippers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ from multipanda_py.robots.parallel_gripper import ParallelGripper
 
 
 class LoopGripper(Gripper):
-    """A gripper that the loop's backend moves: a simulated one.
+    """Gripper that is moved by the backend in the loop, for example a simulated one.
 
-    A command that a silent loop has not taken is withdrawn, a stop too, and its motion ends.
+    If the loop does not run, a command that it has not received is withdrawn and its motion ends.
+    This includes stop commands.
 
     Args:
-        arm: Its arm.
-        index: Of the arm in the cell.
-        connection: To the loop.
-        reader: Of the cell's states.
-        description: What the gripper can do.
+        arm: Name of the arm.
+        index: Index of the arm in the cell.
+        connection: Connection to the control loop.
+        reader: State reader of the cell.
+        description: Properties of the gripper.
     """
 
     def __init__(
@@ -53,14 +54,14 @@ class LoopGripper(Gripper):
         self._motion: GripperMotion | None = None
 
     def state(self) -> GripperState:
-        """Return what the newest cycle has seen."""
+        """Return the state in the newest cycle."""
         _, _, held, width = self._reader.gripper_answer(self.arm)
         motion = self._motion
         is_moving = not (motion is None or motion.done)
         return GripperState(width, self.description.max_width, held, is_moving)
 
     def start(self, command: GripperCommand) -> GripperMotion:
-        """Hand a command to the loop."""
+        """Send a command to the loop and end the motion before."""
         connection = self._connection
         with connection.lock:
             self.end_motion(f"ended by {command}")
@@ -73,7 +74,7 @@ class LoopGripper(Gripper):
             return self._motion
 
     def end_motion(self, why: str) -> None:
-        """End the motion that is under way, for those that wait for it."""
+        """Abort the running motion, so that callers stop waiting for it."""
         if self._motion is not None:
             text = f"{self._motion.command}: {why}"
             self._motion.end(GripperResult(Outcome.ABORTED, self.state().width, text))
@@ -89,7 +90,7 @@ class LoopGripper(Gripper):
         return GripperResult(outcome, width, text)
 
     def _give_up(self, command: GripperCommand, number: int, width: float) -> GripperResult:
-        """End what a silent loop does not answer: whoever asked is not kept waiting."""
+        """Withdraw a command that the stopped loop does not answer, and return a failure."""
         connection = self._connection
         slot = connection.mailbox.grippers[self._index]
         done = given_up(connection.withdraw(slot, number, "gripper"))
@@ -99,12 +100,12 @@ class LoopGripper(Gripper):
 
 
 class Grippers:
-    """Hand out grippers, and keep what belongs to those that the loop does not move.
+    """Provide one handle per gripper and close those that do not belong to the loop.
 
     Args:
-        names: Of the cell's arms.
-        connection: To its loop.
-        reader: Of its states.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        reader: State reader of the cell.
     """
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
@@ -112,12 +113,12 @@ class Grippers:
         self._grippers: dict[str, Gripper] = {}
 
     def of(self, arm: str) -> Gripper:
-        """Return the handle of an arm's gripper, always the same one.
+        """Return the handle of the gripper of an arm, always the same object.
 
         Raises:
             UnknownName: If there is no such arm.
-            ConfigurationError: If the arm has no hand.
-            LoopError: If the gripper is not the loop's, and the cell is not started.
+            ConfigurationError: If the arm has no gripper.
+            LoopError: If the gripper is not moved by the loop, and the cell is not started.
         """
         name = self._names.arms[self._names.arm_index(arm)]
         description = self._names.descriptions[name].gripper
@@ -146,19 +147,19 @@ class Grippers:
         return gripper
 
     def connect(self) -> None:
-        """Make all grippers; whether those of real arms connect, their state says."""
+        """Create the handles of all grippers. Their state shows if real grippers are connected."""
         for arm, config in self._names.config.arms.items():
             if config.hand:
                 self.of(arm)
 
     def end_motions(self, why: str) -> None:
-        """End what simulated grippers are doing, for those that wait for it."""
+        """Abort the running motions of simulated grippers, so that no caller waits for them."""
         for gripper in self._grippers.values():
             if isinstance(gripper, LoopGripper):
                 gripper.end_motion(why)
 
     def close(self) -> None:
-        """End what belongs to the grippers; safe to call twice."""
+        """Close all grippers. It is safe to call this twice."""
         for gripper in self._grippers.values():
             gripper.close()
         self._grippers.clear()

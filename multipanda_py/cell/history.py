@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loop recorded of one cycle, read as a cell that stands still."""
+"""State of a cell in one recorded cycle."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from multipanda_py.state import ArmSnapshot
 
 
 class RecordedMoment:
-    """States of all arms and things at one instant, whatever the loop has done since.
+    """States of all arms and objects in one recorded cycle.
 
     Args:
-        row: Of the instant; a copy.
-        state: Returns an arm's state in it, by name.
-        movable: Names of the things that move, in the row's order.
+        row: Copy of the cycle record.
+        state: Function that returns the state of an arm in this cycle, by name.
+        movable: Names of the movable objects, in the order of the cycle record.
 
     Attributes:
-        row: The same.
+        row: Copy of the cycle record.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class RecordedMoment:
 
     @property
     def time(self) -> float:
-        """Of the controlled world [s]."""
+        """Cell time of the cycle [s]."""
         return float(self.row["time"])
 
     def pose(self, arm: str) -> Pose:
-        """Return the measured pose of a tool in its arm's base.
+        """Return the measured tool pose in the base of its arm.
 
         Raises:
-            LoopError: If what was measured is no number.
+            LoopError: If the measured joint positions are not finite.
         """
         state = self.state(arm)
         try:
@@ -50,7 +50,7 @@ class RecordedMoment:
             ) from None
 
     def objects(self) -> dict[str, Pose]:
-        """Return the poses of movable things that are in the scene, in the world."""
+        """Return the poses in the world of the movable objects that are in the scene, by name."""
         row = self.row
         return {
             name: Pose.from_quaternion(p[:3], [*p[4:], p[3]])

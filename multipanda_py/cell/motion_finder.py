@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find motions of a cell's arms, from where arms and things are now."""
+"""Plan motions from the present state of the arms and objects of a cell."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ from multipanda_py.robots import SceneObject
 from multipanda_py.state import ArmState, Vector
 
 SPARE, ROOM = 1e-3, 3e-3
-"""Distances in addition to that at which an approach stops [m]. Timed motions keep the first, for
-tracking errors. Points of a path keep the second, because the path between them may be nearer."""
+"""Distances added to the one at which ``collision_avoidance`` stops an approach [m].
+
+Timed motions keep ``SPARE``, for tracking errors. Points of a path keep ``ROOM``, because the
+path between them may come nearer."""
 
 
 def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]:
-    """Return the controllets that are going to execute motions of the arms.
+    """Return the controllets that will execute motions of the arms.
 
     Args:
-        names: Names of the cell.
-        owners: Active controllet of each arm, by arm. If it takes no trajectory, any controllet of
-            the arm that does may replace it.
+        names: Names of arms and controllets of the cell.
+        owners: Name of the active controllet of each arm, by arm. If it does not accept
+            trajectories, all controllets of the arm that do are candidates.
     """
     found: dict[int, InstanceSpec] = {}
     for arm in names.arms:
@@ -51,14 +53,16 @@ def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]
 
 
 class ExecutingAvoidance:
-    """Collision avoidance of controllets, with their own parameters and geometry.
+    """Collision avoidance of the executing controllets, for use in the planner.
+
+    It uses the parameters and geometry of each controllet.
 
     Args:
-        names: Names of the cell.
+        names: Names of arms and controllets of the cell.
         laws: Present parameters of the executing controllets, by controllet.
         scene: Scene of the planner.
-        held: Objects in grippers, by arm.
-        things: Poses of the present objects in the world, by object.
+        held: Names of the attached objects, by arm.
+        things: Poses in the world of the present objects, by object.
         touching: Names of objects that grippers may touch.
 
     Thread: any, one at a time.
@@ -104,7 +108,7 @@ class ExecutingAvoidance:
                 if issubclass(kind, CollisionAvoidance) and switch.enabled:
                     self._features.append((kind(context, params), spec.arms))
 
-        self.near(scene.start[: self._n], 0.0)  # so that pairs include the objects in grippers
+        self.near(scene.start[: self._n], 0.0)  # sets the poses of attached objects
         self._meant = {frozenset(pair) for pair in config.collisions.pairs()}
         self._needs: dict[tuple[frozenset[str], bool], float] = {}
         for feature, _ in self._features:
@@ -114,35 +118,46 @@ class ExecutingAvoidance:
                 self._needs[key] = max(self._needs.get(key, 0.0), need)
 
     def needs(self, first: str, second: str, gripper: bool) -> float:
-        """Return the distance that paths need between two bodies [m]; 0 if none is kept."""
+        """Return the minimum distance of two bodies on a path [m]; 0 if there is none.
+
+        Args:
+            first: Name of the first body.
+            second: Name of the second body.
+            gripper: True if a gripper is one of the bodies.
+        """
         return self._needs.get((frozenset((first, second)), gripper), 0.0)
 
     def may_touch(self, first: str, second: str) -> bool:
-        """Return whether the cell file allows two bodies to touch."""
+        """Return True if the cell file allows contact between two bodies."""
         return frozenset((first, second)) in self._meant
 
     @property
     def begins_at(self) -> float:
-        """Largest distance from which a controllet pushes bodies apart [m]."""
+        """Maximum distance at which a controllet begins to push bodies apart [m]."""
         return max((one.params.distance for one, _ in self._features), default=0.0)
 
     @property
     def stops_at(self) -> float:
-        """Largest distance at which a controllet stops an approach [m]; 0 if none does."""
+        """Maximum distance at which a controllet stops an approach [m]; 0 if none does."""
         return max((one.stops_at for one, _ in self._features), default=0.0)
 
     @property
     def passes_at(self) -> float:
-        """Largest distance that paths need so that no controllet stops them [m]."""
+        """Distance between bodies on a path that no controllet stops [m]."""
         return max(self._needs.values(), default=0.0)
 
     @property
     def _spare(self) -> float:
-        """Distance that motions keep in addition, for tracking errors [m]."""
+        """Additional distance that motions keep for tracking errors [m]."""
         return min(SPARE, 0.2 * (self.begins_at - self.stops_at))
 
     def near(self, q: Vector, within: float) -> list[NearBodies]:
-        """Return the pairs nearer than a distance [m] in a configuration of all arms, (n,)."""
+        """Return the pairs of bodies closer than a distance in a configuration.
+
+        Args:
+            q: Joint configuration of all arms, (n,) [rad].
+            within: Distance [m].
+        """
         found = []
         self._place(q, np.zeros(self._n))
         for feature, own in self._features:
@@ -161,7 +176,12 @@ class ExecutingAvoidance:
         return found
 
     def pace(self, q: Vector, dq: Vector) -> float:
-        """Return the allowed fraction of the velocities of all arms, (n,) [rad/s]."""
+        """Return the velocity scale from 0 to 1 that the controllets allow.
+
+        Args:
+            q: Joint positions of all arms, (n,) [rad].
+            dq: Joint velocities of all arms, (n,) [rad/s].
+        """
         self._place(q, dq)
         share, spare = 1.0, self._spare
         for feature, own in self._features:
@@ -172,7 +192,12 @@ class ExecutingAvoidance:
         return share
 
     def in_the_way(self, q: Vector, dq: Vector) -> str:
-        """Return the names and the distance of the pair that limits these velocities most."""
+        """Describe the pairs of bodies that limit the velocities most, with their distances.
+
+        Args:
+            q: Joint positions of all arms, (n,) [rad].
+            dq: Joint velocities of all arms, (n,) [rad/s].
+        """
         self.pace(q, dq)
         words = [
             feature.in_the_way(place, dq[self._columns[arm]])
@@ -182,7 +207,7 @@ class ExecutingAvoidance:
         return "; ".join(dict.fromkeys(filter(None, words)))
 
     def _place(self, q: Vector, dq: Vector) -> None:
-        """Set the states of the arms and the poses of objects in grippers."""
+        """Set the states of the arms and the poses of attached objects."""
         for state, columns in zip(self._states, self._columns):
             state.q[:], state.dq[:] = q[columns], dq[columns]
         for arm, place, grip in self._grips:
@@ -190,7 +215,7 @@ class ExecutingAvoidance:
             place[:] = _numbers(Pose(tool.translation.copy(), tool.rotation.copy()) @ grip)
 
     def _order(self, own: Sequence[int]) -> list[int]:
-        """Return the indices of all arms, those of a controllet first."""
+        """Return the indices of all arms, beginning with those of a controllet."""
         return [*own, *(arm for arm in range(len(self._states)) if arm not in own)]
 
 
@@ -204,13 +229,13 @@ _DEPTH = 0.5
 
 
 class MoveFinder:
-    """Find motions; nothing moves.
+    """Plan motions. Nothing moves.
 
     Args:
-        names: Of the cell's arms.
-        reader: Of its states.
-        holding: What hands hold.
-        parameters: Function that returns the present parameters of a controllet; by default its
+        names: Names of arms and controllets of the cell.
+        reader: State reader of the cell.
+        holding: Objects attached to grippers.
+        parameters: Function that returns the present parameters of a controllet. By default its
             initial ones.
     """
 
@@ -233,14 +258,14 @@ class MoveFinder:
         options: Mapping[str, Any] | None = None,
         ready: Callable[[], None] | None = None,
     ) -> MovePlan:
-        """Find a motion.
+        """Plan a motion.
 
         Args:
-            goals: As of :meth:`.Cell.plan`.
-            via: Likewise.
-            frame: Likewise.
-            options: Likewise, by name.
-            ready: Raises if arms do not rest, however slow they are.
+            goals: Goals by arm, as for :meth:`.Cell.plan`.
+            via: Waypoints by arm, as for :meth:`.Cell.plan`.
+            frame: Frame of the poses, as for :meth:`.Cell.plan`.
+            options: Options by name, as for :meth:`.Cell.plan`.
+            ready: Function that raises an error if an arm executes a motion, however slowly.
         """
         request = request_of(self._places.stops(via, goals, frame), options or {})
         if ready is not None:
@@ -257,10 +282,11 @@ class MoveFinder:
         )
 
     def check(self, plan: MovePlan) -> None:
-        """Refuse to begin a plan where arms or things are not as they were planned with.
+        """Refuse a plan that does not fit the present state of the cell.
 
         Raises:
-            PlanRejected: With what is elsewhere, by how much.
+            PlanRejected: If an arm or an object has moved, attached objects have changed, or the
+                collision avoidance of an executing controllet now requires a slower motion.
         """
         postures, things, held = self._postures(), self._things(), self._holding.held()
         plan.check(postures, things, held)
@@ -297,10 +323,10 @@ class MoveFinder:
         }
 
     def _postures(self) -> dict[str, Vector]:
-        """Return where all arms are.
+        """Return the joint configurations of all arms, by name.
 
         Raises:
-            PlanRejected: If one moves.
+            PlanRejected: If an arm moves.
         """
         states = {arm: self._reader.state(arm) for arm in self._names.arms}
         for arm, state in states.items():
@@ -313,7 +339,7 @@ class MoveFinder:
         return {arm: state.q for arm, state in states.items()}
 
     def _things(self) -> dict[str, Pose]:
-        """Return where things are in the world, those that are fixed as they are described."""
+        """Return the present poses of all objects in the world; fixed ones as in the cell file."""
         fixed = {
             thing.name: Pose(thing.position, thing.rotation)
             for thing in describe_objects(self._names.config)
@@ -322,7 +348,7 @@ class MoveFinder:
         return {**fixed, **self._reader.objects()}
 
     def _solids(self, things: Mapping[str, Pose], held: Sequence[str]) -> list[SceneObject]:
-        """Return things where they are; those in hands are movable, and there is a floor."""
+        """Return the present objects and a floor. Only attached objects are movable."""
         found = [] if FLOOR in things else [self._floor()]
         for thing in describe_objects(self._names.config):
             if thing.name in things:
@@ -337,14 +363,14 @@ class MoveFinder:
         return found
 
     def _floor(self) -> SceneObject:
-        """Return the floor, at z = 0 or at the lowest base if that is below."""
+        """Return the floor, at z = 0 or at the lowest arm base if that is below."""
         arms = self._names.descriptions.values()
         height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
         return SceneObject(FLOOR, "box", (5.0, 5.0, _DEPTH), np.array([0.0, 0.0, height - _DEPTH]))
 
 
 def _has_same_avoidance(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Return whether the parameters of collision_avoidance are those that a plan was made with."""
+    """Return True if the collision_avoidance parameters are those used for the plan."""
     return planned is not None and all(
         planned.get(name) == value
         for name, value in now.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of a cell's arms and controllet instances, and what they stand for."""
+"""Lookup of the arms and controllet instances of a cell by name."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from multipanda_py.state import ArmLimits
 
 
 class CellNames:
-    """Look up arms and instances by name.
+    """Lookup of arms and controllet instances by name.
 
     Args:
         config: The checked cell file.
 
     Attributes:
         config: The checked cell file.
-        specs: What every controllet instance is made of, by index.
+        specs: Specifications of all controllet instances, by index.
         arms: Names of the arms, by index.
-        descriptions: What the arms are, by name.
+        descriptions: Descriptions of the arms, by name.
     """
 
     def __init__(self, config: CellConfig) -> None:
@@ -39,44 +39,44 @@ class CellNames:
         }
 
     def arm_index(self, arm: str) -> int:
-        """Return the place of an arm in the cell.
+        """Return the index of an arm in the cell.
 
         Raises:
-            UnknownName: If it does not exist.
+            UnknownName: If there is no such arm.
         """
         if arm not in self._arm_index:
             raise UnknownName("arm", arm, self.arms)
         return self._arm_index[arm]
 
     def arm_config(self, arm: str) -> ArmConfig:
-        """Return what the cell file says of an arm.
+        """Return the section of an arm in the cell file.
 
         Raises:
-            UnknownName: If it does not exist.
+            UnknownName: If there is no such arm.
         """
         return self.config.arms[self.arms[self.arm_index(arm)]]
 
     def limits(self, arm: str) -> ArmLimits:
-        """Return the limits of an arm's joints.
+        """Return the joint limits of an arm.
 
         Raises:
-            UnknownName: If it does not exist.
+            UnknownName: If there is no such arm.
         """
         return self.descriptions[self.arms[self.arm_index(arm)]].limits
 
     def specs_of(self, arm: str) -> Sequence[InstanceSpec]:
-        """Return the instances that may own an arm, its hold first.
+        """Return the controllet instances that may own an arm, beginning with its ``hold``.
 
         Raises:
-            UnknownName: If it does not exist.
+            UnknownName: If there is no such arm.
         """
         return self._specs_of[self.arms[self.arm_index(arm)]]
 
     def spec(self, name: str) -> InstanceSpec:
-        """Return what an instance is made of.
+        """Return the specification of a controllet instance.
 
         Raises:
-            UnknownName: If it does not exist.
+            UnknownName: If there is no such instance.
         """
         if name not in self._spec_index:
             raise UnknownName("controllet", name, list(self._spec_index))

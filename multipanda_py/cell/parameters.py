@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a cell's robots: read, and changed while their arms hold."""
+"""Parameters of controllets and settings of robots: reading and changing them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from multipanda_py.realtime.events import Event
 
 
 class ParameterWriter:
-    """Check parameters, hand them to the loop, and know which are in force.
+    """Check controllet parameters, send them to the loop, and store those in effect.
 
     Args:
-        names: Of the cell's arms and instances.
-        connection: To its loop.
-        reader: Of its states.
-        counts: Where refusals go.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        reader: State reader of the cell.
+        counts: Counters of rejected requests.
     """
 
     def __init__(
@@ -35,14 +35,15 @@ class ParameterWriter:
         self._values = [spec.initial_values() for spec in names.specs]
 
     def values(self, name: str) -> dict[str, Any]:
-        """Return all parameters of an instance by name."""
+        """Return all parameters of a controllet, by name."""
         return dict(self._values[self._names.spec(name).index])
 
     def change(self, name: str, values: Mapping[str, object]) -> None:
-        """Change parameters of an instance, all together between two cycles.
+        """Change parameters of a controllet, all of them between the same two cycles.
 
         Raises:
-            ParameterRejected: With every fault; nothing has changed.
+            ParameterRejected: If a value is invalid. The message lists all errors, and no
+                parameter changes.
         """
         spec = self._names.spec(name)
         try:
@@ -61,7 +62,7 @@ class ParameterWriter:
 
 
 SETTINGS_TIMEOUT = 15.0
-"""Longer than a robot and its driver may take together [s]."""
+"""Default timeout for new settings [s], longer than a robot and its driver need together."""
 _KIND = RequestKind(
     "settings",
     SettingsRejected,
@@ -71,12 +72,12 @@ _KIND = RequestKind(
 
 
 class RobotSettings:
-    """Tell robots other settings, and know which they have.
+    """Change the settings of robots and report those in effect.
 
     Args:
-        names: Of the cell's arms and instances.
-        connection: To its loop.
-        counts: Where refusals and withdrawals go.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        counts: Counters of rejected and withdrawn requests.
     """
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
@@ -85,7 +86,9 @@ class RobotSettings:
         self._turn = threading.Lock()
 
     def current(self, arm: str) -> Settings:
-        """Return the settings that an arm's robot has now: those of the cell file, or newer.
+        """Return the settings in effect of the robot of an arm.
+
+        These are the settings of the cell file until they are changed.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -97,33 +100,33 @@ class RobotSettings:
         return settings if answer is None else settings.decode(answer)
 
     def change(self, arm: str, *, timeout: float = SETTINGS_TIMEOUT, **settings: object) -> None:
-        """Change settings of an arm's robot, as a whole or not at all, and wait for its answer.
+        """Change settings of a robot, all or none, and wait for its answer.
 
-        An arm that holds is let go of for that: its torque goes to zero, its motion ends, and it
-        holds again where it is then, which takes some tenths of a second. Other arms go on. A
-        simulated arm takes settings at once.
+        While a real robot applies settings, it interrupts control: its torques go to zero and its
+        motion ends. After some tenths of a second the arm holds again where it is then. Other arms
+        continue. A simulated arm applies settings immediately.
 
         Args:
-            arm: The arm; its hold must have it.
-            timeout: How long to wait [s].
-            settings: Thresholds, impedances, load and stiffness frame by name, as in the cell
-                file (the ``Settings`` of the arm's backend); others stay.
+            arm: Name of the arm. Its ``hold`` must own it.
+            timeout: Maximum time to wait [s].
+            settings: Thresholds, impedances, load and stiffness frame by name, as in the cell file
+                (the ``Settings`` of the backend of the arm). Settings without a new value stay.
 
         Raises:
-            SettingsRejected: If one is not allowed, a controllet has the arm, or the robot
-                refuses; all settings are as they were.
-            LoopTimeout: If no answer came in time. The request is withdrawn then, or pending if
-                it has begun, as the message says.
+            SettingsRejected: If a value is not allowed, a controllet other than ``hold`` owns the
+                arm, or the robot refuses. No setting changes then.
+            LoopTimeout: If no answer came in time. The message states if the request is withdrawn,
+                or pending because the loop has started to execute it.
         """
         with self._turn:
             wait = seconds(timeout, SettingsRejected)
             self._requests.wait(self.ask(arm, **settings), wait)
 
     def ask(self, arm: str, **settings: object) -> ArmRequest:
-        """Ask for other settings and return at once; see :meth:`answer`.
+        """Request new settings without waiting for the answer. See :meth:`answer`.
 
         Raises:
-            SettingsRejected: If one is not allowed.
+            SettingsRejected: If a value is not allowed.
         """
         try:
             section = self._names.arm_config(arm).section
@@ -134,13 +137,14 @@ class RobotSettings:
         return self._requests.ask(arm, asked.encode())
 
     def answer(self, request: ArmRequest) -> bool:
-        """Return whether settings are applied now; False while there is no answer.
+        """Return True if the settings are applied, and False while there is no answer.
 
         Raises:
-            SettingsRejected: If the loop or the robot refused them, with the reason.
+            SettingsRejected: If the loop or the robot refused them. The message contains the
+                reason.
         """
         return self._requests.answer(request) is not None
 
     def withdraw(self, request: ArmRequest) -> str:
-        """Give settings up; return in words whether they still may come into force."""
+        """Withdraw a request and describe whether it may still be executed."""
         return self._requests.withdraw(request)

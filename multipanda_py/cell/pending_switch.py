@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose turn it is to switch controllets: one request is open at a time."""
+"""Switch requests of a cell. Only one of them is pending in the loop at a time."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from multipanda_py.state import ArmSnapshot
 OWNER = "the program that owns the cell"
 _TRIES = 3
 _SETTLED = SETTLING_TIME + 0.1
-"""Time after which the loop, too, finds that an arm has settled [s]."""
+"""Time after which the loop also considers an arm settled [s]."""
 ABANDONED = 1.0
-"""Time after its end after which a switch that nobody looks at is withdrawn [s]."""
+"""Time after the deadline at which a switch that no client polls is withdrawn [s]."""
 
 
 class PendingSwitch:
-    """One switch, from the request to its answer. Nothing here waits for the loop.
+    """One switch request, from its creation to the answer of the loop. No method waits.
 
-    One switch is open at a time; others wait for their turn in :meth:`look`. A stop does not
-    wait: it withdraws the open one and those that wait, fits any active set, and is never
-    withdrawn.
+    Only one switch is pending in the loop at a time. Others queue in :meth:`look`. A stop does not
+    queue: it withdraws the pending switch and the queued ones. It applies to any active set, and
+    is never withdrawn.
 
-    With ``FORCE_AUTO`` arms that have to rest first, to be commanded something else, are stopped
-    and waited for.
+    With ``FORCE_AUTO``, arms that must be at rest before their command interface changes are
+    stopped first. The switch follows once they are at rest.
 
     Args:
-        turn: Whose place it takes when it is asked for.
-        activate: Instances to activate.
-        deactivate: Instances to deactivate.
-        rule: How to treat what cannot be done.
-        timeout: How long the loop may take [s].
-        is_stop: Whether this ends everything that is active.
-        why: Reason in words; empty to name the controllets that it activates.
-        by: Name of the client that requests it; empty for the program that owns the cell.
+        turn: Common state of the switches of the cell.
+        activate: Controllets to activate.
+        deactivate: Controllets to deactivate.
+        rule: Treatment of requests that cannot be fulfilled.
+        timeout: Maximum time of the loop to answer [s].
+        is_stop: True to deactivate all controllets.
+        why: Reason for the report. If empty, the report names the activated controllets.
+        by: Name of the requesting client. Empty for the program that owns the cell.
 
     Attributes:
-        deadline: Time at which the switch is given up, CLOCK_MONOTONIC [s].
+        deadline: Time at which the switch is given up [s], CLOCK_MONOTONIC.
     """
 
     def __init__(
@@ -86,11 +86,12 @@ class PendingSwitch:
         self._stopped: list[str] = []
 
     def look(self) -> SwitchResult | None:
-        """Return what it did, or None while there is no answer.
+        """Poll the request: send it if it is its turn, and return the result or None.
 
         Raises:
-            SwitchRejected: If the request cannot be met; nothing has changed.
-            LoopTimeout: If the loop did not answer in time; says whether it still may happen.
+            SwitchRejected: If the request cannot be fulfilled. The active set does not change.
+            LoopTimeout: If the loop did not answer in time. The message states whether the switch
+                may still happen.
         """
         turn = self._turn
         try:
@@ -107,7 +108,7 @@ class PendingSwitch:
         return result
 
     def is_over(self) -> bool:
-        """Return whether its place is free, also if nobody looks at it any more."""
+        """Return True if another request may follow, even if no client polls this one any more."""
         if self._box.words[Word.SWITCH_ACK] == self._number and not self._brakes:
             return True
         if time.monotonic() < self.deadline + ABANDONED:
@@ -117,7 +118,7 @@ class PendingSwitch:
         return True
 
     def overtake(self) -> None:
-        """Withdraw it for the sake of a stop."""
+        """Withdraw this request in favour of a stop."""
         withdrawn = bool(self._number) and self._withdraw()
         if withdrawn or self._brakes:
             self._overtaken = True
@@ -126,7 +127,7 @@ class PendingSwitch:
             self._stopped += self._plan.deactivated
 
     def keep_answer(self) -> None:
-        """Read the loop's answer, if it is there: the next request's takes its place."""
+        """Store the answer of the loop if there is one, before the next request overwrites it."""
         words = self._box.words
         if self._number and self._answer is None and words[Word.SWITCH_ACK] == self._number:
             self._answer = SwitchStatus(words[Word.SWITCH_STATUS]), words[Word.SWITCH_NS]
@@ -158,18 +159,18 @@ class PendingSwitch:
         if status is SwitchStatus.FAILED:
             reasons = self._said(Event.SWITCH_FAILED)
             raise SwitchRejected("; ".join(reasons) or "activation failed")
-        self._number = 0  # the loop has changed the active set meanwhile, after a fault
+        self._number = 0  # a fault has changed the active set meanwhile
         if self._tries == _TRIES:
             raise SwitchRejected("the active set keeps changing; see the loop's events")
         return self._ask()
 
     def _ask(self) -> SwitchResult | None:
-        """Write the request to the loop, unless another one is open."""
+        """Send the request to the loop, unless another one is pending."""
         turn, box = self._turn, self._box
         if self._stops != turn.stops and not self._is_stop:
             self._refuse_after_stop()
         before = turn.open
-        if before is not None and before.is_over():  # and nobody has looked yet
+        if before is not None and before.is_over():  # and its client has not polled it yet
             before.keep_answer()
             before = turn.open = None
         if before is not None and before is not self:
@@ -196,14 +197,14 @@ class PendingSwitch:
         )
         self._brakes = False
         if self._rule is Strictness.FORCE_AUTO:
-            bound = 0.5 * REST if self._rested else REST  # for good: the loop looks again
+            bound = 0.5 * REST if self._rested else REST  # margin to the limit of the loop
             if moving := moving_arms(turn.specs, plan, turn.state, bound, self._has_settled):
                 if time.monotonic() > self.deadline:
                     raise SwitchRejected(not_at_rest(moving, self._timeout, bound))
                 self._rested.update(dict.fromkeys(one.arm for one in moving))
                 self._brakes, turn.open = True, self
                 plan = only_stops(plan, flags)
-                if not plan.deactivated:  # they hold already
+                if not plan.deactivated:  # they are on hold already
                     return None
         self._plan = plan
         is_sure = not self._is_stop or (before is None and not turn.silence_reason())
@@ -224,7 +225,7 @@ class PendingSwitch:
         return None
 
     def _has_settled(self, arm: str, is_still: bool) -> bool:
-        """Return whether an arm has been without commanded motion for the time to settle."""
+        """Return True if an arm has received no motion command for the settling time."""
         if not is_still:
             self._still_since.pop(arm, None)
             return False
@@ -232,7 +233,7 @@ class PendingSwitch:
         return now - self._still_since.setdefault(arm, now) >= _SETTLED
 
     def _reason(self) -> str:
-        """Return the reason of the switch, and the client that requested it."""
+        """Return the reason of the switch and the client that requested it."""
         asked = ", ".join(self._activate)
         if self._is_stop:
             what = "a stop of all arms"
@@ -247,7 +248,7 @@ class PendingSwitch:
         raise SwitchRejected(f"a stop came first{changed}")
 
     def _said(self, event: Event) -> list[str]:
-        """Return what the loop said since of arms that this switch gives to somebody else."""
+        """Return the texts of these events for the arms that this switch concerns."""
         plan = self._plan
         arms = {
             arm
@@ -276,15 +277,15 @@ class PendingSwitch:
         )
 
     def _what_stopped(self) -> str:
-        """Say what has changed although the rest was refused."""
+        """Describe the controllets that were stopped although the switch was refused."""
         return (
             f"to bring {' and '.join(self._rested)} to rest, {', '.join(self._stopped)} "
             f"{'was' if len(self._stopped) == 1 else 'were'} deactivated; their arms hold"
         )
 
     def _give_up(self) -> None:
-        """Withdraw it and say so, or say that it may still happen."""
-        self._turn.connection.check()  # a loop that is gone has a better reason
+        """Withdraw the request after its timeout and raise an error with the result."""
+        self._turn.connection.check()  # an ended loop raises an error with its own reason
         silence = self._turn.silence_reason()
         why = f" ({silence})" if silence else ""
         what = f"the loop did not answer a switch within {self._timeout:g} s{why}"
@@ -306,21 +307,22 @@ class PendingSwitch:
 
 @dataclass
 class SwitchTurn:
-    """What the switches of one cell share.
+    """State that all switches of a cell have in common.
 
     Attributes:
-        specs: All instances.
-        connection: To the loop; its lock is held by who reads or changes this.
-        counts: Where refusals and withdrawals go.
-        lifecycle: State of every instance while it is not active, by name.
-        resting: Arms that take no law but hold: set inactive.
-        state: Returns the newest state of an arm.
-        silence_reason: Says that the loop stands still; an empty string if it runs.
-        open: The request that the loop has not answered yet.
-        stop_number: Of the last stop that was written for the loop.
-        stops: How many were asked for: what was asked for before them is not carried out.
-        ended: When the last switch was asked for that ends a controllet [s, of time.monotonic],
-            and which, by the controllet's name.
+        specs: Specifications of all controllet instances.
+        connection: Connection to the loop. Its lock protects this state.
+        counts: Counters of rejected and withdrawn requests.
+        lifecycle: Lifecycle state of every instance while it is not active, by name.
+        resting: Names of arms that are set inactive. Only ``hold`` is allowed on them.
+        state: Function that returns the newest state of an arm.
+        silence_reason: Function that describes why the loop does not run, or returns an empty
+            string.
+        open: Request that the loop has not answered yet.
+        stop_number: Sequence number of the newest stop sent to the loop.
+        stops: Number of requested stops. Requests made before the newest stop are refused.
+        ended: Time [s] (``time.monotonic``) and reason of the newest switch that deactivated a
+            controllet, by controllet.
     """
 
     specs: Sequence[InstanceSpec]
@@ -336,7 +338,7 @@ class SwitchTurn:
     ended: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def unready(self) -> dict[str, str]:
-        """Return why instances cannot be activated, by name."""
+        """Return the reasons why controllets cannot be activated, by name."""
         reasons: dict[str, str] = {}
         for spec in self.specs:
             resting = self.resting and [arm for arm in spec.config.arms if arm in self.resting]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cell records of itself: on request, and the seconds around every fault."""
+"""Recording of a cell: on request, and of the seconds around every fault."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from multipanda_py.registry import VERSION
 from multipanda_py.robots.urdf import cell_urdf
 
 URDF_FILE = "robot_description.urdf"
-"""Attachment of every log, beside the cell as it ran."""
+"""Name of the URDF attachment of every log. The cell file is another attachment."""
 
 
 def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], place: RowPlace) -> CellPlan:
-    """Return what a recorder is told of a cell.
+    """Return the description of a cell for a recorder.
 
     Args:
-        config: The cell.
-        specs: Its instances.
-        place: Of its rows.
+        config: The checked cell file.
+        specs: Specifications of all controllet instances.
+        place: Location of the cycle records in shared memory.
     """
     arms = describe_arms(config)
     about = {
@@ -73,20 +73,20 @@ def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], place: RowPlace) 
 
 
 INLINE_STEPS = 1000
-"""Cycles of an inline cell between two looks at its rows, of which 4096 are kept."""
+"""Cycles of an inline cell between two readings of its records. The ring keeps 4096 of them."""
 
 
 class Recorder:
-    """Record the rows of a cell to MCAP, by a process beside the loop.
+    """Recorder of cycle records to MCAP files, in a separate process.
 
-    An inline cell, which has no time of its own, is recorded while it is stepped.
+    An inline cell is recorded by its own process while it is stepped.
 
     Args:
-        names: Of the cell's arms and instances.
-        connection: To its loop.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
 
     Attributes:
-        recording: Process that records now; None if none does, or the cell is inline.
+        recording: Running recording process. None if there is none or the cell is inline.
 
     Thread: one at a time.
     """
@@ -102,28 +102,28 @@ class Recorder:
 
     @property
     def is_recording(self) -> bool:
-        """Whether :meth:`start` was called, and not yet :meth:`stop`."""
+        """True between :meth:`start` and :meth:`stop`."""
         return self.recording is not None or self._inline is not None
 
     @property
     def is_inline(self) -> bool:
-        """Whether the cell has to be stepped in pieces for what is recorded."""
+        """True if the recording needs :meth:`look` between steps of an inline cell."""
         return self._inline is not None
 
     @property
     def fault_folder(self) -> Path:
-        """Where the seconds around faults are kept: ``recorder.folder`` of the cell file."""
+        """Folder of the fault logs: ``recorder.folder`` of the cell file."""
         return fault_folder(self._settings, self._names.config.cell.name)
 
     def fault_logs(self) -> list[Path]:
-        """Return the logs of faults that are there, the oldest first."""
+        """Return the paths of the existing fault logs, oldest first."""
         found = self.fault_folder.glob(f"{self._names.config.cell.name}_*.mcap")
         return sorted(found, key=lambda path: path.stat().st_mtime)
 
     def open(self) -> None:
-        """Begin to keep the seconds around faults, if the cell has a time of its own.
+        """Start the recording of faults, unless the cell is inline.
 
-        What keeps it from that is a sentence among the cell's warnings.
+        If a package is missing, a warning of the cell names it.
         """
         if self._names.config.cell.placement == "inline":
             return
@@ -151,9 +151,12 @@ class Recorder:
         )
 
     def ask_to_end(self, reason: str = "") -> None:
-        """Have all recording end and wait for nothing; :meth:`close` does, with the same reason.
+        """Request the end of all recordings without waiting. :meth:`close` waits for it.
 
-        That of an inline cell ends at once, as long as its rows are there.
+        The recording of an inline cell ends immediately, while its records are still available.
+
+        Args:
+            reason: Reason, as for :meth:`close`.
         """
         if self._inline is not None:
             self._end_or_say()
@@ -163,10 +166,10 @@ class Recorder:
             self._faults.ask_to_stop(reason)
 
     def close(self, reason: str = "") -> None:
-        """End all recording; safe to call twice.
+        """End all recordings. It is safe to call this twice.
 
         Args:
-            reason: Why the last seconds are worth keeping; empty if they are not.
+            reason: Reason to keep the last seconds as a fault log. Empty to discard them.
         """
         self._end_or_say()
         faults, self._faults = self._faults, None
@@ -177,21 +180,22 @@ class Recorder:
             self._announced = None
 
     def _end_or_say(self) -> None:
-        """End what nobody has stopped; nobody waits for a terminal. Thread: of the owner."""
+        """End a recording that was not stopped, and print its error."""
         if self.is_recording and "error" in (answer := self._end()):
             say(f"multipanda recorder: not whole: {answer['error']}")
 
     def start(self, path: str | Path, *, split: float = 0.0, torque_terms: bool = False) -> None:
-        """Record every row from now on.
+        """Start to record every cycle.
 
         Args:
-            path: Of the file, ``NAME.mcap``; one that exists is refused. Its folder is made.
-            split: Bytes after which the next file begins, ``NAME_001.mcap`` and so on; 0: never.
-            torque_terms: Whether what law and features add to torques is in the rows, see
+            path: Path of the file, ``NAME.mcap``. It must not exist. Its folder is created.
+            split: File size at which a new file starts, ``NAME_001.mcap`` and so on [bytes]. 0 for
+                one file.
+            torque_terms: True to record the torques of the controllet and of each feature. See
                 :meth:`.Cell.trace_torques`.
 
         Raises:
-            LogError: If it cannot be written, or something is recorded already.
+            LogError: If the file cannot be written, or a recording is running already.
             LoopError: If the cell is not started.
         """
         if self.is_recording:
@@ -228,13 +232,13 @@ class Recorder:
         self.recording = recording
 
     def _untrace(self) -> None:
-        """Have the loop record no more torque terms, if it did so for a recording."""
+        """Disable the torque terms in the loop if the recording has enabled them."""
         if self._traced and self._connection.is_open:
             self._connection.trace_torques(False)
         self._traced = False
 
     def look(self) -> None:
-        """Record what an inline cell has done since the last call."""
+        """Record the cycles of an inline cell since the last call."""
         if self._inline is None:
             return
         sink, reader = self._inline
@@ -250,10 +254,10 @@ class Recorder:
             raise LogError(f"{sink.files[-1]}: {error.strerror}") from error
 
     def stop(self) -> Recorded:
-        """End the recording, and return what there is.
+        """End the recording and return its summary.
 
         Raises:
-            LogError: If nothing is being recorded, or something went wrong: the disk is full.
+            LogError: If there is no recording, or it failed, for example because the disk is full.
         """
         if not self.is_recording:
             raise LogError("nothing is being recorded")

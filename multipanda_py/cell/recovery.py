@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tare the arms of a cell: take off what they feel while nothing touches them."""
+"""Recovery from faults, and tare of the external torques, for the arms of a cell."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ RECOVERY_TIMEOUT = 20.0
 
 
 class PendingRecovery:
-    """One recovery, from the request to its answer. Nothing here waits for the loop.
+    """One recovery, from the request to its answer. No method waits for the loop.
 
     Args:
-        recovery: Requests of the cell.
-        faults: Kind of the latched fault of every arm that is recovered, by name.
-        number: Number of the request's record, 0 without arms.
+        recovery: Recovery of the cell.
+        faults: Type of the latched fault of every arm to recover, by name.
+        number: Sequence number of the request record, 0 without arms.
         events: Number of events before the request.
         timeout: Maximum time until the answer [s].
 
     Attributes:
-        faults: Kind of the fault that each arm had when its recovery was requested.
+        faults: Type of the fault that each arm had when its recovery was requested.
     """
 
     def __init__(
@@ -81,9 +81,10 @@ class PendingRecovery:
         """Return the names of the recovered arms, or None while there is no answer.
 
         Raises:
-            RecoveryFailed: If an arm keeps its fault; names it and the reason. The others hold.
-            LoopTimeout: If an arm did not answer in time, or the loop does not run. The request
-                is withdrawn then; the message says whether it may still be executed.
+            RecoveryFailed: If an arm keeps its fault. The message contains the arm and the reason.
+                The other arms hold.
+            LoopTimeout: If an arm did not answer in time, or the loop does not run. The request is
+                withdrawn. The message states whether it may still be executed.
         """
         recovery = self._recovery
         left = recovery.faults(self.arms)
@@ -108,25 +109,25 @@ class PendingRecovery:
         return None
 
     def withdraw(self) -> str:
-        """Withdraw the request; return a text on whether it may still be executed."""
+        """Withdraw the request and describe whether it may still be executed."""
         return self._recovery.withdraw(self._number)
 
 
 @dataclass
 class _Request:
-    """Arms of one request, as flags, and number of the newest record with them."""
+    """Arms of one request, as flags, and the number of the newest record that contains them."""
 
     flags: Vector
     carrier: int = 0
 
 
 class Recovery:
-    """Have the loop clear the faults of arms.
+    """Clear the faults of arms by requests to the loop.
 
     Args:
-        names: Arms and instances of the cell.
-        connection: Connection to its loop.
-        reader: Reader of its states.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        reader: State reader of the cell.
     """
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
@@ -136,20 +137,20 @@ class Recovery:
     def recover(
         self, arms: Sequence[str] | None = None, *, timeout: float = RECOVERY_TIMEOUT
     ) -> tuple[str, ...]:
-        """Clear latched faults and return when the arms hold where they are.
+        """Clear latched faults and wait until the arms hold at their present configuration.
 
-        No controllet starts again by itself. If one of several arms keeps its fault, the others
-        are recovered all the same.
+        No controllet is activated again. If one of several arms keeps its fault, the others
+        recover nevertheless.
 
         Args:
-            arms: Names of the arms; None for all.
+            arms: Names of the arms. None for all.
             timeout: Maximum time to wait [s].
 
         Returns:
-            Names of the recovered arms; empty if none had a fault.
+            Names of the recovered arms. Empty if no arm had a fault.
 
         Raises:
-            RecoveryFailed: If an arm keeps its fault; names it and the reason.
+            RecoveryFailed: If an arm keeps its fault. The message contains the arm and the reason.
             LoopTimeout: If an arm did not answer in time, or the loop does not run.
             UnknownName: If there is no such arm.
         """
@@ -168,10 +169,10 @@ class Recovery:
     def ask(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
-        """Request a recovery and return at once; the ``look`` of the result answers.
+        """Request a recovery without waiting. Poll the result with its ``look``.
 
         Raises:
-            LoopTimeout: If the loop does not run: the newest faults are not known.
+            LoopTimeout: If the loop does not run, because the present faults are unknown then.
             UnknownName: If there is no such arm.
         """
         wait = seconds(timeout, RecoveryFailed)
@@ -190,9 +191,10 @@ class Recovery:
             return PendingRecovery(self, faults, number, events, wait)
 
     def withdraw(self, number: int) -> str:
-        """Withdraw a request; return a text on whether it may still be executed.
+        """Withdraw a request and describe whether it may still be executed.
 
-        All requests share one record. A record with the arms of the other requests replaces it.
+        All requests have one record in common. A new record with the arms of the other requests
+        replaces it.
         """
         connection = self._connection
         with connection.lock:
@@ -207,7 +209,7 @@ class Recovery:
         return given_up(withdrawn)
 
     def _post(self, requests: Sequence[_Request]) -> int:
-        """Post a record with the arms of all requests; return its number."""
+        """Send a record with the arms of all requests and return its number."""
         flags = np.max([request.flags for request in requests], axis=0)
         number = self._connection.post(self._connection.mailbox.recover, flags)
         for request in requests:
@@ -215,17 +217,22 @@ class Recovery:
         return number
 
     def _forget_taken(self) -> None:
-        """Forget the requests whose record the loop has received."""
+        """Remove the requests whose record the loop has received."""
         taken = self._connection.mailbox.recover.taken
         self._requests = {n: one for n, one in self._requests.items() if one.carrier > taken}
 
     def faults(self, arms: Sequence[str]) -> dict[str, str]:
-        """Return the kinds of latched faults, by arm."""
+        """Return the types of the latched faults, by arm."""
         found = {arm: self._reader.state(arm).fault for arm in arms}
         return {arm: fault for arm, fault in found.items() if fault}
 
     def reasons(self, number: int, events: int) -> dict[str, str]:
-        """Return the newest fault of every arm since a request was received, by arm."""
+        """Return the newest fault of every arm since the loop received a request, by arm.
+
+        Args:
+            number: Sequence number of the request record.
+            events: Number of events before the request.
+        """
         box = self._connection.mailbox
         if not self._is_answered(box, number):
             return {}
@@ -238,7 +245,7 @@ class Recovery:
         return found
 
     def silence_of_loop(self) -> str:
-        """Return why the loop gives no answers; empty if it runs."""
+        """Describe why the loop does not answer; empty if it runs."""
         if self._connection.silence() < STILL and not self._connection.mailbox.is_paused:
             return ""
         return self._reader.silence_reason()
@@ -248,7 +255,7 @@ class Recovery:
 
 
 TARE_TIMEOUT = 3.0
-"""Longer than the loop takes over a measurement [s]."""
+"""Default timeout of a tare [s], longer than the loop needs for the measurement."""
 _KIND = RequestKind(
     "tare",
     TareRejected,
@@ -258,12 +265,12 @@ _KIND = RequestKind(
 
 
 class Tare:
-    """Have the loop tare arms, and know what it takes off.
+    """Tare the external torques of arms by requests to the loop.
 
     Args:
-        names: Of the cell's arms and instances.
-        connection: To its loop.
-        counts: Where refusals and withdrawals go.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        counts: Counters of rejected and withdrawn requests.
     """
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
@@ -271,7 +278,9 @@ class Tare:
         self._requests = ArmRequests(_KIND, names, connection, counts)
 
     def offset(self, arm: str) -> Vector:
-        """Return what is taken off the external torques of an arm, (n,) [Nm]; zeros if nothing is.
+        """Return the offset subtracted from the external torques of an arm, (n,) [Nm].
+
+        It is zero for an arm without tare.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -282,51 +291,54 @@ class Tare:
         return np.zeros(self._names.arm_config(arm).robot.n_joints)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
-        """Measure for half a second what an arm feels, and take it off from then on.
+        """Measure the external torques of an arm for 0.5 s and subtract their mean from now on.
 
-        The arm has to hold, at rest, with nothing touching it; a push that is no larger than
-        errors of sensors are is taken for one. The offset is one of joint torques, and stays over
-        switches and recoveries. It is right everywhere for the sensors' share, and near this
-        posture only for the share of a weight that the robot has not been told of: tell it its
-        load, or tare again where the work is. Another ``load_...`` setting ends it.
+        The arm must be on hold, at rest and without contact. A contact force within the sensor
+        error cannot be detected and becomes part of the offset. The joint torque offset stays
+        across switches and recoveries.
+
+        The offset corrects sensor errors in every configuration. It corrects an unknown payload
+        only near the present configuration. Set the load of the robot instead, or tare again at
+        the work configuration. A change of a ``load_...`` setting ends the tare.
 
         Args:
-            arm: The arm.
-            timeout: How long to wait [s].
+            arm: Name of the arm.
+            timeout: Maximum time to wait [s].
 
         Returns:
-            What is taken off, (n,) [Nm].
+            Measured offset, (n,) [Nm].
 
         Raises:
-            TareRejected: If a controllet has the arm, it moves, or it feels too much; it is tared
-                or not as before.
+            TareRejected: If a controllet other than ``hold`` owns the arm, the arm moves, or its
+                external torques are too large. The tare does not change then.
             LoopTimeout: If no answer came in time.
         """
         wait = seconds(timeout, TareRejected)
         return self._requests.wait(self.ask(arm), wait)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
-        """Take nothing off any more; the arm has to hold.
+        """Stop subtracting the offset. The arm must be on hold.
 
         Raises:
-            TareRejected: If a controllet has the arm; it is tared as before.
+            TareRejected: If a controllet other than ``hold`` owns the arm. The tare does not
+                change then.
             LoopTimeout: If no answer came in time.
         """
         wait = seconds(timeout, TareRejected)
         self._requests.wait(self.ask(arm, undo=True), wait)
 
     def ask(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Ask for a tare, or for its end, and return at once; see :meth:`answer`."""
+        """Request a tare, or its end with ``undo``, without waiting. See :meth:`answer`."""
         return self._requests.ask(arm, np.array([0.0 if undo else 1.0]))
 
     def answer(self, request: ArmRequest) -> Vector | None:
-        """Return what is taken off now, (n,) [Nm], or None while it is being measured.
+        """Return the offset in effect, (n,) [Nm], or None while it is being measured.
 
         Raises:
-            TareRejected: If it was refused, with the reason, or a newer request has replaced it.
+            TareRejected: If the loop refused the request, or a newer request replaced it.
         """
         return self._requests.answer(request)
 
     def withdraw(self, request: ArmRequest) -> str:
-        """Give a tare up; return in words whether it still may happen."""
+        """Withdraw a request and describe whether it may still be executed."""
         return self._requests.withdraw(request)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which things are in the simulated scene: brought in and taken out while arms go on."""
+"""Add, remove and move objects of the simulated scene while the arms are controlled."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from multipanda_py.realtime.shared_memory import ENTRY, Change, Entry
 from multipanda_py.state import Vector
 
 ENTRY_TIMEOUT = 2.0
-"""Far longer than the loop takes to answer [s]."""
+"""Maximum time to wait for the answer of the loop, far longer than it needs [s]."""
 AT_REST = (0.0,) * 6
 
 
 @dataclass(frozen=True)
 class EntryRequest:
-    """What the loop has been asked to bring into the scene, out of it, or elsewhere.
+    """Handle of a request to add, remove or move an object.
 
     Attributes:
-        thing: Its name.
-        change: What is to become of it.
-        number: Of the record.
+        thing: Name of the object.
+        change: Requested change.
+        number: Sequence number of the request record.
     """
 
     thing: str
@@ -39,18 +39,18 @@ class EntryRequest:
 
 
 class Entries:
-    """Let movable things of the cell file come and go, at a boundary between two cycles.
+    """Add and remove movable objects of the cell file between two cycles.
 
-    All of them are in the simulated world from the start; the absent ones weigh nothing, touch
-    nothing and are parked where nobody looks. So the loop keeps its pace, and every law knows
-    beforehand what may come.
+    The simulated world contains all of them from the start. Absent objects have no weight and no
+    contacts, and are parked outside the scene. Adding one therefore does not delay the loop, and
+    controllets can prepare for all objects at activation.
 
     Args:
-        names: Of the cell's arms.
-        connection: To its loop.
-        reader: Of its states.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        reader: State reader of the cell.
 
-    Thread: of the cell's owner.
+    Thread: owner of the cell.
     """
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
@@ -60,12 +60,12 @@ class Entries:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Names of movable things that are not in the scene now."""
+        """Names of the movable objects that are not in the scene."""
         there = self._reader.objects()
         return tuple(name for name in self._movable if name not in there)
 
     def absent_like(self, thing: str) -> str:
-        """Return the first absent thing that differs from another only in its place, or ''."""
+        """Return the first absent object that differs from another only in its pose, or ''."""
         own = self._names.config.objects
         same = {"present": True, "position": [0.0] * 3, "rpy": [0.0] * 3}
         model = own[thing].model_copy(update=same) if thing in own else None
@@ -73,27 +73,30 @@ class Entries:
         return next(found, "")
 
     def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST) -> None:
-        """Bring an absent thing into the scene.
+        """Add an absent object to the scene.
 
         Args:
-            thing: Its name in ``objects`` of the cell file, where it has a mass.
-            pose: In the world; by default as the cell file has it.
-            twist: Linear velocity, and angular velocity in its own axes, (6,) [m/s, rad/s].
+            thing: Name of an object with a mass in ``objects`` of the cell file.
+            pose: Pose in the world. By default the one in the cell file.
+            twist: Linear velocity in the world [m/s], and angular velocity in the axes of the
+                object [rad/s], (6,).
 
         Raises:
-            UnknownName: If there is no such thing that moves.
-            SimulationRefused: If it is there already, it would be more than 1 mm inside an arm, a
-                thing or the floor, not all arms are simulated, or pose or twist are none.
+            UnknownName: If there is no such movable object.
+            SimulationRefused: If the object is present already, or would overlap an arm, an object
+                or the floor by more than 1 mm. Also if an arm is not simulated, or pose or twist
+                are invalid.
             LoopTimeout: If the loop did not answer in time.
         """
         self._change(thing, self._entry(thing, pose, twist))
 
     def remove(self, thing: str) -> None:
-        """Take a thing out of the scene; what rests on it falls.
+        """Remove an object from the scene. Objects on top of it fall.
 
         Raises:
-            UnknownName: If there is no such thing that moves.
-            SimulationRefused: If it is absent, a hand holds it, or not all arms are simulated.
+            UnknownName: If there is no such movable object.
+            SimulationRefused: If the object is absent, a gripper holds it, or an arm is not
+                simulated.
             LoopTimeout: If the loop did not answer in time.
         """
         self._change(thing, self._exit(thing))
@@ -101,25 +104,25 @@ class Entries:
     def ask_spawn(
         self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST
     ) -> EntryRequest:
-        """Do as :meth:`spawn` and return at once; see :meth:`answer`."""
+        """Request :meth:`spawn` without waiting for the answer. See :meth:`answer`."""
         return self._ask(thing, self._entry(thing, pose, twist))
 
     def ask_remove(self, thing: str) -> EntryRequest:
-        """Do as :meth:`remove` and return at once; see :meth:`answer`."""
+        """Request :meth:`remove` without waiting for the answer. See :meth:`answer`."""
         return self._ask(thing, self._exit(thing))
 
     def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = AT_REST) -> EntryRequest:
-        """Ask to put a thing that is there elsewhere, as for :meth:`spawn`; see :meth:`answer`.
+        """Request to move a present object without waiting. See :meth:`spawn` and :meth:`answer`.
 
-        It is refused if it would be more than 1 mm inside an arm.
+        The loop refuses a pose that overlaps an arm by more than 1 mm.
         """
         return self._ask(thing, self._entry(thing, pose, twist, Change.MOVE))
 
     def answer(self, request: EntryRequest) -> bool:
-        """Return whether it is so now.
+        """Return True if the request has been executed.
 
         Raises:
-            SimulationRefused: If the loop refuses, or a newer request has replaced this one.
+            SimulationRefused: If the loop refused the request, or a newer request replaced it.
         """
         index = self._movable.index(request.thing)
         answer = self._connection.mailbox.entry_answers[index].newest()
@@ -129,10 +132,10 @@ class Entries:
             raise SimulationRefused(f"{request.thing}: a newer request has replaced this one")
         self._look(request.thing, request.change, answer[1:])
         is_there = request.thing in self._reader.objects()
-        return is_there == (request.change is not Change.REMOVE)  # in the newest row too
+        return is_there == (request.change is not Change.REMOVE)  # also in the newest cycle
 
     def withdraw(self, request: EntryRequest) -> str:
-        """Give a request up; return in words whether it still may come about."""
+        """Withdraw a request and describe whether it may still be executed."""
         slot = self._connection.mailbox.entries[self._movable.index(request.thing)]
         what = request.change.name.lower()
         return given_up(self._connection.withdraw(slot, request.number, what))
@@ -181,7 +184,7 @@ class Entries:
             raise UnknownName("thing that moves", thing, tuple(self._movable))
 
     def _look(self, thing: str, change: Change, answer: Vector) -> None:
-        """Raise what the loop refuses."""
+        """Raise an error if the loop refused the request."""
         what = change.name.lower()
         outcome, other = Entry(int(answer[0])), self._around[int(answer[1])]
         if outcome is Entry.PRESENT:
@@ -205,10 +208,10 @@ class Entries:
 
 
 def checked_twist(thing: str, twist: ArrayLike) -> Vector:
-    """Return a twist, (6,) [m/s, rad/s].
+    """Check a twist and return it, (6,) [m/s, rad/s].
 
     Raises:
-        SimulationRefused: If it is none.
+        SimulationRefused: If it does not consist of 6 finite numbers.
     """
     try:
         motion = np.array(twist, dtype=np.float64)

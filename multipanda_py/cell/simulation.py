@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to the simulation of an inline cell: look, push, change, save and go back."""
+"""Access to the simulated world of a cell: pause and step it, push, modify, save and reset."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 
 MOST_STEPS = 10**9
-"""Cycles that may be asked for at once: eleven days at 1 kHz."""
+"""Maximum number of cycles in one request, more than eleven days at 1 kHz."""
 _AHEAD = 2
-"""Cycles from a pause that is asked for to the last one: the loop may be in the next already."""
+"""Cycles between a pause request and the last cycle, because the next one may have started."""
 
 
 class RunningWorld:
-    """Stop the time of a cell whose arms are all simulated, and let it go on.
+    """Pause and resume a cell in which all arms are simulated.
 
-    A loop that is paused reads no mail but about things: targets are refused, and requests are
-    withdrawn, with the reason. After it targets are stale to laws that have a ``target_timeout``,
-    which is of the machine's time.
+    While the loop is paused, it executes only requests about objects. It refuses targets, and
+    other requests are withdrawn with the reason. After a pause, targets are stale for controllets
+    with a ``target_timeout``, because that is wall time.
 
     Args:
-        names: Of the cell's arms.
-        connection: To its loop.
-        reader: Of its states.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        reader: State reader of the cell.
 
-    Thread: of the cell's owner.
+    Thread: owner of the cell.
     """
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
@@ -55,7 +55,7 @@ class RunningWorld:
         self._things = movable_things(names.config)
 
     def refusal(self) -> str:
-        """Say why the time of this cell cannot be stopped; empty if it can."""
+        """Return the reason why this cell cannot be paused; empty if it can."""
         config = self._names.config
         if config.cell.placement == "inline":
             return "pause: got cell.placement: inline, which is stepped by hand: cell.step()"
@@ -64,21 +64,21 @@ class RunningWorld:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the world stands still because somebody has asked for it."""
+        """True if a client has paused the simulation."""
         return self._connection.mailbox.is_paused
 
     @property
     def cycles(self) -> int:
-        """How many cycles there were."""
+        """Number of cycles so far."""
         return self._connection.mailbox.cycles
 
     def pause(self) -> int:
-        """Stop the time; return the number of cycles after which it stands still.
+        """Pause the simulation and return the number of its last cycle.
 
-        Steps that are not done yet are left.
+        Requested steps that have not run yet are discarded.
 
         Raises:
-            SimulationRefused: If not all arms are simulated, or the cell is inline.
+            SimulationRefused: If an arm is not simulated, or the cell is inline.
         """
         if reason := self.refusal():
             raise SimulationRefused(reason)
@@ -89,15 +89,15 @@ class RunningWorld:
         return int(words[Word.LAST_ROW])
 
     def resume(self) -> None:
-        """Let the time go on, at its pace."""
+        """Resume the simulation in real time."""
         self._connection.check()
         self._connection.mailbox.words[Word.LAST_ROW] = 0
 
     def ask_steps(self, cycles: int) -> int:
-        """Have a paused world do some cycles; return how many there will have been.
+        """Run cycles of a paused simulation and return the number of the last one.
 
         Raises:
-            SimulationRefused: If it is not paused, or the number is not allowed.
+            SimulationRefused: If the simulation is not paused, or the number is out of range.
         """
         if not 1 <= cycles <= MOST_STEPS:
             raise SimulationRefused(f"steps: got {cycles}, allowed 1 to {MOST_STEPS}")
@@ -108,18 +108,19 @@ class RunningWorld:
         return int(words[Word.LAST_ROW])
 
     def ask_pose(self, thing: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> int:
-        """Put a thing somewhere else at the next cycle; return the number of the request.
+        """Move an object in the next cycle and return the number of the request.
 
         Args:
-            thing: One that has a mass; laws that keep clear of what stands still have it where the
-                cell file says.
-            pose: In the world.
-            twist: Linear velocity, and angular velocity in its own axes, (6,) [m/s, rad/s].
+            thing: Name of an object with a mass. Collision avoidance uses the pose in the cell
+                file for objects without one.
+            pose: Pose in the world.
+            twist: Linear velocity in the world [m/s], and angular velocity in the axes of the
+                object [rad/s], (6,).
 
         Raises:
-            UnknownName: If there is no such thing that moves.
-            SimulationRefused: If not all arms are simulated, the cell is inline, the thing is
-                absent, or the twist is not finite.
+            UnknownName: If there is no such movable object.
+            SimulationRefused: If an arm is not simulated, the cell is inline, the object is
+                absent, or the twist is invalid.
         """
         if reason := self.refusal():
             raise SimulationRefused(reason)
@@ -133,7 +134,7 @@ class RunningWorld:
         return self._connection.post(self._slot(thing), np.array([index, *place]))
 
     def is_placed(self, thing: str, number: int) -> bool:
-        """Return whether the loop has taken a request of :meth:`ask_pose`."""
+        """Return True if the loop has received a request of :meth:`ask_pose`."""
         return self._slot(thing).taken >= number
 
     def _slot(self, thing: str) -> Slot:
@@ -142,12 +143,12 @@ class RunningWorld:
 
 @dataclass(frozen=True)
 class SimulationState:
-    """A state that :meth:`Simulation.reset` goes back to; for its own cell, while it is started.
+    """Saved state for :meth:`Simulation.reset` of the same cell, valid until the cell is closed.
 
     Attributes:
-        loop: Of the loop and the world.
-        time: Of the world [s].
-        started: Which start of the cell it belongs to.
+        loop: State of the loop and the simulated world.
+        time: Simulated time [s].
+        started: Identifier of the start of the cell to which the state belongs.
     """
 
     loop: LoopState
@@ -156,16 +157,15 @@ class SimulationState:
 
 
 class Simulation:
-    """The world of a cell whose loop is stepped by hand.
+    """Simulated world of an inline cell.
 
-    Bodies are named as in :class:`.World`. What is asked here is the truth: without noise, delay
-    or tare, which are on the way to :meth:`.Cell.state`. All arms have to be simulated by
-    ``mujoco``.
+    Body names are those of :class:`.World`. Values are exact: the noise, delay and tare of
+    :meth:`.Cell.state` do not apply. The backend of all arms must be ``mujoco``.
 
     Args:
-        names: Of the cell's arms.
-        connection: To its loop.
-        grippers: Of its arms.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        grippers: Grippers of the cell.
 
     Thread: the one that steps the cell.
     """
@@ -175,10 +175,11 @@ class Simulation:
         self._renderers: dict[tuple[int, int, bool], Renderer] = {}
 
     def check(self) -> None:
-        """Refuse if this cell has no world that may be touched.
+        """Raise an error if this cell provides no access to its simulated world.
 
         Raises:
-            SimulationRefused: With what was got, and what is allowed.
+            SimulationRefused: If the cell is not inline, or the backend of an arm is not
+                ``mujoco``.
             LoopError: If the cell is not started.
         """
         config = self._names.config
@@ -196,17 +197,17 @@ class Simulation:
 
     @property
     def time(self) -> float:
-        """Time of the world [s]."""
+        """Simulated time [s]."""
         return float(self._backend.data.time)
 
     @property
     def model(self) -> mujoco.MjModel:
-        """MuJoCo's model, for what there is no method for."""
+        """MuJoCo model, for access beyond the methods of this class."""
         return self._backend.model
 
     @property
     def data(self) -> mujoco.MjData:
-        """MuJoCo's data, for what there is no method for."""
+        """MuJoCo data, for access beyond the methods of this class."""
         return self._backend.data
 
     @property
@@ -216,19 +217,24 @@ class Simulation:
 
     @property
     def is_random(self) -> bool:
-        """Whether a seed changes anything: else every run with the same requests is the same."""
+        """True if the seed affects the simulation. Otherwise equal requests give equal runs."""
         return any(drive.is_random for drive in self._backend.drives)
 
     def contact_force(self, body: str, other: str | None = None) -> Vector:
-        """Return what ``other``, or everything, exerts on a body, (3,) [N], in the world."""
+        """Return the contact force on a body in the world frame, (3,) [N].
+
+        Args:
+            body: Name of the body.
+            other: Name of the body that exerts the force. By default all bodies.
+        """
         return self._world.contact_force(body, other)
 
     def pose(self, body: str) -> Pose:
-        """Return where a body is in the world."""
+        """Return the pose of a body in the world."""
         return self._world.pose(body)
 
     def set_pose(self, body: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> None:
-        """Put a thing of the cell file somewhere else: see :meth:`.World.set_pose`."""
+        """Move an object of the cell file to a pose. See :meth:`.World.set_pose`."""
         self._world.set_pose(body, pose, twist)
 
     def apply_wrench(
@@ -238,38 +244,37 @@ class Simulation:
         torque: ArrayLike = (0.0, 0.0, 0.0),
         point: ArrayLike | None = None,
     ) -> None:
-        """Push a body until it is told otherwise: see :meth:`.World.apply_wrench`."""
+        """Apply a wrench to a body until it is replaced. See :meth:`.World.apply_wrench`."""
         self._world.apply_wrench(body, force, torque, point)
 
     def set_friction(self, body: str, sliding: float) -> None:
-        """Change the coefficient of sliding friction: see :meth:`.World.set_friction`."""
+        """Set the coefficient of sliding friction of a body. See :meth:`.World.set_friction`."""
         self._world.set_friction(body, sliding)
 
     def scale_inertia(self, body: str, factor: float) -> None:
-        """Make a body heavier or lighter than described: see :meth:`.World.scale_inertia`."""
+        """Scale mass and inertia of a body. See :meth:`.World.scale_inertia`."""
         self._world.scale_inertia(body, factor)
 
     def save(self) -> SimulationState:
-        """Return the state of now; what is in it is said by :class:`.LoopState`."""
+        """Return the present state. :class:`.LoopState` lists its contents."""
         state = self._connection.loop.save()
         return SimulationState(state, self.time, self._connection.started_ns)
 
     def reset(self, state: SimulationState | None = None, *, seed: int | None = None) -> None:
-        """Go back to a saved state, or to the start, in less than a millisecond.
+        """Restore a saved state or the initial one, in less than a millisecond.
 
-        Time, motion, contacts, pushes, poses of things and noise are as they were: the same
-        requests give the same run again, bit by bit. Laws that were active start anew there, with
-        the measured state for a target; friction, inertia, parameters, settings of robots and
-        tares stay as they are now. Gripper motions that are under way end.
+        Time, motion, contacts, applied wrenches, object poses and noise are restored. Equal
+        requests then give bitwise equal runs. Controllets active in that state restart there, with
+        the measured state as target. Friction, inertia, parameters, robot settings and tares keep
+        their present values. Running gripper motions are aborted.
 
         Args:
-            state: From :meth:`save`; the start if None.
-            seed: Noise is drawn anew from this, the same for the same number; None is the noise
-                that followed then.
+            state: State from :meth:`save`. None for the initial state.
+            seed: Seed of new noise. None to repeat the noise that followed the saved state.
 
         Raises:
-            SimulationRefused: If the state is none, another cell's, or from before its last
-                start, or the seed is no whole number.
+            SimulationRefused: If the state is invalid, of another cell, or of an earlier start.
+                Also if the seed is not a non-negative integer.
         """
         if state is not None and not isinstance(state, SimulationState):
             raise SimulationRefused(
@@ -289,13 +294,18 @@ class Simulation:
     def image(
         self, camera: Camera = None, width: int = 640, height: int = 480, *, plain: bool = False
     ) -> Image:
-        """Return a picture of the world, (height, width, 3): see :meth:`.Renderer.frame`.
+        """Return an image of the world, (height, width, 3). See :meth:`.Renderer.frame`.
 
-        ``plain`` leaves out shadows and smooth edges, which is much faster without a GPU.
+        Args:
+            camera: Name or index of a camera of the scene, a free camera, or None for the default
+                view.
+            width: Width [pixels].
+            height: Height [pixels].
+            plain: True to render without shadows and smooth edges, much faster without a GPU.
 
         Raises:
             UnknownName: If the scene has no such camera.
-            SimulationRefused: If a length is no whole number.
+            SimulationRefused: If width or height is not a positive integer.
             RenderingUnavailable: If there is no off-screen OpenGL.
         """
         from multipanda_py.simulation.rendering import Renderer
@@ -311,7 +321,7 @@ class Simulation:
         return self._renderers[kind].frame(self.data, camera)
 
     def close(self) -> None:
-        """Let go of what draws the pictures; safe to call twice."""
+        """Release the renderers. It is safe to call this twice."""
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()

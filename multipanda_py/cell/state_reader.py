@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be known of a running cell: states, rows, reports, timing, events."""
+"""Read states, cycle records, controllet reports, timing and events of a running cell."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from multipanda_py.targets import Reports
 
 @dataclass(frozen=True, eq=False)
 class ActuatorSnapshot:
-    """The m joints of an arm that have compliant actuators, as they were in one cycle.
+    """State of the m joints of an arm with compliant actuators, in one cycle.
 
     Attributes:
-        joints: Their names, without the arm's prefix.
-        modes: Their operation modes.
-        q: Positions of links, (m,) [rad].
-        dq: Their velocities, (m,) [rad/s].
-        torque: On links: of springs, or of what drives rigid ones, (m,) [Nm].
-        stiffness: Of springs at links, (m,) [Nm/rad]; zero without springs in between.
-        reference: Where both motors are asked to be, (2, m) [rad, or m where that is their unit].
-        position: Where they are, (2, m).
-        velocity: How fast, (2, m).
-        motor_torque: What they exert, (2, m) [Nm].
-        load: What springs exert on them, (2, m) [Nm].
-        equilibrium: Where springs would be at rest, (m,) [rad].
-        preset: Of their stiffness, (m,).
+        joints: Names of the joints, without the prefix of the arm.
+        modes: Operation modes of the joints.
+        q: Link positions, (m,) [rad].
+        dq: Link velocities, (m,) [rad/s].
+        torque: Torque on the links, (m,) [Nm], from the springs or from rigid drives.
+        stiffness: Joint stiffness at the link, (m,) [Nm/rad]; zero for rigid drives.
+        reference: Commanded positions of both motors, (2, m) [rad, or m for linear motors].
+        position: Motor positions, (2, m) [rad or m].
+        velocity: Motor velocities, (2, m) [rad/s or m/s].
+        motor_torque: Torques that the motors exert, (2, m) [Nm, or N].
+        load: Torques that the springs exert on the motors, (2, m) [Nm, or N].
+        equilibrium: Link positions at which the springs exert no torque, (m,) [rad].
+        preset: Stiffness presets of the springs, (m,).
     """
 
     joints: tuple[str, ...]
@@ -62,10 +62,12 @@ class ActuatorSnapshot:
 
 
 class ActuatorReader:
-    """Find the actuators of arms in rows, and compute what follows from where motors are.
+    """Reader of actuator states in cycle records.
+
+    It also computes stiffness and equilibrium of the springs from the motor positions.
 
     Args:
-        names: Of the cell's arms.
+        names: Names of arms and controllets of the cell.
 
     Thread: any.
     """
@@ -75,15 +77,15 @@ class ActuatorReader:
         self._springs: dict[str, JointSprings] = {}
 
     def of(self, row: NDArray[np.void], arm: str) -> ActuatorSnapshot:
-        """Return what the actuators of an arm do.
+        """Return the actuator state of an arm.
 
         Args:
-            row: Of a cycle, shape ().
+            row: Record of one cycle, shape ().
             arm: Name of the arm.
 
         Raises:
-            UnknownName: If it does not exist.
-            ActuatorRefused: If it has no compliant actuators.
+            UnknownName: If there is no such arm.
+            ActuatorRefused: If the arm has no compliant actuators.
         """
         record = row["arms"][self._names.arm_index(arm)]
         joints = self._names.descriptions[arm].actuated
@@ -105,9 +107,9 @@ class ActuatorReader:
         )  # fmt: skip
 
     def _springs_of(self, arm: str) -> JointSprings:
-        """Return the springs of an arm; made when first asked for."""
+        """Return the springs of an arm, created at the first call."""
         if arm not in self._springs:
-            # Needs mujoco, which whoever has such an arm has: cells of other arms do without.
+            # The import needs mujoco, which only cells with compliant actuators require.
             from multipanda_py.simulation.actuators.arm import CompliantGroups
 
             groups = CompliantGroups([self._names.arm_config(arm)])
@@ -119,17 +121,17 @@ _SHOWN = {field.name for field in fields(ArmSnapshot)}
 
 
 class Snapshots:
-    """Find one arm in rows that are seen as numbers.
+    """Read the state of one arm from flat cycle records.
 
-    Every target is checked against a snapshot, so that fields are found by place: by name each
-    takes five times as long.
+    Every target is checked against a snapshot. Fields are therefore accessed by index, which is
+    five times as fast as access by name.
 
     Args:
         arm: Name of the arm.
-        index: Its place in the cell.
-        joints: How many it has.
-        instances: Names of the cell's controllet instances, by index.
-        row: Of the loop's records.
+        index: Index of the arm in the cell.
+        joints: Number of joints of the arm.
+        instances: Names of the controllet instances of the cell, by index.
+        row: Data type of the cycle record.
 
     Thread: any.
     """
@@ -158,10 +160,10 @@ class Snapshots:
                 self._matrices.append((field.name, place, int(field.shape[0])))
 
     def of(self, row: Vector) -> ArmSnapshot:
-        """Return the arm's snapshot; its arrays are views of the row, (n,)."""
+        """Return the state of the arm. Its arrays are views of the record."""
         words = row.view(np.int64)
         fault = int(words[self._fault])
-        snapshot = object.__new__(ArmSnapshot)  # its own way sets frozen fields one by one
+        snapshot = object.__new__(ArmSnapshot)  # the constructor of a frozen dataclass is slower
         fields = snapshot.__dict__
         fields["name"], fields["time"] = self._arm, float(row[self._time])
         fields["owner"] = self._instances[int(words[self._owner])]
@@ -175,15 +177,15 @@ class Snapshots:
 
 
 SILENT = 0.05
-"""Silence of the loop from which on nothing is handed to it that nobody waits for [s]."""
+"""Time without a cycle from which on the cell refuses targets and parameters [s]."""
 
 
 class StateReader:
-    """Read a cell's mailbox; nothing here changes anything.
+    """Read the shared memory of a cell, without changing anything.
 
     Args:
-        names: Of the cell's arms and instances.
-        connection: To its loop.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
     """
 
     def __init__(self, names: CellNames, connection: Connection) -> None:
@@ -194,7 +196,7 @@ class StateReader:
         self._time_at = columns(row_dtype(0, 0, 0), "time").start
 
     def silence_reason(self) -> str:
-        """Say that the loop stands still, and what its arms do meanwhile; empty if it runs."""
+        """Describe that the loop does not run and what its arms do; empty if it runs."""
         silence = self._connection.silence()
         if silence < SILENT:
             return ""
@@ -210,19 +212,19 @@ class StateReader:
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Names of the active instances, holds included."""
+        """Names of the active controllets, including ``hold``."""
         flags = self._connection.mailbox.active
         return tuple(spec.name for spec in self._names.specs if flags[spec.index])
 
     def beginnings(self, arm: str) -> int:
-        """Return how often a law has begun on an arm: another number, another beginning."""
+        """Return the number of controllet activations on an arm so far."""
         counts = self._connection.mailbox.beginnings
         specs = self._names.specs
         return sum(counts[spec.index] for spec in specs if arm in spec.config.arms)
 
     @property
     def time(self) -> float:
-        """Time of the controlled world in the newest row [s].
+        """Cell time of the newest cycle [s]: simulated time, or time of the robot.
 
         Raises:
             LoopError: If the loop has not run yet.
@@ -246,17 +248,17 @@ class StateReader:
         return self._snapshots[arm]
 
     def pose(self, arm: str) -> Pose:
-        """Return the measured pose of the tool in the base of its arm.
+        """Return the measured tool pose in the base of its arm.
 
         Raises:
-            LoopError: If the loop has not run yet, or what was measured is no number.
+            LoopError: If the loop has not run yet, or the measured joint positions are not finite.
         """
         return self._moment(self._newest_flat()).pose(arm)
 
     def at(self, time: float) -> RecordedMoment:
-        """Return what was at an instant [s], to a cycle: the newest row that is not after it.
+        """Return the state at a past cell time [s], from the newest cycle that is not later.
 
-        The loop keeps some four seconds; of what is older, the oldest row is returned.
+        The loop keeps about four seconds. For an earlier time, the oldest cycle is returned.
 
         Raises:
             LoopError: If the loop has not run yet.
@@ -266,10 +268,10 @@ class StateReader:
         return self._moment(self._connection.mailbox.ring.newest_until(self._time_at, time + half))
 
     def gripper_answer(self, arm: str) -> tuple[int, Outcome, bool, float]:
-        """Return the loop's newest word on a gripper.
+        """Return the newest gripper state from the loop.
 
         Returns:
-            Number of the last command it has begun, its outcome, whether an object is held,
+            Number of the newest command that was started, its outcome, True if an object is held,
             and the width [m].
         """
         index = self._names.arm_index(arm)
@@ -278,42 +280,42 @@ class StateReader:
         return number, Outcome(outcome), bool(held), max(0.0, float(record["fingers"].sum()))
 
     def objects(self) -> dict[str, Pose]:
-        """Return the poses of movable things that are in the scene, in the world."""
+        """Return the poses in the world of the movable objects that are in the scene, by name."""
         return self._moment(self._newest_flat()).objects()
 
     def report(self, name: str) -> Reports:
-        """Return what a controllet reports of its last cycle, by ``name [unit]``.
+        """Return the reports of a controllet in the newest cycle, by ``name [unit]``.
 
-        To decide something by a number, read it by its declaration: :meth:`.Reports.value`.
+        Code should read a single value by its declaration, with :meth:`.Reports.value`.
         """
         spec = self._names.spec(name)
         values = self._newest()["reports"][spec.index].tolist()
         return Reports(zip(map(str, spec.law.report_names), values))
 
     def row(self) -> NDArray[np.void]:
-        """Return a copy of the newest row: the cycle's times and every arm's state."""
+        """Return a copy of the newest cycle record, with its times and the state of every arm."""
         return self._newest()
 
     def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles so far, and copies of the rows after the first ``since``.
+        """Return the number of cycles so far, and copies of the records after the first ``since``.
 
-        The loop keeps the last few thousand rows; what is older is left out.
+        The loop keeps the last few thousand records. Older ones are missing from the result.
         """
         first, rows = self._connection.mailbox.ring.read(since)
         return first + len(rows), rows
 
     def statistics(self, cycles: int = 1000) -> LoopStatistics:
-        """Return how well the last cycles kept their time."""
+        """Return timing statistics of the last cycles."""
         total = self._connection.mailbox.ring.count
         return summarise(self.rows(max(0, total - cycles))[1])
 
     def events(self) -> list[LoopEvent]:
-        """Return the loop's reports since the last call."""
+        """Return the events of the loop since the last call."""
         self._events_seen, found = self.events_since(self._events_seen)
         return found
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of reports so far, and those after the first ``count``."""
+        """Return the number of events so far, and those after the first ``count``."""
         return self._connection.mailbox.events_since(count)
 
     def _moment(self, flat: Vector) -> RecordedMoment:
@@ -321,13 +323,13 @@ class StateReader:
         return RecordedMoment(row, lambda arm: self._snapshots_of(arm).of(flat), self._movable)
 
     def _newest(self) -> NDArray[np.void]:
-        """Return a copy of the newest row, once the loop has run a cycle."""
+        """Return a copy of the newest cycle record. Wait for the first cycle if necessary."""
         rows = self._newest_flat().view(self._connection.mailbox.ring.rows.dtype)
         row: NDArray[np.void] = rows[0]
         return row
 
     def _newest_flat(self) -> Vector:
-        """Return the same, seen as numbers."""
+        """Return the newest cycle record as a flat array of numbers."""
         ring = self._connection.mailbox.ring
         if not ring.count:
             self._connection.wait(lambda: ring.count > 0, 5.0, "the first cycle")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that have to rest before they can be commanded something else."""
+"""Planning of a switch: the resulting active set, and the arms that must be at rest first."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from multipanda_py.state import INTERFACES, ArmSnapshot
 
 
 class Strictness(IntEnum):
-    """How to treat what cannot be done; numbers as in controller_manager_msgs.
+    """Treatment of switch requests that cannot be fulfilled, as in controller_manager_msgs.
 
     Attributes:
-        BEST_EFFORT: Do what can be done, leave out the rest and report it; refuse the request if
-            none of the requested controllets can become active.
-        STRICT: Refuse the whole request if any part of it cannot be done as written.
-        AUTO: As STRICT, but what already is as asked for counts as done.
-        FORCE_AUTO: As AUTO, and deactivate whatever owns an arm that is asked for; an arm that has
-            to rest first is stopped and waited for.
+        BEST_EFFORT: Do the possible part of the request and report the rest. Refuse the request
+            if none of the requested controllets can become active.
+        STRICT: Refuse the whole request if any part of it is impossible.
+        AUTO: Like STRICT, but accept controllets that already are in the requested state.
+        FORCE_AUTO: Like AUTO, but also deactivate controllets that own a requested arm. Arms that
+            must be at rest first are stopped, and the switch waits for them.
     """
 
     BEST_EFFORT = 1
@@ -34,14 +34,14 @@ class Strictness(IntEnum):
 
 @dataclass
 class SwitchPlan:
-    """The active set that a request leads to.
+    """Active set that results from a switch request.
 
     Attributes:
-        flags: Per instance: 0 inactive, 1 active, 2 active and restarted.
-        activated: Names that become active, or start anew.
-        deactivated: Names that stop.
-        skipped: What was left out, and why.
-        missing: Names that were to be active and will not be.
+        flags: State of each controllet: 0 inactive, 1 active, 2 active and restarted.
+        activated: Names of controllets that become active or restart.
+        deactivated: Names of controllets that are deactivated.
+        skipped: Skipped parts of the request, with reasons.
+        missing: Names of requested controllets that do not become active.
     """
 
     flags: list[int]
@@ -59,21 +59,21 @@ def plan_switch(
     strictness: Strictness,
     unavailable: Mapping[str, str] | None = None,
 ) -> SwitchPlan:
-    """Work out a switch on the present active set.
+    """Compute the active set that results from a switch request.
 
-    Hold needs no mention: it gives way to any activation and takes every arm left over.
-    A name in both lists is restarted.
+    ``hold`` controllets need not be named. They yield to every activation and take every arm
+    without another controllet. A name in both lists restarts the controllet.
 
     Args:
-        specs: All instances.
-        active: Whether each is active now.
-        activate: Names to activate.
-        deactivate: Names to deactivate.
-        strictness: How to treat what cannot be done.
-        unavailable: Why some cannot be activated, by name.
+        specs: Specifications of all controllet instances.
+        active: True for each instance that is active now.
+        activate: Names of controllets to activate.
+        deactivate: Names of controllets to deactivate.
+        strictness: Treatment of requests that cannot be fulfilled.
+        unavailable: Reasons why controllets cannot be activated, by name.
 
     Raises:
-        SwitchRejected: With every reason, one per line.
+        SwitchRejected: If the request cannot be fulfilled. The message has one reason per line.
     """
     index = {spec.name: spec.index for spec in specs}
     result = SwitchPlan([int(flag and not spec.is_hold) for flag, spec in zip(active, specs)])
@@ -145,17 +145,17 @@ def _shared(spec: InstanceSpec, rivals: Sequence[InstanceSpec]) -> str:
 
 @dataclass(frozen=True)
 class SwitchResult:
-    """What a switch did.
+    """Result of a switch.
 
     Attributes:
-        activated: Instances that became active.
-        deactivated: Instances that stopped.
-        skipped: What a best-effort switch left out, and why.
-        missing: Instances that were to be active and are not: it did not do what was asked for.
-        delay: From the request to the first cycle of the new laws [s].
-        handed_over: What the arms were pressing with and go on with, or let go of.
-        notices: What the new laws gave notice of in their first cycle.
-        rested: Arms that were brought to rest first, to be commanded something else.
+        activated: Names of controllets that became active.
+        deactivated: Names of controllets that were deactivated.
+        skipped: Parts that a best-effort switch skipped, with reasons.
+        missing: Names of requested controllets that are not active.
+        delay: Time from the request to the first cycle of the new controllets [s].
+        handed_over: Texts on contact forces that the new controllets continue or release.
+        notices: Notices of the new controllets in their first cycle.
+        rested: Names of arms that were brought to rest before the switch.
     """
 
     activated: tuple[str, ...]
@@ -169,7 +169,7 @@ class SwitchResult:
 
     @property
     def message(self) -> str:
-        """Say it in a sentence."""
+        """Description of the result in one sentence."""
         parts = [f"not active: {', '.join(self.missing)}"] if self.missing else []
         parts += [
             f"active: {', '.join(self.activated) or 'nothing new'}",
@@ -186,14 +186,14 @@ class SwitchResult:
 
 @dataclass(frozen=True)
 class Moving:
-    """An arm that has to rest first.
+    """Arm that must be at rest before the switch.
 
     Attributes:
-        law: The instance that waits for it.
-        arm: Its name.
-        joint: Number of its fastest joint, from 1.
-        speed: Speed of that joint [rad/s, or m/s of a sliding joint].
-        unit: Of the speed.
+        law: Name of the controllet that requires it.
+        arm: Name of the arm.
+        joint: Number of the fastest joint, from 1.
+        speed: Speed of that joint, in ``unit``.
+        unit: ``rad/s``, or ``m/s`` for a prismatic joint.
     """
 
     law: str
@@ -210,17 +210,18 @@ def moving_arms(
     bound: float,
     has_settled: Callable[[str, bool], bool] = lambda *_: False,
 ) -> list[Moving]:
-    """Return the arms that the loop would refuse to command something else while they move.
+    """Return the arms that are too fast for a change of their command interface.
 
-    None at all if one of them has a fault: the loop refuses that whether they move or not.
+    The result is empty if one of the arms has a fault, because the loop refuses such a switch at
+    any speed.
 
     Args:
-        specs: All instances.
-        plan: What is asked for.
-        state: Returns the newest state of an arm.
-        bound: Speed of a joint that counts as motion [rad/s].
-        has_settled: Whether an arm, by name, has had time to come to rest. The flag says whether
-            it is without commanded motion now.
+        specs: Specifications of all controllet instances.
+        plan: Requested switch.
+        state: Function that returns the newest state of an arm.
+        bound: Joint speed above which an arm counts as moving [rad/s].
+        has_settled: Function that returns True if an arm has had time to come to rest. It receives
+            the name of the arm and True if no motion is commanded now.
     """
     found = []
     for spec in (spec for spec in specs if spec.name in plan.activated):
@@ -239,13 +240,19 @@ def moving_arms(
 
 
 def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
-    """Return the part of a plan that stops laws; their arms hold, and come to rest."""
+    """Return the part of a plan that deactivates controllets. Their arms then hold."""
     kept = [int(was and flag == KEEP) for was, flag in zip(active, plan.flags)]
     return replace(plan, flags=kept, activated=[])
 
 
 def not_at_rest(moving: Sequence[Moving], timeout: float, bound: float) -> str:
-    """Say which arms were not at rest in time, by the bound that was to be met."""
+    """Describe which arms did not come to rest in time.
+
+    Args:
+        moving: Arms that still move.
+        timeout: Time since the request [s].
+        bound: Maximum joint speed for the switch [rad/s].
+    """
     return "; ".join(
         f"{one.law}: arm {one.arm} moves at {one.speed:.3g} {one.unit} (joint {one.joint}), "
         f"allowed {bound:g} {one.unit} to change what is commanded, {timeout:g} s after this was "

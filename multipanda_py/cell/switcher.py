@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is active in a running cell: lifecycle, switches, holds."""
+"""Active controllets of a running cell: lifecycle, switches and holds."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from multipanda_py.exceptions import SwitchRejected
 
 @dataclass(frozen=True)
 class ControlletInfo:
-    """What is known of a controllet instance.
+    """Description of a controllet instance.
 
     Attributes:
         name: Name in the cell, such as ``left/cartesian_impedance_controller``.
         short_name: Name in its own namespace.
-        type: The control law.
-        arms: Arms it owns while active.
+        type: Type of the controllet.
+        arms: Names of the arms it owns while active.
         state: ``unloaded``, ``unconfigured``, ``inactive`` or ``active``.
-        per_arm: Whether it lives in its arm's namespace.
-        channels: Kinds of targets it takes.
+        per_arm: True if its namespace is that of its arm.
+        channels: Names of the channels it accepts.
     """
 
     name: str
@@ -38,16 +38,16 @@ class ControlletInfo:
 
 
 class Switcher:
-    """Change which controllets are active; a refusal changes nothing.
+    """Change the set of active controllets. A refused request changes nothing.
 
-    The methods may be called from any thread. Nothing here waits for the loop except
-    :meth:`switch` and :meth:`hold`, which hold no lock meanwhile.
+    The methods may be called from any thread. Only :meth:`switch` and :meth:`hold` wait for the
+    loop, without holding a lock.
 
     Args:
-        names: Of the cell's arms and instances.
-        connection: To its loop.
-        reader: Of its states.
-        counts: Where refusals and withdrawals go.
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        reader: State reader of the cell.
+        counts: Counters of rejected and withdrawn requests.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class Switcher:
         ]
 
     def set_lifecycle(self, name: str, state: str) -> None:
-        """Load, configure or unload an instance, which makes it ready for a switch or not.
+        """Load, configure or unload a controllet. Only an ``inactive`` one can be activated.
 
         Args:
-            name: The instance.
+            name: Name of the controllet.
             state: ``unloaded``, ``unconfigured`` or ``inactive``.
 
         Raises:
-            SwitchRejected: If the instance is active, or is a hold.
+            SwitchRejected: If the controllet is active, or is a ``hold``.
         """
         spec = self._names.spec(name)
         if spec.is_hold and state != "inactive":
@@ -100,17 +100,18 @@ class Switcher:
         self._lifecycle[name] = state
 
     def lifecycle(self, name: str) -> str:
-        """Return the lifecycle state of an instance that is not active."""
+        """Return the lifecycle state of a controllet that is not active."""
         return self._lifecycle[self._names.spec(name).name]
 
     def ask_rest(self, *arms: str, by: str = "") -> PendingSwitch:
-        """Let arms take no law but hold until :meth:`wake`; its ``look`` says when they hold.
+        """Allow arms no controllet but ``hold`` until :meth:`wake`, and deactivate the others.
 
-        Other arms of their laws hold, too. A switch that is refused or comes too late leaves the
-        arms at rest nevertheless: nothing can be activated on them, but what is active goes on.
+        Poll the result with its ``look`` until the arms hold. Other arms of the deactivated
+        controllets hold, too. If this switch is refused or times out, no controllet can be
+        activated on the arms either, but the active ones stay active.
 
         Raises:
-            UnknownName: If an arm does not exist.
+            UnknownName: If there is no such arm.
         """
         specs = [spec for arm in arms for spec in self._names.specs_of(arm)]
         laws = dict.fromkeys(spec.name for spec in specs if not spec.is_hold)
@@ -119,16 +120,16 @@ class Switcher:
         return PendingSwitch(self._turn, (), tuple(laws), Strictness.AUTO, 1.0, why=why, by=by)
 
     def wake(self, arm: str) -> None:
-        """Let an arm take laws again; what it does is not changed.
+        """Allow all controllets on an arm again. The active ones do not change.
 
         Raises:
-            UnknownName: If the arm does not exist.
+            UnknownName: If there is no such arm.
         """
         self._names.arm_index(arm)
         self._resting.discard(arm)
 
     def is_resting(self, arm: str) -> bool:
-        """Return whether an arm takes no law but hold."""
+        """Return True if an arm is allowed no controllet but ``hold``."""
         return arm in self._resting
 
     def switch(
@@ -139,21 +140,22 @@ class Switcher:
         timeout: float = 1.0,
         by: str = "",
     ) -> SwitchResult:
-        """Change the active controllets at one cycle boundary, over any set of arms.
+        """Change the active controllets of any set of arms between two cycles.
 
         Args:
-            activate: Instances to activate.
-            deactivate: Instances to deactivate; arms left over hold.
-            strictness: Or its name in lower case.
-            timeout: How long the loop may take [s], and with ``FORCE_AUTO`` arms to come to rest
-                that are to be commanded something else.
-            by: Name of the client that requests it, for the report of the switch.
+            activate: Names of controllets to activate.
+            deactivate: Names of controllets to deactivate. Arms without a controllet hold.
+            strictness: Treatment of requests that cannot be fulfilled, or its name in lower case.
+            timeout: Maximum time for the answer of the loop [s]. With ``FORCE_AUTO`` it includes
+                the time for arms to come to rest.
+            by: Name of the requesting client, for the report of the switch.
 
         Raises:
-            SwitchRejected: If the request cannot be met; nothing has changed, but for laws that
-                were stopped for the sake of rest: the message names them.
-            LoopTimeout: If the loop did not answer in time. The request is withdrawn then; if
-                the loop has begun it already, the message says that it is pending.
+            SwitchRejected: If the request cannot be fulfilled. The active set does not change,
+                except for controllets that were stopped to bring arms to rest. The message names
+                them.
+            LoopTimeout: If the loop did not answer in time. The request is withdrawn, unless the
+                loop has already started it. The message then states that it is pending.
         """
         pending = self.ask_switch(activate, deactivate, strictness, timeout, by)
         return self._await_switch(pending)
@@ -166,12 +168,12 @@ class Switcher:
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Ask for a switch and return at once; its ``look`` answers, and the first one asks.
+        """Create a switch request without waiting for the loop. See :meth:`switch`.
 
-        See :meth:`switch`.
+        Poll the result with its ``look``. The first call sends the request.
 
         Raises:
-            SwitchRejected: If there is no such strictness, or ``timeout`` is no time.
+            SwitchRejected: If there is no such strictness, or ``timeout`` is not a valid time.
         """
         try:
             rule, wait = _strictness(strictness), seconds(timeout, SwitchRejected)
@@ -181,38 +183,44 @@ class Switcher:
         return PendingSwitch(self._turn, activate, deactivate, rule, wait, by=by)
 
     def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
-        """Deactivate everything: every arm brakes and holds.
+        """Deactivate all controllets: every arm brakes and holds.
 
-        A switch that is not answered yet is withdrawn. A stop is not: a loop that stands still
-        executes it as soon as it runs again, and no other switch is accepted before.
+        This withdraws a switch that the loop has not answered yet. A stop itself is never
+        withdrawn: a blocked loop executes it when it runs again, and accepts no other switch
+        before.
+
+        Args:
+            timeout: Maximum time for the answer of the loop [s].
+            by: Name of the requesting client, for the report of the stop.
 
         Raises:
-            LoopTimeout: If the loop did not answer within ``timeout`` [s].
-            SwitchRejected: If ``timeout`` is no time. Arms hold all the same.
+            LoopTimeout: If the loop did not answer in time.
+            SwitchRejected: If ``timeout`` is not a valid time. The arms hold nevertheless.
         """
         return self._await_switch(self.ask_hold(timeout, by))
 
     def ask_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Ask for :meth:`hold` and return at once; its ``look`` answers.
+        """Create the request of :meth:`hold` without waiting for the loop.
 
-        The loop is told by the first ``look``, not before.
+        Poll the result with its ``look``. The first call sends the request.
         """
         try:
             return self._stop(seconds(timeout, SwitchRejected), by)
         except SwitchRejected:
-            self._stop(0.0, by).look()  # arms must stop even if the time is not valid
+            self._stop(0.0, by).look()  # arms must stop even if the timeout is invalid
             raise
 
     def ended_by(self, name: str, since: float) -> str:
-        """Return what has ended a controllet, in words.
+        """Return the reason why a controllet was deactivated.
 
         Args:
-            name: Of an instance that is not active any more.
-            since: When it was, of time.monotonic [s].
+            name: Name of a controllet that is no longer active.
+            since: Time at which it was active, from ``time.monotonic`` [s].
 
         Returns:
-            The switch that was asked for since then; empty if there was none, and the loop has
-            ended it by itself: its events say why.
+            Reason of the switch that was requested since then. Empty if there was none, because
+            the loop itself deactivated the controllet. The events of the loop then contain the
+            reason.
         """
         when, reason = self._turn.ended.get(name, (since, ""))
         return reason if when > since else ""

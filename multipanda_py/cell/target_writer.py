@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets on their way to the controllets of a running cell."""
+"""Check targets and send them to the controllets of a running cell."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from multipanda_py.targets import Asked, AskedOfArm, Stream
 def refuse_unused(
     spec: InstanceSpec, channel: str, parameters: Callable[[str], Mapping[str, Any]]
 ) -> None:
-    """Refuse a target that is for features only, if the instance has none of them switched on.
+    """Reject a target that only features use, if all of these features are disabled.
 
     Args:
-        spec: The active instance.
-        channel: One of its channels, by name.
-        parameters: Returns those of an instance by name.
+        spec: Specification of the active controllet.
+        channel: Name of one of its channels.
+        parameters: Function that returns the parameters of a controllet, by name.
 
     Raises:
-        TargetRejected: If nobody would read it.
+        TargetRejected: If no enabled feature reads the channel.
     """
     if channel in spec.own_channels:
         return
@@ -63,19 +63,20 @@ class _Record(NamedTuple):
 
 
 class TargetWriter:
-    """Check targets and hand them to the loop; a refusal changes nothing.
+    """Check targets and send them to the loop. A rejected target changes nothing.
 
     Args:
-        names: Of the cell's arms and instances.
-        connection: To its loop.
-        reader: Of its states.
-        counts: Where refusals go.
-        parameters: Returns those of an instance by name.
-        at_rest: Returns where springs of an arm would be at rest, (m,) [rad].
+        names: Names of arms and controllets of the cell.
+        connection: Connection to the control loop.
+        reader: State reader of the cell.
+        counts: Counters of rejected requests.
+        parameters: Function that returns the parameters of a controllet, by name.
+        at_rest: Function that returns the link positions of an arm at which its springs exert no
+            torque, (m,) [rad].
 
     Attributes:
-        frames: The frames that targets may be given in.
-        motions: Which motions arms were told last.
+        frames: Frames in which targets may be given.
+        motions: Newest motion commanded to each arm.
     """
 
     def __init__(
@@ -108,23 +109,24 @@ class TargetWriter:
         wrench: ArrayLike | None = None,
         stiffness: ArrayLike | None = None,
     ) -> None:
-        """Give the controllet that owns an arm new targets for it, all in one cycle.
+        """Set new targets of one arm for the controllet that owns it, all in one cycle.
 
         Args:
-            arm: The arm.
-            pose: Pose of the tool in ``frame``.
-            frame: ``world`` or an arm's base; by default the base of this arm. Pose, twist and
-                wrench are along its axes.
-            q: Joint positions, (n,) [rad]: the target of a joint law, the preferred posture
-                of a Cartesian one.
-            dq: Joint velocities, (n,) [rad/s]. A law that moves at velocities takes these alone,
-                one that plans its motions to positions takes none but zero.
+            arm: Name of the arm.
+            pose: Tool pose in ``frame``.
+            frame: ``world`` or the base of an arm. By default the base of this arm. Pose, twist
+                and wrench are expressed along its axes.
+            q: Joint positions, (n,) [rad]: the target of a joint-space controllet, or the
+                preferred configuration of a Cartesian one.
+            dq: Joint velocities, (n,) [rad/s]. A velocity controllet accepts only these. A
+                controllet that plans its own motion to ``q`` accepts only zero.
             twist: Linear and angular velocity of the tool, (6,) [m/s, rad/s].
-            wrench: Force and torque that the tool is to exert, (6,) [N, Nm].
-            stiffness: Six diagonal elements or a positive semidefinite (6, 6) matrix.
+            wrench: Force and torque that the tool exerts on the environment, (6,) [N, Nm].
+            stiffness: Six diagonal elements, or a positive semidefinite (6, 6) matrix [N/m,
+                Nm/rad].
 
         Raises:
-            TargetRejected: If one is not acceptable; the arm keeps what it has.
+            TargetRejected: If a target is invalid. The arm keeps its present targets.
         """
         joint = None if q is None and dq is None else (q, dq)
         values = {"pose": pose, "joint": joint, "twist": twist, "wrench": wrench}
@@ -140,37 +142,39 @@ class TargetWriter:
         goal_time: float | None = None,
         start: float | None = None,
     ) -> None:
-        """Give the controllet that owns an arm a trajectory, which starts now or later.
+        """Send a trajectory to the controllet that owns an arm.
 
         Args:
-            arm: The arm.
-            points: One row per point, (p, 1 + 3 n): time from the start [s], positions, velocities
-                and accelerations, as :func:`.complete` returns them;
-                a row that comes at once should be near the measured posture, and the last one
-                at rest. None at all (``[]``) ask for a smooth stop.
-            path_tolerance: Largest error on the way, (n,) or one number [rad]; by default, and
-                where it is 0, the controllet's parameter; negative for none.
-            goal_tolerance: Largest error at the end, likewise.
-            goal_time: Time after the end to come within that [s], likewise.
-            start: Time of the controlled world, as in :attr:`.ArmSnapshot.time`, at which it
-                begins [s]: arms that are given one start in one cycle. A newer target takes its
-                place until then. By default, and if it is past, at once.
+            arm: Name of the arm.
+            points: Trajectory points, (p, 1 + 3 n), as returned by :func:`.complete`. Each line
+                has the time from the start [s], positions [rad], velocities [rad/s] and
+                accelerations [rad/s^2] of the n joints. A first point at time 0 should be near the
+                measured configuration, and the last point at rest. An empty list (``[]``) requests
+                a smooth stop.
+            path_tolerance: Maximum error along the path, (n,) or one number [rad]. By default, and
+                for 0, the parameter of the controllet. A negative value disables the check.
+            goal_tolerance: Maximum error at the goal, with the same conventions.
+            goal_time: Maximum time after the end to reach the goal tolerance [s], with the same
+                conventions.
+            start: Start of the motion in cell time (:attr:`.ArmSnapshot.time`) [s]. Arms with
+                equal values start in the same cycle. Until then a newer target replaces the
+                motion. By default, and for a time in the past, the motion starts immediately.
 
         Raises:
-            TargetRejected: If it is not acceptable; the arm keeps what it has.
+            TargetRejected: If the trajectory is invalid. The arm keeps its present targets.
         """
         asked_for = Trajectory(points, path_tolerance, goal_tolerance, goal_time, start)
         self._give_arm(arm, {"trajectory": asked_for})
 
     def follow_together(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
-        """Give every arm of a controllet a trajectory; all begin in one cycle, or none does.
+        """Send a trajectory to every arm of a controllet. All of them start in one cycle, or none.
 
         Args:
-            name: The controllet, which has to be active.
-            trajectories: By arm, each as for :meth:`follow`. No points at all ask for a stop.
+            name: Name of an active controllet.
+            trajectories: Trajectories by arm, as for :meth:`follow`. Empty points request a stop.
 
         Raises:
-            TargetRejected: If one is not acceptable; every arm keeps what it has.
+            TargetRejected: If a trajectory is invalid. Every arm keeps its present targets.
         """
         try:
             spec = self._names.spec(name)
@@ -199,31 +203,31 @@ class TargetWriter:
     def set_object_target(
         self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""
     ) -> None:
-        """Give a coupled controllet a target for the object that its arms hold.
+        """Set the target of a coupled controllet for the object that its arms hold.
 
         Args:
-            name: The controllet.
+            name: Name of the controllet.
             pose: Pose of the object in ``frame``.
-            frame: ``world``, which is the default, or an arm's base.
-            squeeze: Force with which the arms press it between them [N].
+            squeeze: Internal force with which the arms press the object from both sides [N].
+            frame: ``world`` (default), or the base of an arm.
 
         Raises:
-            TargetRejected: If it is not acceptable; the controllet keeps what it has.
+            TargetRejected: If a target is invalid. The controllet keeps its present targets.
         """
         self._give_controllet(name, _given({"object": pose, "squeeze": squeeze}), frame)
 
     def command_actuators(self, arm: str, **commands: Any) -> None:
-        """Command springs and motors of an arm whose controllet does that, all in one cycle.
+        """Command springs and motors of an arm with compliant actuators, all in one cycle.
 
         Args:
-            arm: The arm.
-            commands: By name, of :data:`.COMMAND_CHANNELS` and their other names, and
-                ``external_torque``: one number for all joints with compliant actuators, one for
-                each, or some of them by the joint's name [rad, m, Nm].
+            arm: Name of the arm.
+            commands: Values by name. Names are those of :data:`.COMMAND_CHANNELS`, their aliases,
+                and ``external_torque``. A value is one number for all joints with compliant
+                actuators, one number for each, or a mapping by joint name [rad, m, Nm].
 
         Raises:
-            TargetRejected: If there is none, one is not acceptable, or its joint's mode does not
-                take it; the arm keeps what it has.
+            TargetRejected: If there is no command, a value is invalid, or the operation mode of a
+                joint does not accept it. The arm keeps its present targets.
         """
         if not commands:
             self._counts.rejected[f"{arm} target"] += 1
@@ -231,22 +235,23 @@ class TargetWriter:
         self._give_arm(arm, {ALIASES.get(name, name): value for name, value in commands.items()})
 
     def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
-        """Give a law a target by any channel, also one that a plug-in has brought.
+        """Set a target of any channel, including channels of plug-ins.
 
         Args:
-            who: The arm, or the controllet if the channel is shared by its arms.
+            who: Name of the arm. For a channel that concerns all arms of a controllet, the name of
+                the controllet.
             channel: Name of the channel.
-            value: What its check takes; by default its numbers.
-            frame: As for :meth:`set_target`, for checks that know frames.
+            value: Value in the format of the channel. By default its numbers.
+            frame: Frame of the value, as for :meth:`set_target`, for channels with frames.
 
         Raises:
-            TargetRejected: If it is not acceptable; the law keeps what it has.
+            TargetRejected: If the target is invalid. The controllet keeps its present targets.
         """
         give = self._give_arm if who in self._names.arms else self._give_controllet
         give(who, {channel: value}, frame)
 
     def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check values for channels of one arm, and post them together."""
+        """Check values for channels of one arm and send them together."""
         try:
             self._names.arm_index(arm)
             self._refuse_if_silent(arm)
@@ -283,24 +288,26 @@ class TargetWriter:
         return record if beginning == self._connection.mailbox.beginnings[spec.index] else None
 
     def forget(self, name: str) -> None:
-        """Begin anew with commands of some joints of an arm, which add up while a law is active.
+        """Discard accumulated joint commands after a parameter change of a controllet.
+
+        Commands for some joints of an arm accumulate while a controllet is active.
 
         Args:
-            name: The controllet, which has other parameters now.
+            name: Name of the controllet.
         """
         index = self._names.spec(name).index
         for key in [key for key in self._given if key[0] == index]:
             del self._given[key]
 
     def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
-        """Return those whose targets may be far from the measured state, as of now."""
+        """Return the channels that at present accept targets far from the measured state."""
         leaning = spec.law.Target.leaning
         if not (leaning and self._parameters(spec.name).get("governor.enabled")):
             return spec.far_channels
         return (*spec.far_channels, *leaning)
 
     def _give_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check values for channels of a whole controllet, and post them together."""
+        """Check values for channels of a whole controllet and send them together."""
         try:
             spec = self._names.spec(name)
             self._refuse_if_silent(name)
@@ -328,12 +335,12 @@ class TargetWriter:
         return stream.of(spec.name, beginning, state.time if is_stepped else time.monotonic())
 
     def _refuse_if_silent(self, who: str) -> None:
-        """Refuse what a loop that stands still would do when it goes on, seconds late."""
+        """Reject a target while the loop is blocked: it would execute it seconds late."""
         if reason := self._reader.silence_reason():
             raise TargetRejected(f"{who}: {reason}")
 
     def _tool(self, arm: str) -> ToolJacobian:
-        """Return what knows the tool's Jacobian; made when first asked for, in 20 ms."""
+        """Return the tool Jacobian of an arm, created at the first call in 20 ms."""
         if arm not in self._tools:
             self._tools[arm] = ToolJacobian(describe_arm(arm, self._names.arm_config(arm)))
         return self._tools[arm]
@@ -343,12 +350,19 @@ class TargetWriter:
         for spec in specs:
             if flags[spec.index]:
                 return spec
-        return specs[0]  # hold, for whom every arm is that nobody has
+        return specs[0]  # no flag is set while hold owns the arm
 
     def _records(
         self, spec: InstanceSpec, place: int | None, values: Mapping[str, Any], asked: Asked
     ) -> list[_Record]:
-        """Check everything, and return what goes to the loop; ``place`` is None for all arms."""
+        """Check all values and return their records, for one arm or for all.
+
+        Args:
+            spec: Specification of the controllet.
+            place: Index of the arm in the controllet. None for channels of all arms.
+            values: Values by channel.
+            asked: Context of the checks.
+        """
         records = []
         for name, value in values.items():
             channel = spec.channel_table.get(name)
@@ -370,7 +384,14 @@ class TargetWriter:
         records: Sequence[_Record],
         far: tuple[str, ...] | None = None,
     ) -> None:
-        """Hand records over in one go, unless others may be ``far`` by now than when checked."""
+        """Send records together, unless the channels that accept far targets have changed.
+
+        Args:
+            spec: Specification of the controllet.
+            records: Records to send.
+            far: Channels that accepted far targets when the values were checked. None to skip the
+                comparison.
+        """
         with self._connection.lock:
             if far is not None and far != self._far_channels(spec):
                 raise TargetRejected(
@@ -385,7 +406,7 @@ class TargetWriter:
                     self._given[spec.index, name, place] = box.beginnings[spec.index], record
                 if TRAJECTORY.name in slots and name in OTHER:
                     self.motions.note(spec, name, place, record)
-                    # One cycle may take both, in whatever order: the newer one counts.
+                    # The loop may receive both channels in one cycle. The newer target counts.
                     older = slots[OTHER[name]][place]
                     if older.taken < older.written:
                         older.withdraw(older.written)
@@ -393,5 +414,4 @@ class TargetWriter:
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what was not asked for."""
     return {channel: value for channel, value in values.items() if value is not None}

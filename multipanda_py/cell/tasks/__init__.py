@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks of several subtasks, as files: planned, run and watched on a cell."""
+"""Tasks of several subtasks, read from files, planned and executed on a cell."""
 
 from multipanda_py.cell.tasks.runner import TaskRunner
 from multipanda_py.planning.tasks.check import check_task

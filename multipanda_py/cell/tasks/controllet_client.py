@@ -24,20 +24,20 @@ PRESSING = Report("pressing")
 FORCE = Report("force", "N")
 FORCE_ERROR = Report("force error", "N")
 TURNED = 0.01
-"""Turn from which on a direction is told anew [rad]; the law turns to it by itself."""
+"""Change of a contact normal above which a new wrench target is sent [rad]."""
 
 
 REST = 0.05
 """Maximum speed of a joint at the start of a plan [rad/s]."""
 FADED = 0.25
-"""Fraction of the contact torque threshold, below which a force has faded."""
+"""Fraction of the contact torque threshold below which a contact force counts as released."""
 
 
 def look(cell: Cell, arms: Collection[str]) -> Seen:
-    """Return where the arms and all things of a cell are now.
+    """Return the present state of the arms and all objects of a cell.
 
     Raises:
-        LoopError: If the loop has not run, or an arm has no finite posture.
+        LoopError: If the loop has not run, or the configuration of an arm is not finite.
     """
     bases = bases_in_world(cell.config)
     fixed = {
@@ -54,14 +54,14 @@ def look(cell: Cell, arms: Collection[str]) -> Seen:
 
 
 class LawHandle:
-    """Speak with an active ``optimization_augmented`` law.
+    """Client of an active ``optimization_augmented`` controllet.
 
     Args:
-        cell: A started cell.
+        cell: Started cell.
         law: Name of the controllet.
 
     Attributes:
-        arms: That it has.
+        arms: Names of the arms of the controllet.
     """
 
     def __init__(self, cell: Cell, law: str) -> None:
@@ -73,7 +73,7 @@ class LawHandle:
         self._has_pressed = False
 
     def look(self) -> Seen:
-        """Return where everything is now."""
+        """Return the present state of arms and objects."""
         self._events, found = self._cell.events_since(self._events)
         for event in found:
             if event.event is Event.NOTICE and event.controllet in ("", self._name):
@@ -81,18 +81,24 @@ class LawHandle:
         return look(self._cell, self.arms)
 
     def set_mode(self, mode: Mode) -> None:
-        """Change the mode, if it is another one."""
+        """Set the ``mode`` parameter of the controllet if it differs."""
         if self._cell.parameters(self._name)["mode"] != mode:
             self._cell.set_parameters(self._name, {"mode": mode})
 
     def release(self, pressing: Collection[str]) -> None:
-        """Ask for no force of hands that are not to press."""
+        """Set zero wrench targets for all arms except the pressing ones."""
         for arm in self.arms:
             if arm not in pressing:
                 self._cell.set_target(arm, wrench=np.zeros(6))
 
     def press(self, points: Sequence[ContactPoint], force: float, seen: Seen) -> None:
-        """Ask hands for their forces, along the normals of the thing as it is turned now."""
+        """Set contact forces along the present contact normals of the objects.
+
+        Args:
+            points: Contact points.
+            force: Force at each point [N].
+            seen: Present state of arms and objects.
+        """
         for point in points:
             direction = seen.pose(point.thing).rotation @ point.inward
             told = self._told.get(point.arm)
@@ -103,10 +109,10 @@ class LawHandle:
             self._cell.set_target(point.arm, wrench=wrench, frame=WORLD)
 
     def go(self, plan: SubtaskPlan) -> None:
-        """Begin a plan.
+        """Start the motion of a plan.
 
         Raises:
-            TargetRejected: If the cell does not take it.
+            TargetRejected: If the cell rejects it.
         """
         if plan.postures:
             self._cell.follow_together(
@@ -115,11 +121,11 @@ class LawHandle:
             )
 
     def can_begin(self, presses: bool) -> bool:
-        """Return whether the arms are at rest, so that a plan can begin.
+        """Return True if the arms are at rest, so that a plan can start.
 
         Args:
-            presses: Whether the arms keep pressing in the plan. Otherwise a force that still
-                fades would end the motion as an unexpected contact.
+            presses: True if the arms keep pressing in the plan. Otherwise a residual contact force
+                would end the motion as an unexpected contact.
         """
         for arm in self.arms:
             state = self._cell.state(arm)
@@ -131,16 +137,20 @@ class LawHandle:
         return True
 
     def lead(self, plan: SubtaskPlan, time: float) -> None:
-        """Lead tools on their ways without a plan, at a time since their start [s].
+        """Set the pose targets of a motion without a path.
+
+        Args:
+            plan: Plan with straight tool motions.
+            time: Time since the start of the motion [s].
 
         Raises:
-            TargetRejected: If a tool does not come along.
+            TargetRejected: If a tool does not follow, so that its target is outside the gate.
         """
         for arm, pose in plan.led(time).items():
             self._cell.set_target(arm, pose, frame=WORLD)
 
     def stop(self, mode: Mode) -> None:
-        """Let the arms stay where they are; forces go on."""
+        """Stop the arms where they are. Contact forces continue."""
         if mode == "force":
             for arm in self.arms:
                 self._cell.set_target(arm, self._cell.pose(arm))
@@ -149,11 +159,11 @@ class LawHandle:
 
     @property
     def motions(self) -> int:
-        """How many motions there were."""
+        """Number of motions that the controllet has started."""
         return round(self._cell.report(self._name).value(MOTIONS))
 
     def has_ended(self, before: int) -> bool:
-        """Return whether the motion after so many is at its end.
+        """Return True if the motion after the first ``before`` motions has reached its end.
 
         Raises:
             TaskFailed: If it ended before its goal.
@@ -168,7 +178,7 @@ class LawHandle:
         return state is not MotionState.RUNNING
 
     def is_pressing(self, band: float) -> bool:
-        """Return whether all hands press, each with its force within a band [N]."""
+        """Return True if all grippers press and each force error is within a band [N]."""
         report = self._cell.report(self._name)
         if report.value(PRESSING) < 1.0:
             return False
@@ -176,23 +186,23 @@ class LawHandle:
         return report.value(FORCE_ERROR) <= band
 
     def lost(self) -> str:
-        """Say that a contact was lost, or is not to be found; empty if not."""
+        """Return the reason if a contact was lost or not found; else an empty string."""
         if self._has_pressed and self._cell.report(self._name).value(PRESSING) < 1.0:
             return self._notice or "contact lost"
         return self._notice if self._notice.startswith("no contact found") else ""
 
     def forces(self) -> str:
-        """Say with how much hands press."""
+        """Describe the contact force and its largest error."""
         report = self._cell.report(self._name)
         return f"{report.value(FORCE):.1f} N, at most {report.value(FORCE_ERROR):.1f} N off"
 
     def words(self) -> str:
-        """Return joints at limits and the last notice of the law, as a suffix for a reason."""
+        """Return a suffix for a reason: joints near limits and the last notice."""
         notice = f" ({self._notice})" if self._notice else ""
         return "".join(f"; {words}" for words in self._at_limits()) + notice
 
     def _at_limits(self) -> Iterator[str]:
-        """Yield a text for each joint inside the barrier of a position limit."""
+        """Yield a text for each joint within ``LIMIT_MARGIN`` of a position limit."""
         for arm in self.arms:
             limits, q = self._cell.descriptions[arm].limits, self._cell.state(arm).q
             room = np.minimum(q - limits.lower, limits.upper - q)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One try of a subtask on a running cell, step by step."""
+"""Execution of one attempt at a subtask on a running cell, step by step."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ What: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class TaskEvent:
-    """One thing that happened.
+    """Event of a task.
 
     Attributes:
-        time: Of the controlled world [s].
-        subtask: Name of the subtask; empty for the whole task.
-        what: Which kind.
-        text: More of it, such as a reason.
+        time: Cell time [s].
+        subtask: Name of the subtask. Empty for the whole task.
+        what: Type of the event.
+        text: Details, such as a reason.
     """
 
     time: float
@@ -54,21 +54,22 @@ class TaskEvent:
 
 
 PATIENCE = 5.0
-"""Longest search beside a running cell, of processor time [s]; one that waits for its plans has
-all the time."""
+"""Maximum processor time of a search for a cell with its own loop [s]. For an inline cell,
+which waits
+for its plans, the time is not limited."""
 
 
 class Planner:
-    """Make plans: at once for a cell that is stepped by hand, else in a thread of its own.
+    """Planner of the subtasks: in a thread, or synchronously for an inline cell.
 
-    So runs in lockstep are the same on every machine, and a loop that runs by itself waits for
-    nobody.
+    Runs of an inline cell are therefore the same on every machine, and other loops never wait for
+    a plan.
 
     Args:
-        cell: Whose arms and things are planned for.
-        task: Which task.
+        cell: Cell for whose arms and objects plans are made.
+        task: Task to plan.
 
-    Thread: one asks; the plans are made in another.
+    Thread: one caller. Plans are made in another thread.
     """
 
     def __init__(self, cell: Cell, task: TaskFile) -> None:
@@ -78,7 +79,7 @@ class Planner:
         self._pool = None if waits else ThreadPoolExecutor(1, "planner")
 
     def ask(self, subtask: Subtask, mode: Mode, start: Seen) -> Future[SubtaskPlan]:
-        """Ask for a plan; it, or why there is none, is the future's result."""
+        """Request a plan. The result of the future is the plan, or the error."""
         if self._pool is not None:
             return self._pool.submit(self._plan, subtask, mode, start)
         done: Future[SubtaskPlan] = Future()
@@ -86,7 +87,7 @@ class Planner:
         return done
 
     def close(self) -> None:
-        """End the thread; a plan that is being made is not waited for."""
+        """End the thread without waiting for a running search."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -111,38 +112,38 @@ def _settle(future: Future[SubtaskPlan], make: Callable[[], SubtaskPlan]) -> Non
 
 Phase: TypeAlias = Literal["begin", "touch", "plan", "move", "done"]
 REPLANS = 5
-"""Most plans that one try may have after its first."""
+"""Maximum number of new plans in one attempt, after the first one."""
 OUT_OF_BAND = 0.3
-"""How long a force may be out of its band before the motion stops for it [s]."""
+"""Time for which a force may be outside its band before the motion stops [s]."""
 LOOK, NEARER = 0.1, 1e-3
-"""What is led has arrived when in the one [s] it comes nearer by less than the other [m]."""
+"""Time window [s] and distance [m] to detect arrival without a path: the tool has arrived if it
+approaches the goal by less than ``NEARER`` within ``LOOK``."""
 RECOIL = 1.0
 """Maximum time for arms to come to rest after a force or a motion, before a plan is made [s]."""
 SHORT = 1.0
-"""How long a motion that has ended may take to be at its goals; then a new one is planned [s]."""
+"""Time for a finished motion to reach the goal tolerance, before a new plan is made [s]."""
 
 
 class Execution:
-    """Touch what is to be pressed, plan, move, and say when it is done.
+    """State machine of a subtask: establish contact forces, plan, move, and check the goals.
 
-    A motion is planned anew, from where everything is then, when a thing is not where the plan
-    has it; when a force is out of its band, the motion stops, and is planned anew once the force
-    is back.
+    If an object is not where the plan expects it, a new plan starts from the present state. If a
+    force leaves its band, the motion stops, and a new plan follows once the force is back.
 
     Args:
-        cell: A started cell, with the law active.
-        task: Checked for it.
-        manner: How a subtask of it is done.
-        planner: Of the task.
-        prepared: A plan that was made ahead, if there is one.
-        tell: Called with what happens.
+        cell: Started cell in which the controllet of the task is active.
+        task: Task, checked for this cell.
+        manner: Subtask, with its planning and control mode.
+        planner: Planner of the task.
+        prepared: Plan that was requested in advance, or None.
+        tell: Function that is called with every event.
 
     Attributes:
-        phase: What it is doing.
-        plan: The plan that it goes by, None until there is one.
-        replans: How often it was made anew.
-        moved_at: When the motion began [s].
-        law: Commands to the controllet.
+        phase: Present phase.
+        plan: Present plan. None until there is one.
+        replans: Number of new plans after the first one.
+        moved_at: Start of the motion in cell time [s].
+        law: Client of the controllet.
 
     Thread: the one that steps it.
     """
@@ -177,7 +178,7 @@ class Execution:
 
     @property
     def share(self) -> float:
-        """How much of the motion is over, 0 to 1."""
+        """Completed fraction of the motion, from 0 to 1."""
         if self.phase == "done":
             return 1.0
         if self.phase != "move":
@@ -185,12 +186,12 @@ class Execution:
         return min(1.0, (self._cell.time - self.moved_at) / self.subtask.duration)
 
     def step(self) -> bool:
-        """Go on; return whether the subtask is done.
+        """Execute one step and return True if the subtask is done.
 
         Raises:
-            TaskFailed: If it cannot be done, or takes too long.
+            TaskFailed: If the subtask cannot be completed, or takes too long.
             PlanRejected: If there is no plan.
-            TargetRejected: If the cell does not take what was planned.
+            TargetRejected: If the cell rejects the planned motion.
         """
         time, seen = self._cell.time, self.law.look()
         if time - self._began > self.subtask.timeout:
@@ -200,7 +201,7 @@ class Execution:
                 + self.law.words()
             )
         for name in (*self._watched, *self._carried):
-            seen.pose(name)  # or it is not there
+            seen.pose(name)  # raises if it is absent
         if self._presses and self.phase != "begin":
             self.law.press(self._points, self.subtask.force, seen)
         getattr(self, f"_{self.phase}")(seen, time)
@@ -208,30 +209,30 @@ class Execution:
 
     @property
     def is_asked(self) -> bool:
-        """Whether forces are asked for."""
+        """True while contact forces are commanded."""
         return self._presses and self.phase != "begin"
 
     def halt(self) -> None:
-        """Stop the motion and go on pressing; :meth:`step` plans anew."""
+        """Stop the motion but keep pressing. :meth:`step` then makes a new plan."""
         self.law.stop(self.mode)
         self._asked, self._is_prepared = None, False
         self._go("begin" if self.phase == "begin" else "touch")
 
     def wait(self, time: float) -> None:
-        """Leave time that was spent waiting out of the time that the try may take [s]."""
+        """Extend the time limit of the attempt by a waiting time [s]."""
         self._began += time
 
     def _go(self, phase: Phase) -> None:
         self.phase, self._since = phase, self._cell.time
 
     def _begin(self, seen: Seen, time: float) -> None:
-        """Change the mode, and let go of what is not to be pressed any more."""
+        """Set the mode, and release contacts that the subtask does not press."""
         self.law.set_mode(self.mode)
         self.law.release({point.arm for point in self._points if self._presses})
         self._go("touch")
 
     def _touch(self, seen: Seen, time: float) -> None:
-        """Wait until all hands press with their forces, or at once where none does."""
+        """Wait until all contact forces are established, or continue if there are none."""
         if self._presses:
             if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
                 if time - self._since < self.subtask.settle:
@@ -245,7 +246,7 @@ class Execution:
         self._go("plan")
 
     def _plan(self, seen: Seen, time: float) -> None:
-        """Take the plan that was made ahead, if it begins here, or ask for one."""
+        """Use the plan made in advance if it fits the present state, or request a new one."""
         waits = self.mode != "force" and time - self._since < RECOIL
         if waits and not self.law.can_begin(self._presses):
             return
@@ -257,7 +258,7 @@ class Execution:
         if self._is_prepared:
             self._is_prepared = False
             if asked.exception() is not None:
-                return  # from where it was expected to begin; ask again from here
+                return  # no plan from the expected state: the next step plans from the present one
             plan = asked.result()
             held = self._points if plan.postures else []
             why = seen.far_from(plan.start, self._concerned, 0.01, held)
@@ -277,7 +278,7 @@ class Execution:
         return self._watched | self._carried
 
     def _move(self, seen: Seen, time: float) -> None:
-        """Watch the motion until it is at its goals."""
+        """Monitor the motion until all goals are reached."""
         plan = self.plan
         if plan is None:
             raise TaskFailed("got no plan to move by")
@@ -306,10 +307,10 @@ class Execution:
             self._go("plan")
 
     def _again(self, why: str) -> None:
-        """Count a new plan.
+        """Count and report a new plan.
 
         Raises:
-            TaskFailed: If there have been too many.
+            TaskFailed: If the number of new plans exceeds ``REPLANS``.
         """
         self.replans += 1
         if self.replans > REPLANS:
@@ -317,7 +318,7 @@ class Execution:
         self._tell("replanned", why)
 
     def _elsewhere(self, plan: SubtaskPlan, seen: Seen, time: float) -> str:
-        """Say which thing is not where the plan has it; empty if all are."""
+        """Return a text on an object that deviates from the plan; empty if all follow it."""
         if not plan.postures:
             return ""
         for name in sorted(self._concerned):
@@ -327,15 +328,15 @@ class Execution:
         return ""
 
     def _missed(self, seen: Seen) -> str:
-        """Say how far frames are from their goals."""
+        """Return the remaining errors of all goals as a text."""
         goals = self.plan.goals if self.plan is not None else ()
         parts = [(goal.frame, *goal.errors(seen)) for goal in goals]
         return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad off" for name, d, a in parts)
 
     def _has_arrived(self, plan: SubtaskPlan, seen: Seen, time: float) -> bool:
-        """Return whether what is led does not come nearer any more.
+        """Return True if a tool without a path no longer approaches its goal.
 
-        Let go within the tolerance, on its way down, a thing would fall the rest.
+        An object released within the tolerance, but still moving down, would fall the rest.
         """
         if not plan.leads or not plan.goals:
             return True
@@ -346,7 +347,7 @@ class Execution:
         return nearer < NEARER and time - self.moved_at >= plan.lead_time
 
     def _is_there(self, plan: SubtaskPlan, seen: Seen) -> bool:
-        """Return whether all goals are reached."""
+        """Return True if all goals are reached within their tolerances."""
         errors = [goal.errors(seen) for goal in plan.goals]
         return all(
             distance <= self.subtask.tolerance and angle <= self.subtask.turn_tolerance

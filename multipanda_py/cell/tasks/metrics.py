@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task in a folder: measures as a table and as JSON, forces and ways as pictures."""
+"""Metrics of an executed task as table and JSON, with plots of forces and paths."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from multipanda_py.registry import pyplot
 from multipanda_py.state import Matrix, Vector
 
 FORCED = 0.05
-"""Force that counts as asked for [N]."""
+"""Minimum commanded force that counts as pressing [N]."""
 
 
 @dataclass
 class Moment:
-    """Where everything is at a time.
+    """State of arms, objects and forces at one time.
 
     Attributes:
-        time: Of the cell [s].
-        number: Of the subtask.
+        time: Cell time [s].
+        number: Index of the subtask.
         q: Joint positions by arm, (n,) [rad].
-        places: Of tools (``ARM/tool``) and things in the world by name, (3,) [m].
-        planned: Of things that are carried along a path, where they are to be, (3,) [m].
-        force: With which hands press, estimated from the joints, by arm [N].
-        asked: With which they are to, by arm [N].
+        places: Positions in the world of tools (``ARM/tool``) and objects by name, (3,) [m].
+        planned: Planned positions in the world of carried objects, (3,) [m].
+        force: Contact forces estimated from the joint torques, by arm [N].
+        asked: Commanded contact forces, by arm [N].
     """
 
     time: float
@@ -49,18 +49,18 @@ class Moment:
 
 @dataclass(frozen=True)
 class Measures:
-    """How well a subtask was done.
+    """Metrics of a subtask.
 
     Attributes:
-        name: Of the subtask.
-        mode: Of the law.
-        duration: From its start to the next one's [s].
-        replans: Plans after the first.
-        force_rmse: Of hands that had pressed once, over the motion, all arms together [N].
-        force_peak: Largest of them [N].
-        asked: Force that was asked for [N].
-        off_rmse: Of things that are carried from where their plans have them [m].
-        off_most: The largest of that [m].
+        name: Name of the subtask.
+        mode: Mode of the controllet.
+        duration: Time from its start to that of the next subtask [s].
+        replans: Number of new plans after the first one.
+        force_rmse: RMS force error of all arms since the first contact of all of them [N].
+        force_peak: Maximum force [N].
+        asked: Commanded force [N].
+        off_rmse: RMS distance of carried objects from their planned positions [m].
+        off_most: Maximum distance of carried objects from their planned positions [m].
     """
 
     name: str
@@ -76,13 +76,13 @@ class Measures:
 
 @dataclass
 class TaskBook:
-    """Note a task as it is done: call :meth:`note` between its steps, as ``tick`` of ``run``.
+    """Log of a task. Pass :meth:`note` as ``tick`` to :meth:`.TaskRunner.run`.
 
     Args:
-        runner: Of the task.
+        runner: Runner of the task.
 
     Attributes:
-        moments: In their order.
+        moments: Recorded states in temporal order.
 
     Thread: the one that steps the runner.
     """
@@ -99,7 +99,7 @@ class TaskBook:
         ]
 
     def note(self) -> None:
-        """Note where everything is now."""
+        """Record the present state."""
         runner, cell = self.runner, self.runner.cell
         seen, number = look(cell, self._arms), runner.number
         force, asked = {}, {}
@@ -122,12 +122,19 @@ class TaskBook:
         self.moments.append(Moment(cell.time, number, q, places, planned, force, asked))
 
     def series(self, name: str) -> tuple[Vector, Matrix]:
-        """Return times (k,) [s] and places (k, 3) [m] of a tool or a thing, where it was there."""
+        """Return the positions of a tool, or of an object while it is present.
+
+        Args:
+            name: Name of the tool (``ARM/tool``) or object.
+
+        Returns:
+            Times, (k,) [s], and positions in the world, (k, 3) [m].
+        """
         found = [(one.time, one.places[name]) for one in self.moments if name in one.places]
         return np.array([t for t, _ in found]), np.array([p for _, p in found]).reshape(-1, 3)
 
     def measures(self) -> Iterator[Measures]:
-        """Yield those of every subtask that was begun."""
+        """Yield the metrics of every started subtask."""
         events = self.runner.events
         starts = [k for k, event in enumerate(events) if event.what == "started" and event.subtask]
         for first, last in zip(starts, [*starts[1:], len(events) - 1]):
@@ -144,7 +151,7 @@ class TaskBook:
 
 
 def _of_forces(moments: Sequence[Moment]) -> tuple[float, float, float]:
-    """Return RMSE, peak and what was asked for, from when all hands first pressed."""
+    """Return RMS error, peak and command of the forces since the first contact of all arms."""
     pressed = [one for one in moments if one.asked]
     asked = max((size for one in pressed for size in one.asked.values()), default=0.0)
     first = next(
@@ -157,7 +164,7 @@ def _of_forces(moments: Sequence[Moment]) -> tuple[float, float, float]:
 
 
 def _of_places(moments: Sequence[Moment]) -> tuple[float, float]:
-    """Return RMSE and largest distance of things from their plans."""
+    """Return RMS and maximum distance of carried objects from their planned positions."""
     off = np.array([
         np.linalg.norm(one.places[name] - place)
         for one in moments for name, place in one.planned.items() if name in one.places
@@ -175,14 +182,14 @@ def write_report(book: TaskBook, folder: Path) -> list[Path]:
     """Write ``measures.json``, ``measures.md``, ``forces.png`` and ``ways.png``.
 
     Args:
-        book: Of a task that is over.
-        folder: Made if it is not there.
+        book: Log of a finished task.
+        folder: Output folder, created if missing.
 
     Returns:
-        The files.
+        Paths of the written files.
 
     Raises:
-        ConfigurationError: If something cannot be written.
+        ConfigurationError: If a file cannot be written.
         MissingExtra: If matplotlib is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -208,7 +215,7 @@ def write_report(book: TaskBook, folder: Path) -> list[Path]:
 
 
 def table(measures: list[Measures]) -> str:
-    """Return measures as a table in Markdown."""
+    """Format metrics as a Markdown table."""
     lines = [
         "| subtask | mode | time [s] | replans | force: asked, RMSE, peak [N] "
         "| thing from its plan: RMSE, most [mm] |",
@@ -227,7 +234,7 @@ def table(measures: list[Measures]) -> str:
 
 
 def _forces(book: TaskBook) -> Any:
-    """Return what hands press with, beside what they are asked for."""
+    """Plot measured and commanded contact forces."""
     figure, axes = pyplot().subplots(figsize=(11.0, 3.6))
     arms = sorted({arm for one in book.moments for arm in one.force})
     for arm, color in zip(arms, COLORS):
@@ -243,7 +250,7 @@ def _forces(book: TaskBook) -> Any:
 
 
 def _ways(book: TaskBook) -> Any:
-    """Return where tools and carried things go, and where plans have the things."""
+    """Plot positions of tools and carried objects, with the planned ones of the objects."""
     carried = sorted({name for one in book.moments for name in one.planned})
     moved = [name for name in book.moments[-1].places if name.endswith(TOOL)] + carried
     figure, rows = pyplot().subplots(3, 1, figsize=(11.0, 7.0), sharex=True)
@@ -264,7 +271,7 @@ def _ways(book: TaskBook) -> Any:
 
 
 def _mark(book: TaskBook, rows: Any) -> None:
-    """Mark where subtasks begin, and where plans are made anew."""
+    """Mark the starts of subtasks and new plans."""
     events = book.runner.events
     for row in rows:
         row.grid(alpha=0.3)

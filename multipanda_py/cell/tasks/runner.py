@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a task on a cell: subtask after subtask, with plans made ahead, retries and holds."""
+"""Execution of a task on a cell: subtasks in order, with planning ahead, retries and holds."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from multipanda_py.planning.tasks.task_file import TaskFile
 from multipanda_py.realtime.events import Event
 
 ENDING = (Event.CLIENT_SILENT, Event.CLIENT_GONE)
-"""What has every arm hold without a fault, and without anybody asking."""
+"""Events after which every arm holds without a fault and without a request."""
 
 
 class LawLost:
-    """Watch a law from when its task starts.
+    """Monitor that detects the deactivation of the controllet of a task.
 
     Args:
-        cell: Started.
+        cell: Started cell.
         law: Name of the controllet.
     """
 
@@ -39,7 +39,7 @@ class LawLost:
         self._since, (self._seen, _) = time.monotonic(), cell.events_since(0)
 
     def look(self) -> str:
-        """Say that it is not active any more, and what has ended it; empty if it is."""
+        """Return the reason if the controllet is no longer active; empty while it is."""
         if self._law in self._cell.active:
             return ""
         _, events = self._cell.events_since(self._seen)
@@ -50,36 +50,37 @@ class LawLost:
 
 TaskState: TypeAlias = Literal["ready", "running", "paused", "done", "failed", "aborted"]
 TICK = 0.01
-"""Of the controlled world between two steps of :meth:`TaskRunner.run` [s]."""
+"""Cell time between two steps of :meth:`TaskRunner.run` [s]."""
 SILENCE = 5.0
-"""Longest wait for the loop [s]."""
+"""Maximum time to wait for a cycle of the loop [s]."""
 
 
 class TaskRunner:
-    """Do a task on a started cell.
+    """Executor of a task on a started cell.
 
-    :meth:`step` looks, decides and returns at once, so whoever runs the cell keeps its thread;
-    with an inline cell the same task goes the same way to the last bit. While a subtask moves,
-    the next one is planned from where this one is to end.
+    :meth:`step` never waits, so that the caller keeps its thread. With an inline cell, runs of the
+    same task are bitwise equal. While a subtask moves, the next one is planned from its expected
+    final state.
 
-    A subtask that fails is tried again, or done without a plan, as it says; else the task ends.
-    Whatever ends it before its end leaves all arms holding: a failure, :meth:`abort`, the fault
-    of an arm, a law that somebody else has switched off.
+    A failed subtask is retried or executed without a plan, according to its ``on_failure``.
+    Otherwise the task ends. All arms hold if the task ends early: after a failure, :meth:`abort`,
+    the fault of an arm, or the deactivation of the controllet by another client.
 
     Args:
-        cell: Started.
-        task: What to do.
-        tell: Called with every event, in the thread that steps.
+        cell: Started cell.
+        task: Task to execute.
+        tell: Function that is called with every event, in the thread that steps.
+        without: Part of the controllet to leave out, for ablation studies. See :func:`.manner`.
 
     Attributes:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.
-        reason: Why it failed or was aborted; empty otherwise.
-        events: All events until now.
-        listener: Receiver of every event; see ``tell``.
-        execution: Execution of the present subtask; None between two.
+        reason: Reason of a failure or abort. Empty otherwise.
+        events: All events so far.
+        listener: Receiver of every event, see ``tell``.
+        execution: Execution of the present subtask. None between two subtasks.
 
     Raises:
-        ConfigurationError: If the cell does not have what the task is about, with every fault.
+        ConfigurationError: If the task does not fit the cell. The message lists all errors.
 
     Example::
 
@@ -113,45 +114,45 @@ class TaskRunner:
 
     @property
     def is_going(self) -> bool:
-        """Whether it runs or is paused."""
+        """True if the task runs or is paused."""
         return self.state in ("running", "paused")
 
     @property
     def subtask(self) -> str:
-        """Name of the present subtask, of the last one at the end."""
+        """Name of the present subtask, or of the last one after the end."""
         return self.task.subtasks[self._number].name
 
     @property
     def number(self) -> int:
-        """Place of the present subtask in the task, of the last one at the end."""
+        """Index of the present subtask, or of the last one after the end."""
         return self._number
 
     @property
     def presses(self) -> bool:
-        """Whether hands are to press now."""
+        """True while contact forces are commanded."""
         return self.execution is not None and self.execution.is_asked
 
     @property
     def plan(self) -> SubtaskPlan | None:
-        """The plan that things move by now, None while they do not."""
+        """Plan of the present motion, or None without a motion."""
         execution = self.execution
         return execution.plan if execution is not None and execution.phase == "move" else None
 
     @property
     def moved_at(self) -> float:
-        """When the motion began [s]."""
+        """Start of the motion in cell time [s]."""
         return self.execution.moved_at if self.execution is not None else 0.0
 
     @property
     def progress(self) -> float:
-        """How much of the task is over, 0 to 1; every subtask counts alike."""
+        """Completed fraction of the task, from 0 to 1, with equal weights of all subtasks."""
         if self.state == "done":
             return 1.0
         share = self.execution.share if self.execution is not None else 0.0
         return (self._number + share) / len(self.task.subtasks)
 
     def check(self) -> None:
-        """Refuse what cannot be started; nothing changes.
+        """Raise an error if the task cannot start. Nothing changes.
 
         Raises:
             TaskFailed: If it was started before, or an arm has a fault.
@@ -162,11 +163,11 @@ class TaskRunner:
             raise TaskFailed(f"{self.task.name}: cannot start: {fault}; recover first")
 
     def start(self) -> None:
-        """Give the arms to the law, and begin with the first subtask.
+        """Activate the controllet of the task and start the first subtask.
 
         Raises:
             TaskFailed: If it was started before, or an arm has a fault.
-            SwitchRejected: If the arms cannot be had.
+            SwitchRejected: If the controllet cannot be activated.
         """
         self.check()
         if self.task.law not in self.cell.active:
@@ -178,10 +179,10 @@ class TaskRunner:
         self._begin(0)
 
     def step(self) -> None:
-        """Go on; nothing happens before the start and after the end.
+        """Execute one step. It does nothing before the start and after the end.
 
         Raises:
-            LoopError: If the loop has ended; its arms hold by themselves then.
+            LoopError: If the loop has ended. Its arms then hold without a command.
         """
         if not self.is_going or self.execution is None:
             return
@@ -206,14 +207,14 @@ class TaskRunner:
             self._prepare(execution.plan)
 
     def run(self, tick: Callable[[], None] | None = None) -> bool:
-        """Start, and step until the task is over; return whether it was done.
+        """Start the task and step it to its end. Return True if it was completed.
 
         Args:
-            tick: Called between steps.
+            tick: Function that is called between steps.
 
         Raises:
             TaskFailed: If it was started before.
-            LoopTimeout: If the loop stands still.
+            LoopTimeout: If the loop is blocked.
         """
         self.start()
         while self.is_going:
@@ -224,7 +225,11 @@ class TaskRunner:
         return self.state == "done"
 
     def pause(self) -> None:
-        """Let the arms stop where they are; hands that press go on pressing."""
+        """Stop the arms where they are. Contact forces continue.
+
+        Raises:
+            TaskFailed: If the task does not run.
+        """
         if self.state != "running" or self.execution is None:
             raise TaskFailed(f"{self.task.name}: is {self.state}; only what runs can be paused")
         self.execution.halt()
@@ -232,7 +237,11 @@ class TaskRunner:
         self._say(self.subtask, "paused")
 
     def resume(self) -> None:
-        """Go on with the subtask, planned anew from where everything is now."""
+        """Continue the subtask with a new plan from the present state.
+
+        Raises:
+            TaskFailed: If the task is not paused.
+        """
         if self.state != "paused" or self.execution is None:
             raise TaskFailed(f"{self.task.name}: is {self.state}; only what is paused can go on")
         self.execution.wait(self.cell.time - self._paused_at)
@@ -240,31 +249,31 @@ class TaskRunner:
         self._say(self.subtask, "resumed")
 
     def abort(self, why: str = "asked for") -> None:
-        """End the task; all arms hold."""
+        """End the task. All arms hold."""
         if self.is_going:
             self._end("aborted", why)
 
     def call_off(self, why: str) -> None:
-        """End the task before it begins; no arm is told anything."""
+        """Cancel the task before its start. No arm receives a command."""
         if self.state == "ready":
             self.state, self.reason = "aborted", f"not started: {why}"
             self._planner.close()
             self._say("", "aborted", self.reason)
 
     def close(self) -> None:
-        """End what plans, and the task if it still runs."""
+        """End the planner, and the task if it still runs."""
         self.abort("closed")
         self._planner.close()
 
     def _wait(self, until: float) -> None:
-        """Let the controlled world go on until a time [s]."""
+        """Wait for a cell time [s]."""
         self.cell.wait(lambda: self.cell.time >= until - 1e-9, SILENCE, "a cycle")
 
     def _begin(self, number: int, mode: Mode | None = None) -> None:
-        """Begin a subtask, for the first time or again."""
+        """Start a subtask for the first time or again."""
         if number != self._number:
             self._tries = 0
-        self._number, self.execution = number, None  # whose share is of another try
+        self._number, self.execution = number, None  # its progress belongs to another attempt
         subtask = self.task.subtasks[number]
         prepared, self._ahead = self._ahead, None
         how = manner(subtask, mode or self._modes[number], self._without)
@@ -283,16 +292,16 @@ class TaskRunner:
         self._say("", "done")
 
     def _prepare(self, plan: SubtaskPlan) -> None:
-        """Plan the next subtask from where this one is to end."""
+        """Plan the next subtask from the expected final state of this one."""
         if plan.leads:
-            return  # nobody has planned which postures these end in
+            return  # the final joint configurations are unknown
         number = self._number + 1
         if number < len(self.task.subtasks):
             how = manner(self.task.subtasks[number], self._modes[number], self._without)
             self._ahead = self._planner.ask(how.subtask, how.planned, plan.end)
 
     def _fail(self, why: str) -> None:
-        """Try again, or without a plan, or end."""
+        """Retry the subtask, repeat it without a plan, or end the task."""
         subtask = self.task.subtasks[self._number]
         mode = self.execution.mode if self.execution is not None else None
         self._ahead = None
@@ -307,7 +316,7 @@ class TaskRunner:
             self._end("failed", why)
 
     def _end(self, state: Literal["failed", "aborted"], why: str) -> None:
-        """Let all arms hold, and say why."""
+        """Bring all arms to hold and report the reason."""
         self.state, self.reason = state, f"{self.subtask}: {why}"
         self._planner.close()
         self._ahead = None
@@ -318,7 +327,7 @@ class TaskRunner:
         self._say(self.subtask, state, why)
 
     def _fault(self) -> str:
-        """Name the arms with faults; empty if there is none."""
+        """Return the arms with faults as a text; empty without faults."""
         faults = [(arm, self.cell.state(arm).fault) for arm in self._arms]
         return ", ".join(f"{arm} has the fault {fault}" for arm, fault in faults if fault)
 
