@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real-time side: one cycle, its process, its mailbox, its safety."""
+"""Real-time side of a cell: control cycle, loop process, shared memory and safety checks."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last word on the joint positions of an arm that is not under torque control."""
+"""Torque and command pipeline of one arm: ownership, blending, limits, faults."""
 
 from __future__ import annotations
 
@@ -25,29 +25,31 @@ if TYPE_CHECKING:
 
 
 PATIENCE = 0.1
-"""For so long torques are beyond springs before that is said: not in every jerk [s]."""
+"""Time for which torques exceed the springs before a warning, so that single peaks give none
+[s]."""
 FORGETS = 1.0
-"""So long within them, and it is said again [s]."""
+"""Time within the spring limits after which a new excess is reported again [s]."""
 _BEYOND = 1e-9
 _absolute, _subtract, _minimum, _maximum = np.absolute, np.subtract, np.minimum, np.maximum
 
 
 class SpringBound:
-    r"""Keep what an arm on springs is asked for within what they can exert.
+    r"""Limit the commanded torques of an arm on springs to the torques that the springs can exert.
 
-    .. math:: -\tau_{whole} - g(q) \le \tau \le \tau_{whole} - g(q)
+    .. math:: -\tau_{max} - g(q) \le \tau \le \tau_{max} - g(q).
 
-    So what counts as commanded, and what a law is told of it, is what the springs are asked for,
-    and nothing winds up beyond that. Where the weight alone is more than they can exert, they
-    exert what they can, and the arm sinks.
+    Here :math:`\tau` is the commanded torque without gravity, :math:`\tau_{max}` is the spring
+    limit and :math:`g(q)` is the gravity torque. The limited torque is what counts as commanded
+    and what the controllet reads back, so that no integrator winds up beyond it. If gravity alone
+    exceeds the limit, the springs exert their maximum and the arm sinks.
 
     Args:
-        arm: The arm, which compensates gravity by its springs.
-        state: Its live state, whose ``weight`` this fills.
+        arm: Description of the arm, which compensates gravity through its springs.
+        state: Live state of the arm; this class fills its ``weight``.
         period: Cycle time [s].
 
     Attributes:
-        gravity: Computes what carries it.
+        gravity: Gravity torques of the arm.
 
     Thread: control.
     """
@@ -62,7 +64,7 @@ class SpringBound:
         self._is_said = False
 
     def apply(self, tau: Vector) -> None:
-        """Bound torques in place, (n,) [Nm]."""
+        """Limit torques in place, (n,) [Nm]."""
         self.gravity.update()
         self._asked[:] = tau
         bound, weight = self._bound, self._state.weight
@@ -76,7 +78,7 @@ class SpringBound:
             self._is_said &= self._within < self._forgets
 
     def news(self) -> str:
-        """Return what is to be said now, once; mostly nothing."""
+        """Return a warning that is due now, once; mostly an empty string."""
         if self._is_said or self._beyond < self._patience:
             return ""
         self._is_said = True
@@ -90,33 +92,35 @@ class SpringBound:
 
 
 RELEASE_TIME = 0.02
-"""Time constant with which the torque of an arm that no law can hold decays to zero [s]."""
+"""Time constant of the torque decay of an arm that no controllet can hold [s]."""
 SOUND_CYCLES = 5
-"""States in a row that have to be numbers before hold brakes an arm that was released."""
+"""Number of consecutive finite states after which hold brakes an arm that was released."""
 
 
 class Arm:
-    """Who owns an arm, and what torque it gets.
+    """Owner, commands, limits and faults of one arm.
 
     Attributes:
-        index: Position in the cell.
+        index: Index of the arm in the cell.
         state: Live state.
         model: Kinematics and dynamics.
-        record: Its part of the row, shape ().
-        owner: The instance whose torque it follows.
-        fault: The latched fault, or ``Event.NONE``.
-        first_interface: What it is commanded until a law wants something else.
-        motion: Moves its ``joint_command`` on; None under torque control.
-        released: Even hold cannot produce a torque; it decays to zero.
-        blind: Why: what was measured was no number. Hold begins anew when that is over.
-        interrupted: It may not have done what it was told at some time since the fault.
-        busy: Why no other law may have it now, or an empty string.
-        tare: What is taken off its estimated external torques, (n,) [Nm].
-        up_in_base: Against gravity, (3,).
-        gravity: What carries it, if it does not do so itself.
-        springs: What bounds its torques beside its weight, if springs exert both.
-        felt: Estimates external torques, if the robot's own are not to be believed.
-        before_loss: What it was pressing with before it lost its torque.
+        record: Part of the cycle record that belongs to the arm, shape ().
+        owner: Controllet instance whose torque or command the arm executes.
+        fault: Latched fault, or ``Event.NONE``.
+        first_interface: Command interface until a controllet needs another one.
+        motion: Motion generator of ``joint_command``; None under torque control.
+        released: True if even hold cannot produce a torque; the torque then decays to zero.
+        blind: True if the arm was released because its measured state was not finite. Hold
+            restarts when the state is finite again.
+        interrupted: True if the arm may not have executed its commands at some time since the
+            fault.
+        busy: Reason for which no other controllet may own the arm now, or an empty string.
+        tare: Offset that is subtracted from the estimated external torques, (n,) [Nm].
+        up_in_base: Unit vector against gravity in the base frame, (3,).
+        gravity: Gravity torques added by the loop; None if the arm compensates gravity itself.
+        springs: Torque limit of an arm whose springs also carry its weight; None for others.
+        felt: Estimator of the external torques that replaces the robot's estimate, or None.
+        before_loss: Contact force and torque of the arm before it lost its torque.
 
     Thread: control.
     """
@@ -167,7 +171,7 @@ class Arm:
 
     @property
     def fault(self) -> Event:
-        """The latched fault."""
+        """Latched fault."""
         return self._fault
 
     @fault.setter
@@ -178,24 +182,24 @@ class Arm:
 
     @property
     def interface(self) -> str:
-        """What it is commanded, one of :data:`.INTERFACES`."""
+        """Command interface, one of :data:`.INTERFACES`."""
         return INTERFACES[int(self._interface_word)]
 
     def prepare(self, interface: str) -> None:
-        """Let ``joint_command`` begin where the arm is, if it is about to count."""
+        """Start ``joint_command`` at the measured positions before the interface changes."""
         if interface != self.interface:
             self.state.joint_command[0] = self.state.q
             self.state.joint_command[1:] = 0.0
 
     def engage(self, interface: str) -> None:
-        """Be commanded something else from now on, beginning at rest where the arm is."""
+        """Change the command interface; commands start at rest at the measured positions."""
         self._interface_word[...] = INTERFACES.index(interface)
         self.motion = None if interface == INTERFACES[0] else self._own_motion
         if self.motion is not None:
             self.motion.start(interface)
 
     def give_to(self, instance: Instance, slot: int) -> None:
-        """Make ``instance`` the owner; the arm is number ``slot`` of its arms."""
+        """Make ``instance`` the owner; ``slot`` is the index of the arm within the instance."""
         if instance is not getattr(self, "owner", None):
             self.state.actuators.leave_to_laws()
         self.owner, self.slot = instance, slot
@@ -204,7 +208,7 @@ class Arm:
         self.state.change_law()
 
     def blend(self, cycles: int) -> None:
-        """Blend from the torque commanded last to the owner's, over ``cycles``."""
+        """Blend from the last commanded torque to that of the owner within ``cycles`` cycles."""
         self._from[:] = self.state.tau
         self._blend_cycles = self.blend_left = cycles
 
@@ -213,14 +217,17 @@ class Arm:
         return Event.NONE if self._fault else self._state_guard.check(self.state)
 
     def explain(self, fault: Event) -> str:
-        """Say in a sentence what the state's fault is."""
+        """Describe a fault of the measured state."""
         return self._state_guard.words_for(self.state, fault)
 
     def recover(self, handover: Handover | None = None) -> Event:
-        """Clear the latched fault and hold; return what it was.
+        """Clear the latched fault and hold; return the cleared fault.
 
-        A hold that has had the arm since the fault goes on as it is: begun anew, it would let a
-        load sink that nobody told of, and a hand that pushes would be pushed for good.
+        A hold that has owned the arm since the fault continues without a restart. After a restart,
+        an arm with an unknown load would sink, and a contact force would become permanent.
+
+        Args:
+            handover: Contact force and torque with which a restarted hold begins.
         """
         was, anew = self._fault, self.released or self.interrupted
         self.fault, self.released, self.blind = Event.NONE, False, False
@@ -229,19 +236,20 @@ class Arm:
         return was
 
     def release(self) -> None:
-        """Let the torque decay, as even hold has none."""
+        """Let the torque decay, because even hold cannot produce one."""
         self.released, self._sound = True, 0
         self.blind = not self._is_seen()
 
     def load(self, fault: Event, released: bool) -> None:
-        """Go back to a saved fault; states count from now on before hold takes over again."""
+        """Restore a saved fault; hold restarts only after new finite states."""
         self.interrupted = self.released = self.blind = released
         self.fault, self._sound = fault, 0
 
     def look_again(self) -> None:
-        """Have hold brake an arm that was released blindly, and stays faulted, once it is seen.
+        """Restart hold on an arm that was released blindly, once its state is finite again.
 
-        Nothing else would: without friction it would glide on, and faster, to its stops.
+        The arm stays faulted. Without friction and without this braking it would accelerate to its
+        joint limits.
         """
         if self.blind:
             self._sound = self._sound + 1 if self._is_seen() else 0
@@ -253,12 +261,12 @@ class Arm:
         return is_finite(self.state.q) and is_finite(self.state.dq)
 
     def start_anew(self, handover: Handover | None = None) -> None:
-        """Let the hold begin from the measured state, with a torque if it was not away."""
+        """Restart hold from the measured state, with the torque of ``handover`` if given."""
         self.owner.activate(None if handover is None else [handover])
         self.blend(self._blend_cycles)
 
     def command(self) -> None:
-        """Write this cycle's torque to the state: blended, clamped, rate limited."""
+        """Write the torque of this cycle to the state, blended and limited in value and rate."""
         self._wanted[:] = self.wanted()
         if self.gravity is not None:
             self.take_weight_on()
@@ -269,9 +277,9 @@ class Arm:
             self.springs.apply(self.state.tau)
 
     def take_weight_on(self) -> None:
-        """Make what was commanded last and what is wanted now whole torques, gravity included.
+        """Add gravity to the last commanded and to the desired torque, before torque limits apply.
 
-        Only those may be bounded; the rest of the loop knows them without gravity.
+        The limits hold for whole torques. The rest of the loop uses torques without gravity.
         """
         if self.gravity is not None:
             self.state.tau += self.state.tau_gravity
@@ -279,33 +287,33 @@ class Arm:
             self._wanted += self.state.tau_gravity
 
     def take_weight_off(self) -> None:
-        """Undo :meth:`take_weight_on` for what is commanded now."""
+        """Subtract the gravity that :meth:`take_weight_on` has added."""
         self._wanted -= self.state.tau_gravity
         self.state.tau -= self.state.tau_gravity
 
     def know_weight(self) -> None:
-        """Compute what carries it, where it stands."""
+        """Compute the gravity torques at the measured positions."""
         for gravity in (self.gravity, self._sprung):
             if gravity is not None:
                 gravity.update()
 
     def set_load(self, load: Load) -> None:
-        """Count what the flange carries, instead of any load before."""
+        """Set the load at the flange; it replaces any previous load."""
         self.model.set_load(load)
         for of_load in (self.gravity, self._sprung, self.felt):
             if of_load is not None:
                 of_load.set_load(load)
 
     def wanted(self) -> Vector:
-        """Return this cycle's torque before it is bounded, (n,) [Nm]; ask once a cycle.
+        """Return the desired torque before limits, (n,) [Nm]. Call it once per cycle.
 
-        The torque of an arm that is released decays; that of one that is not under torque control
-        is left to its backend.
+        The torque of a released arm decays. Without torque control, the backend computes the
+        torque.
         """
         if self.motion is not None:
             self.motion.step(None if self.owner.waits else self._command)
             return self.state.tau
-        if self.released:  # not in place: how fast it decays is bounded, too
+        if self.released:  # not in place, so that the rate limit applies to the decay too
             return np.multiply(self.state.tau, self._decay, out=self._blended)
         tau = self.owner.tau[self.slot]
         if self.blend_left > 0:
@@ -318,15 +326,17 @@ class Arm:
 
 
 _ACCELERATION, _JERK = 0.93, 0.77
-"""Fractions of the limits of acceleration and jerk that commands use. They are below those of the
-drivers of real arms, so that these pass commands unchanged. Robots judge rounded positions."""
+"""Fractions of the acceleration and jerk limits that commands use. They are below those of the
+drivers of real arms, which therefore pass commands unchanged. Robots check rounded positions."""
 
 
 class ArmMotion:
-    """Take commands of positions or velocities to ``joint_command``, or brake without any.
+    """Motion generator that follows position or velocity commands, or brakes without commands.
+
+    It writes ``joint_command`` of the arm within the limits of velocity, acceleration and jerk.
 
     Args:
-        state: Of the arm.
+        state: Live state of the arm.
         period: Cycle time [s].
 
     Thread: control.
@@ -344,29 +354,29 @@ class ArmMotion:
 
     @property
     def rest_time(self) -> float:
-        """Time since which no motion has been commanded [s]."""
+        """Time since the last commanded motion [s]."""
         return self._resting_cycles * self._period
 
     def start(self, interface: str) -> None:
-        """Begin at the measured positions, at rest."""
+        """Start at the measured positions, at rest."""
         limiter = self._limiter
         is_rate = interface == INTERFACES[2]
         self._follow = limiter.follow_rate if is_rate else limiter.follow
         limiter.start(self._state.q)
 
     def resume(self) -> None:
-        """Go on from commands that were put back to what they had been."""
+        """Continue from a restored ``joint_command``."""
         q, dq, ddq = self._state.joint_command.copy()
         self._limiter.start(q, dq - 0.5 * self._period * ddq, ddq)
 
     def step(self, wanted: Vector | None) -> None:
-        """Move the command on by one period, towards what is wanted or to rest.
+        """Advance the command by one period, towards the desired command or to rest.
 
         Args:
-            wanted: Positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
+            wanted: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
         """
         limiter = self._limiter
-        if not limiter.is_untouched:  # the arm does not execute it, but is there
+        if not limiter.is_untouched:  # joint_command was set to the measured positions
             limiter.start(limiter.q)
         if wanted is None:
             limiter.brake()

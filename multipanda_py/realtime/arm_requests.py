@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries: arms with a fault that are asked for, and made ready by their backends."""
+"""Requests to recover arms, and to change the settings of their robots."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _BUSY = "is being told other settings of its robot; try again when that is answe
 
 
 class ArmSettings:
-    """Forward settings to arms that hold; what has not come to its end keeps laws away.
+    """Handler of robot settings for arms that hold. A pending request blocks switches of its arm.
 
-    A backend may have to stop executing torques for a while. The hold is then seeded anew when
-    it goes on.
+    A backend may have to stop executing torques for a while. Hold then restarts from the measured
+    state.
 
     Args:
-        arms: The arms, in the order of the cell.
-        backend_of: What moves each arm, by its index.
-        mailbox: Where settings come from, and answers go to.
-        tares: Of the same arms; another load makes another estimate.
+        arms: Arms in the order of the cell.
+        backend_of: Backend of each arm, by index.
+        mailbox: Shared memory with requests and responses.
+        tares: Tares of the arms; a new load clears the tare of an arm.
 
     Attributes:
-        pending: Number and settings of what is not answered yet, by the arm's index.
-        interrupted: Arms whose hold starts anew when they execute torques again.
+        pending: Number and settings of each pending request, by the index of the arm.
+        interrupted: Indices of arms whose hold restarts when they execute torques again.
 
     Thread: control.
     """
@@ -54,7 +54,7 @@ class ArmSettings:
         self.pending: dict[int, tuple[int, Settings]] = {}
 
     def take(self, now_ns: int) -> None:
-        """Begin what the owner asks for."""
+        """Start new requests."""
         for arm, slot in zip(self._arms, self._mailbox.settings):
             record = slot.take()
             if record is None:
@@ -65,7 +65,7 @@ class ArmSettings:
                 self._answer(arm, slot.seen, reason, settings, now_ns)
 
     def _begin(self, arm: Arm, number: int, settings: Settings) -> str:
-        """Hand settings to the backend; return why that cannot be, or an empty string."""
+        """Send settings to the backend; return why this is impossible, or an empty string."""
         name, owner = arm.state.name, arm.owner.spec
         if arm.busy:
             return f"{name} {arm.busy}"
@@ -91,7 +91,7 @@ class ArmSettings:
         return ""
 
     def look(self, now_ns: int) -> None:
-        """Pass on what the backends have answered."""
+        """Forward the responses of the backends, and restart holds."""
         for backend in {self._backend_of[index] for index in self.pending}:
             for index, reason in self._answers_of(backend):
                 if index not in self.pending:
@@ -143,13 +143,13 @@ def _is_same(load: Load, other: Load) -> bool:
 
 
 class Recoveries:
-    """Ask backends to make arms ready, which may take many cycles, and clear their faults then.
+    """Handler of recovery requests; a fault is cleared when the backend reports the arm as ready.
 
     Args:
-        arms: All of the cell.
-        backend_of: What moves an arm, by its index.
-        ownership: Who owns which arm.
-        mailbox: Where events go.
+        arms: All arms of the cell.
+        backend_of: Backend of each arm, by index.
+        ownership: Assignment of arms to controllets.
+        mailbox: Shared memory for events.
 
     Attributes:
         pending: Indices of arms that are not ready yet.
@@ -169,7 +169,7 @@ class Recoveries:
         self.pending: set[int] = set()
 
     def begin(self, wanted: Vector, now_ns: int) -> None:
-        """Ask for the arms with a fault among those that are flagged."""
+        """Request the recovery of the flagged arms that have a fault."""
         for arm, flag in zip(self._arms, wanted.tolist()):
             if not flag or not arm.fault:
                 continue
@@ -182,13 +182,13 @@ class Recoveries:
                 self.pending.add(arm.index)
 
     def stopped(self, index: int, text: str, now_ns: int) -> None:
-        """Note that an arm executes no torques any more, and why: what was asked is void."""
+        """Latch the fault of an arm that no longer executes torques, and cancel its recovery."""
         arm = self._arms[index]
         self.pending.discard(index)
         self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
 
     def look(self, now_ns: int) -> None:
-        """Clear the fault of arms that are ready again; they hold where they are."""
+        """Clear the faults of arms that are ready again; they hold their position."""
         for index in tuple(self.pending):
             backend = self._backend_of[index]
             if backend.is_ready(index):
@@ -196,7 +196,7 @@ class Recoveries:
                 was = self._owners.recover(self._arms[index])
                 ended = self._owners.forces.ended([index])
                 text = "; ".join(filter(None, (f"{was.name.lower()} cleared; holding", ended)))
-                if backend.warnings:  # of a robot that has been connected only now
+                if backend.warnings:  # from a robot whose connection began with this recovery
                     text = f"{text}; but {'; '.join(backend.warnings)}"
                     backend.warnings.clear()
                 self._mailbox.report(Event.RECOVERED, now_ns, index, -1, text)

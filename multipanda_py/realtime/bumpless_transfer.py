@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find out from the last cycles what an arm was pressing with."""
+"""Estimate the contact force and torque of an arm from its last cycles, for bumpless transfer."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ from multipanda_py.realtime.shared_memory import Mailbox, Word
 from multipanda_py.state import Matrix, Vector
 
 LOOK_BACK = 300
-"""Cycles before a loss of torque at which an arm had not met yet what stopped it: reflexes come
-within some tens of milliseconds."""
+"""Number of cycles before a loss of torque at which the arm had not yet touched the obstacle
+that stopped it. Reflexes react within some tens of milliseconds."""
 UNSURE = 2.0
-"""What a measured force may be wrong by at rest, and what is no weight yet [N]."""
+"""Maximum error of a measured force at rest, and minimum force that counts as weight [N]."""
 
 
 def still_carried(
     before: Handover, wrench_ext_in_base: Vector, up_in_base: Vector, jacobian: Matrix
 ) -> Handover:
-    r"""Return how an arm whose torque was away goes on carrying what it carried before.
+    r"""Return the load torques with which an arm continues after an interruption of its torque.
 
-    .. math::
-        F = s \begin{bmatrix} u u^T f \\ m \end{bmatrix}, \qquad
-        s = \min\left(1, \frac{-u^T f_{ext} + \epsilon}{u^T f}\right), \qquad \tau = J^T F
+    .. math:: \tau = J^T F, \qquad F = s \begin{bmatrix} u u^T f \\ m \end{bmatrix}.
 
-    with the force f and moment m from before, the vertical u and the force :math:`f_{ext}` that
-    is measured now. A weight only pulls down, was there before anything was met, and is there
-    still. So what the arm has met meanwhile, which may be somebody who is clamped, is not pressed
-    on, from whichever side, nor is a load that has been taken off.
+    Here f and m are the force and moment before the interruption, and u is the vertical unit
+    vector. The scale is
+
+    .. math:: s = \min\left(1, \frac{-u^T f_{ext} + \epsilon}{u^T f}\right).
+
+    The measured external force is :math:`f_{ext}`, and :math:`\epsilon` is its error
+    (:data:`UNSURE`). A load acts vertically, existed before the contact, and is still measured.
+    All other forces are dropped. The arm therefore does not press on what it has touched, such as
+    a clamped person, and does not lift a load that has been removed.
 
     Args:
-        before: What the arm pressed with before it met anything.
-        wrench_ext_in_base: What the world exerts on the tool now, as measured, (6,) [N, Nm].
+        before: Contact force and torque before the arm touched an obstacle.
+        wrench_ext_in_base: Measured external wrench on the end effector, (6,) [N, Nm].
         up_in_base: Unit vector, (3,).
         jacobian: J, (6, n).
 
@@ -58,44 +61,47 @@ def still_carried(
 
 
 WINDOW = 50
-"""Cycles that are averaged: noise is, and a turning point of the motion is not taken for rest."""
+"""Number of averaged cycles. It reduces noise and distinguishes a turning point from rest."""
 REST_SPEED = 0.005
 """Mean speed of each joint in both halves of the window that counts as rest [rad/s]."""
 MAX_SPEED = 1.0
-"""Mean speed of any joint above which nothing is handed over [rad/s]."""
+"""Mean speed of any joint above which no force is handed over [rad/s]."""
 FREE_FORCE, FREE_TORQUE = 2.0, 0.4
-"""What the estimate of a free arm in motion may show [N], [Nm]."""
+"""Maximum estimated wrench of an arm in free motion [N], [Nm]."""
 TORQUE_AWAY = frozenset(int(event) for event in Event if event.takes_torque)
-"""Faults under which an arm does not do what it is told."""
+"""Faults under which an arm may not execute its torques."""
 UNFIT = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
-"""Faults that end with an arm that is too fast, or presses against its own stops."""
+"""Faults after which no force is handed over: an arm that is too fast or presses on joint
+limits."""
 
 
 class PastCycles:
-    r"""Turn an arm's last cycles into a :class:`.Handover`.
+    r"""Estimator of a :class:`.Handover` from the last cycles of an arm.
 
-    At rest :math:`\tau` is the mean of the commanded torques: it balances contact, friction and
-    a payload that nobody told of, and has no bias of sensors in it. It counts only if what is
-    measured agrees with it about as well as friction and bias allow; the torques of an arm with
-    its brakes on, say, do not. In motion
+    At rest, :math:`\tau` is the mean of the commanded torques. It balances contact, friction and
+    an unknown payload, and contains no sensor bias. It is used only if measured torques match it
+    within friction and bias. The torques of an arm with closed brakes do not. In motion
 
     .. math::
-        F = \arg\min_{F} \|F - F_{asked}\| \quad \text{in the ball with diameter } [0, -s F_{ext}]
+        F = \arg\min_{F} \|F - F_{cmd}\| \quad \text{in the ball with diameter } [0, -s F_{ext}].
 
-    for force and torque each: no more than is measured, nothing that was not asked for, and none
-    of a damper's force in free air, as s goes to zero where a free arm may show :math:`F_{ext}`.
-    A fast arm hands nothing over, nor does one at its limits, nor one that did not execute its
-    torques. Torques from outside that a law of springs and motors commanded end with it, and are
-    neither pressed against nor measured here.
+    The equation holds for force and torque separately. :math:`F_{cmd}` is the commanded wrench,
+    :math:`F_{ext}` the measured external wrench and s a factor. The result is no larger than the
+    measured wrench, and has no component that was not commanded. In free motion s goes to zero, so
+    that the force of a damper is not handed over.
 
-    Thread: control; costs nothing until it is asked.
+    The result is zero for a fast arm, an arm at its limits, and an arm that did not execute its
+    torques. External torques that a controllet commanded to compliant actuators end with that
+    controllet and are not part of the result.
+
+    Thread: control. It computes only on request.
     """
 
     def __init__(self, mailbox: Mailbox, forces: RequestedForces) -> None:
         self._mailbox, self._forces = mailbox, forces
         row = mailbox.row_dtype
         arms, start = row["arms"].base, columns(row, "arms").start
-        # Columns of each arm's fields in the flat rows: gathering records costs far more.
+        # Columns of each arm in the flat records, because indexing record fields is far slower.
         self._at = [
             {
                 name: _shifted(columns(arms, name), start + index * arms.itemsize // 8)
@@ -103,7 +109,7 @@ class PastCycles:
             }
             for index in range(row["arms"].shape[0])
         ]
-        # From the first to the last field whose mean is asked for: one sum is cheaper than three.
+        # One range from the first to the last averaged field: one sum is cheaper than three.
         first, last = columns(arms, "tau_ext").start, columns(arms, "wrench_ext_in_base").stop
         for index, at in enumerate(self._at):
             at["means"] = _shifted(slice(first, last), start + index * arms.itemsize // 8)
@@ -120,27 +126,27 @@ class PastCycles:
         self._first = 0
 
     def _rows(self, count: int) -> Matrix:
-        """Return the newest rows, oldest first, (WINDOW, n); a view if they do not wrap."""
+        """Return the newest records, oldest first, (WINDOW, n); a view if they do not wrap."""
         flat, end = self._mailbox.ring.flat, count % ROWS
         if end >= WINDOW:
             return flat[end - WINDOW : end]
         return np.concatenate([flat[end - WINDOW :], flat[:end]])
 
     def forget(self) -> None:
-        """Know nothing of the cycles until now: the arms have been put elsewhere."""
+        """Discard the cycles until now, because the arms were reset to another state."""
         self._first = self._mailbox.words[Word.ROWS]
 
     def of(self, arm: Arm) -> Handover:
-        """Return what an arm was pressing with until now."""
+        """Return contact force and torque of an arm at the newest cycle."""
         if arm.released or arm.fault in TORQUE_AWAY:
             return Handover(np.zeros(arm.state.n_joints))
-        if arm.fault in UNFIT:  # a later law may return to the request, if there is a contact
+        if arm.fault in UNFIT:  # the next controllet may resume the request if contact persists
             request = self._forces.of(arm).copy()
             return Handover(np.zeros(arm.state.n_joints), requested_in_base=request)
         return self._with_request(arm, self._pressed(arm, self._mailbox.words[Word.ROWS]))
 
     def _with_request(self, arm: Arm, past: Handover) -> Handover:
-        """Add the force that an arm is asked for, if there is a contact to press on."""
+        """Add the requested force of an arm if there is a contact to press on."""
         request = self._forces.of(arm)
         size = math.sqrt(float(request.dot(request)))
         if size == 0.0:
@@ -151,11 +157,11 @@ class PastCycles:
         return replace(past, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
 
     def before_loss(self, arm: Arm) -> Handover:
-        """Return what an arm that loses its torque was pressing with before it met anything."""
+        """Return contact force and torque :data:`LOOK_BACK` cycles before the loss of torque."""
         return self._pressed(arm, self._mailbox.words[Word.ROWS] - LOOK_BACK)
 
     def carried(self, arm: Arm) -> Handover:
-        """Return what of that is a weight, and still there; see :func:`.still_carried`."""
+        """Return the load in ``before_loss`` that still acts; see :func:`.still_carried`."""
         count = self._mailbox.words[Word.ROWS]
         if count - self._first < WINDOW:
             return Handover(np.zeros(arm.state.n_joints))
@@ -167,7 +173,7 @@ class PastCycles:
         return still_carried(arm.before_loss, felt, arm.up_in_base, state.jacobian)
 
     def _pressed(self, arm: Arm, count: int) -> Handover:
-        """Return what an arm was pressing with until ``count`` rows had been written."""
+        """Return contact force and torque of an arm at record number ``count``."""
         if count - self._first < WINDOW:
             return Handover(np.zeros(arm.state.n_joints))
         rows, at = self._rows(count), self._at[arm.index]
@@ -179,16 +185,16 @@ class PastCycles:
         travel = max(map(abs, (*map(sub, middle, begin), *map(sub, end, middle))))
         speed = 2.0 / span * travel
         means = _mean(rows[:, at["means"]])
-        n = arm.state.n_joints  # records have room for those of the arm with most
+        n = arm.state.n_joints  # records have the size of the arm with the most joints
         tau, external, wrench_ext = (means[place] for place in self._in_means)
         tau, external = tau[:n], external[:n]
         if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):
             return Handover(np.zeros(arm.state.n_joints))
         if speed > MAX_SPEED:
             return Handover(np.zeros(arm.state.n_joints))
-        state, mass = arm.state.for_readers(), arm.model.load_mass  # whose terms the law asks for
+        state, mass = arm.state.for_readers(), arm.model.load_mass
         felt = -wrench_ext
-        if self._is_sprung:  # what a law pushed joints with ends with it: nothing to press on
+        if self._is_sprung:  # external torques commanded by a controllet end with it
             push = _mean(rows[:, at["pushes"]])[:n]
             tau, external, felt = tau + push, external - push, felt + tool_wrench(state, push)
         wrench = tool_wrench(state, tau)
@@ -197,13 +203,13 @@ class PastCycles:
         agreed(contact[3:], felt[3:], FREE_TORQUE)
         if speed < REST_SPEED and self._was_executed(arm, tau + external):
             return Handover(tau, wrench, contact, mass)
-        # Near a singular posture a torque of one joint is felt as a wrench that others would bear.
+        # Near a singularity, the torque of one joint appears as a wrench that loads other joints.
         share = self._borne_share(arm, contact.dot(state.jacobian), external + arm.tare)
         contact *= share
         return Handover(contact.dot(state.jacobian), contact, contact, mass)
 
     def _borne_share(self, arm: Arm, tau: Vector, external: Vector) -> float:
-        """Return the share of torques that every joint measures but for friction and bias."""
+        """Return the fraction of torques that all joints measure within friction and bias."""
         slack, share = arm.model.arm.robot.figure("unmeasured_torque"), 1.0
         for own, felt, most in zip(tau.tolist(), external.tolist(), slack):
             borne = most + max(0.0, -felt * math.copysign(1.0, own))
@@ -212,7 +218,7 @@ class PastCycles:
         return share
 
     def _was_executed(self, arm: Arm, difference: Vector) -> bool:
-        """Whether commanded and measured torques differ by what friction and bias may, (n,)."""
+        """Return True if commanded and measured torques match within friction and bias, (n,)."""
         slack = arm.model.arm.robot.figure("unmeasured_torque")
         return all(abs(d) < s for d, s in zip((difference + arm.tare).tolist(), slack))
 
@@ -228,7 +234,13 @@ def _mean(rows: Matrix) -> Vector:
 
 
 def agreed(asked: Vector, measured: Vector, free: float) -> None:
-    """Change ``asked`` (3,) to the nearest vector that is measured, too, see the class."""
+    """Replace ``asked`` by its nearest vector in the ball of :class:`PastCycles`.
+
+    Args:
+        asked: Commanded force or torque, (3,); overwritten.
+        measured: Measured force or torque on the environment, (3,).
+        free: Maximum measured value of a free arm in motion.
+    """
     size = math.sqrt(float(measured.dot(measured)))
     share = min(1.0, max(0.0, (size - free) / (2.0 * free)))
     if share == 0.0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requested contact forces, kept across switches, and their monitor."""
+"""Requested contact forces: storage across switches, and monitoring."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from multipanda_py.realtime.plugin_errors import pass_interrupt
 from multipanda_py.state import Vector
 
 CYCLES = 10
-"""Cycles between two comparisons."""
+"""Number of cycles between two comparisons."""
 SMOOTHING = 0.2
 """Weight of the newest measurement: about 50 ms with a comparison every 10 ms."""
 LEAST, ENOUGH = 0.9, 0.93
-"""Fractions of a requested force: below the first it is missing, above the second reached."""
+"""Fractions of a requested force: below the first it is missing, above the second it is
+reached."""
 GONE = 0.1
 """Fraction of a requested force below which there is no contact."""
 PATIENCE, RISE, LOSS = 0.2, 1.0, 0.1
@@ -33,18 +34,19 @@ PROGRESS = 0.01
 
 @dataclass
 class _Watch:
-    """Monitor of one arm's requested force, by the estimated external wrench.
+    """Monitor of the requested force of one arm, based on the estimated external wrench.
 
     Attributes:
         size: Requested force [N].
         measured: Smoothed measurement along the requested force [N].
-        best: Maximum of the measurement since the request, or since it was too small [N].
+        best: Maximum of the measurement since the request, or since it became too small [N].
         waited: Time without progress [s].
         gone: Time without contact [s].
-        held: Time during which enough force has been measured [s].
-        touched: Whether there was a contact; a controllet reports itself that it finds none.
-        reached: Whether the force was held for :data:`RISE`.
-        is_new: Whether there was no measurement yet.
+        held: Time during which the measured force has been sufficient [s].
+        touched: True after the first contact. Before it, the controllet itself reports a missing
+            contact.
+        reached: True if the force was held for :data:`RISE`.
+        is_new: True before the first measurement.
     """
 
     size: float = 0.0
@@ -78,14 +80,14 @@ class _Watch:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the measured force has been too small for too long, without progress."""
+        """True if the measured force has been too small for too long, without progress."""
         is_small = self.size - self.measured < SMALL_FORCE
         patience = PATIENCE if self.reached else RISE
         return self.touched and not is_small and self.waited >= patience - 1e-9
 
     @property
     def is_lost(self) -> bool:
-        """Whether the contact is lost."""
+        """True if the contact is lost."""
         return self.touched and self.gone >= LOSS - 1e-9
 
 
@@ -129,14 +131,14 @@ class RequestedForces:
                 self._ended.pop(index, None)
 
     def end(self, arm: Arm) -> None:
-        """Clear the request of an arm whose torque a fault interrupts; store it for reports."""
+        """Clear the request of an arm whose torque a fault interrupts; keep it for reports."""
         request = self.of(arm).copy()
         if self._watches[arm.index].touched and request.dot(request) > SMALL_FORCE**2:
             self._ended.setdefault(arm.index, request)
         self._clear(arm.index)
 
     def ended(self, indices: Sequence[int]) -> str:
-        """Return a text about requests that faults have ended; empty for none."""
+        """Return a text about requests that faults have ended; empty without such requests."""
         texts = []
         for arm in (self._arms[index] for index in indices if index in self._ended):
             size, measured = _along(self._ended[arm.index], arm)
@@ -155,16 +157,16 @@ class RequestedForces:
         self._any[index], self._watches[index] = False, _Watch()
 
     def of(self, arm: Arm) -> Vector:
-        """Return the request of an arm, (6,) [N, Nm]; zero for none."""
+        """Return the request of an arm, (6,) [N, Nm]; zero without a request."""
         try:
             own = arm.owner.requested_force(arm.slot)
-        except BaseException as error:  # its update reports the error, unless it ends
+        except BaseException as error:  # the next update of the controllet reports the error
             pass_interrupt(error)
             own = NO_FORCE
         return self._kept[arm.index] if own is None else own
 
     def look(self, active: Sequence[Instance], now_ns: int) -> None:
-        """Compare measured with requested forces; call once in :data:`CYCLES` cycles."""
+        """Compare measured with requested forces; call it every :data:`CYCLES` cycles."""
         for instance in [one for one in self._missing if not one.active]:
             self._end(instance, "another controllet owns the arms", now_ns)
         for instance in active:
@@ -176,7 +178,7 @@ class RequestedForces:
                 self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
 
     def _report_ended(self, instance: Instance, now_ns: int) -> bool:
-        """Report once that faults ended requests; return whether there are such requests."""
+        """Report once that faults have ended requests; return True if there are such requests."""
         text = self.ended(instance.spec.arms)
         if text and instance not in self._missing:
             self._missing.append(instance)
@@ -184,7 +186,7 @@ class RequestedForces:
         return bool(text)
 
     def _measure(self, arm: Arm) -> bool:
-        """Update the monitor of one arm; return whether a force is requested of it."""
+        """Update the monitor of one arm; return True if the arm has a requested force."""
         request, watch = self.of(arm), self._watches[arm.index]
         size, measured = _along(request, arm)
         if size <= SMALL_FORCE:
@@ -217,7 +219,7 @@ class RequestedForces:
                 self._clear(arm.index)
                 text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
-                if instance not in self._missing:  # the next look ends it: none is requested
+                if instance not in self._missing:  # the next look() ends it, without a request
                     self._missing.append(instance)
 
     def _end(self, instance: Instance, text: str, now_ns: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controllet at work: its law, features, target and mail."""
+"""Controllet instance in the loop: control law, features, target and requests."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from multipanda_py.realtime.torque_terms import Derating, TorqueTerms
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
 JUMP_TIME = 0.05
-"""A position that the arm could not reach in this time at full speed is a jump [s]."""
+"""Time at maximum speed; a commanded position step beyond that distance counts as a jump [s]."""
 
 
 class RefusedCommand(ArithmeticError):
-    """A law commanded what never gets to an arm.
+    """Rejected command of a controllet, which is not sent to the arm.
 
     Attributes:
-        event: The fault that it is.
+        event: Fault to latch.
     """
 
     def __init__(self, event: Event, text: str) -> None:
@@ -38,12 +38,12 @@ class RefusedCommand(ArithmeticError):
 
 
 class CommandCheck:
-    """Refuse commands that are not finite, and jumps; what is merely too fast is bounded later.
+    """Check that rejects jumps and non-finite commands; the loop limits excess speed later.
 
     Args:
-        name: Of the instance.
-        interface: Of its law.
-        state: Of the arm.
+        name: Name of the instance.
+        interface: Command interface of the controllet.
+        state: State of the arm.
     """
 
     def __init__(self, name: str, interface: str, state: ArmState) -> None:
@@ -54,10 +54,10 @@ class CommandCheck:
         self._most = speed * (JUMP_TIME if self._is_position else VELOCITY_MARGIN)
 
     def look(self, command: Vector) -> None:
-        """Look at a command, (n,) [rad] or [rad/s].
+        """Check a command, (n,) [rad] or [rad/s].
 
         Raises:
-            RefusedCommand: If it must not get to the arm.
+            RefusedCommand: If the command must not be sent to the arm.
         """
         if not is_finite(command):
             raise RefusedCommand(
@@ -82,11 +82,11 @@ class CommandCheck:
 
 
 class Trace:
-    """Write references in every cycle.
+    """Recorder of the references of a controllet in the cycle records of its arms.
 
     Args:
-        data: The target's records by channel, one per arm or one for all.
-        records: The arms' records in the row, each of shape ().
+        data: Records of the target by channel, one per arm or one for all arms.
+        records: Parts of the cycle record that belong to the arms, each of shape ().
 
     Thread: control.
     """
@@ -100,7 +100,7 @@ class Trace:
         places = [record[f"target_{name}"] for record in records for name in TRACED_CHANNELS]
         flat = [place.reshape(-1) for place in places]
         self._blank = [(place.data, np.zeros(place.size).data) for place in flat]
-        self._pairs: list[tuple[memoryview, memoryview]] = []  # half the time of arrays
+        self._pairs: list[tuple[memoryview, memoryview]] = []  # twice as fast as arrays
         self._channels = sum(1 << k for k, name in enumerate(TRACED_CHANNELS) if name in data)
         for name in TRACED_CHANNELS:
             for slot, record in enumerate(records if name in data else ()):
@@ -112,7 +112,7 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def begin(self) -> None:
-        """Take the records over from whoever had the arms."""
+        """Clear the records when the instance becomes the owner of the arms."""
         for place, zeros in self._blank:
             place[:] = zeros
         for word in self._words:
@@ -120,7 +120,7 @@ class Trace:
         self.write()
 
     def write(self) -> None:
-        """Write this cycle's references."""
+        """Write the references of this cycle."""
         for place, source in self._pairs:
             place[:] = source
 
@@ -129,28 +129,28 @@ NO_FORCE = np.zeros(6)
 
 
 class NonFiniteTorque(ArithmeticError):
-    """A law or feature wrote a torque that is not a finite number."""
+    """Error of a controllet or feature that has written a torque that is not finite."""
 
 
 class Instance:
-    """One controllet on its arms.
+    """Controllet with its features and arms in the loop.
 
     Attributes:
-        spec: What it is made of.
-        law: The control law.
-        target: Newest target of the law.
-        states: Live states of its arms, in its own order.
-        active: Whether it owns its arms now.
-        waits: Whether nothing is to be computed: an arm is about to execute its commands and does
-            not yet, or brakes without them.
-        command: Where it writes what its arms take instead of torques, per arm; None for torques,
-            and for hold, whose arms brake.
-        is_new: Whether it has not been updated since its activation.
-        asks: Whether its law may be asked for forces.
-        is_sound: Whether law and features have taken the last parameters without an error.
+        spec: Controllet class, features and arms of the instance.
+        law: Controllet that computes the torques or commands.
+        target: Newest target of the controllet.
+        states: Live states of its arms, in the order of its arms.
+        active: True if it owns its arms now.
+        waits: True if nothing is computed, because an arm does not execute its commands yet, or
+            brakes without them.
+        command: Commands to its arms instead of torques, per arm; None for torques, and for hold,
+            whose arms brake.
+        is_new: True if it has not been updated since its activation.
+        asks: True if the controllet defines a requested contact force.
+        is_sound: True if controllet and features have accepted the last parameters.
         tau: Torques of the last update, per arm (n,) [Nm].
-        notices: What the law or a feature wants reported, until it has been.
-        features: Features of the controllet, and which of them take part in a cycle.
+        notices: Notices of controllet and features that are not reported yet.
+        features: Features of the controllet, and which of them are enabled.
 
     Thread: control.
     """
@@ -194,7 +194,7 @@ class Instance:
         self.command: JointVectors | None = None
         self._checks: list[CommandCheck] = []
         interface = spec.law.command_interface
-        if interface != INTERFACES[0]:  # a law may have taken its arrays from another one
+        if interface != INTERFACES[0]:  # a torque controllet may have a command array too
             self.command = self._kept("command", context)
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
         self._derating = Derating(spec.config.type, self.law)
@@ -218,23 +218,23 @@ class Instance:
         self._newest_ns = 0
 
     def _kept(self, name: str, context: Context) -> JointVectors:
-        """Have the law write into arrays that stay, whatever it has made.
+        """Replace the arrays of the controllet by permanent ones of the same values.
 
         Raises:
-            TypeError: If they are not one vector per arm.
+            TypeError: If the controllet has not one vector per arm.
         """
         kept = JointVectors.of(name, getattr(self.law, name, None), context.joints)
         setattr(self.law, name, kept)
         return kept
 
     def activate(self, handovers: Sequence[Handover] | None = None) -> str:
-        """Seed the target from the measured state and forget older targets.
+        """Seed the target from the measured state, and discard older targets.
 
         Args:
-            handovers: What its arms were pressing with; None is nothing.
+            handovers: Contact forces and torques of its arms; None for none.
 
         Returns:
-            What of that goes on, in words.
+            Text about the forces that continue, empty for none.
         """
         for slot, *_ in self._target_mail:
             slot.skip()
@@ -257,13 +257,15 @@ class Instance:
         return words
 
     def requested_force(self, slot: int) -> Vector | None:
-        """Return the force that its law is asked for, (6,) [N, Nm]; None for no such target.
+        """Return the requested contact force of an arm, (6,) [N, Nm]; None without such a target.
 
-        Once a user has moved an arm's target, that is what the arm is asked for, and nothing of
-        before.
+        After a user has moved the target of the arm, an older request no longer counts.
+
+        Args:
+            slot: Index of the arm within the instance.
 
         Raises:
-            Exception: Whatever the law raises.
+            Exception: Any error of the controllet.
         """
         if self.asks:
             force = self.law.requested_force(slot, self.states, self.target)
@@ -272,23 +274,23 @@ class Instance:
         return NO_FORCE if self._moved[slot] else None
 
     def deactivate(self) -> None:
-        """Let the law forget what must not survive."""
+        """Deactivate controllet and features, which then reset their internal state."""
         self.law.on_deactivate()
         self.features.deactivate()
 
     def trace_terms(self, is_on: bool) -> None:
-        """Record what law and features add, or do not any more."""
+        """Start or stop recording the torque terms of controllet and features."""
         self._terms.is_on = is_on
         if self.active:
             self.begin_records()
 
     def begin_records(self) -> None:
-        """Take the records of its arms over from whoever had them."""
+        """Take over the cycle records of its arms."""
         self._terms.begin()
         self._trace.begin()
 
     def take_parameters(self) -> None:
-        """Apply new parameters, law and features together."""
+        """Apply new parameters to controllet and features together."""
         flat = self._parameter_mail.take()
         if flat is None:
             return
@@ -304,10 +306,10 @@ class Instance:
         self.is_sound = True
 
     def take_targets(self, now_ns: int) -> bool:
-        """Copy new targets in; return False if one was not finite and was left out.
+        """Apply new targets; return False if a target was not finite and was ignored.
 
         Raises:
-            Exception: Whatever the law or a feature raises on a new target.
+            Exception: Any error of the controllet or a feature about a new target.
         """
         sound = True
         if self.waits:
@@ -327,7 +329,7 @@ class Instance:
         return sound
 
     def _give(self, channel: str, place: int, data: Vector, values: Vector) -> None:
-        """Let a target count."""
+        """Apply a target."""
         data[:] = values
         self._idle = False
         if channel not in self.target.leaning:
@@ -338,18 +340,18 @@ class Instance:
         self._keep_goal(data, values)
 
     def _keep_goal(self, data: Vector, values: Vector) -> None:
-        """Remember what was asked for, if features may reshape it."""
+        """Store the requested target if features may modify it."""
         for record, goal in self._goals:
             if record is data:
                 goal[:] = values
 
     def _restore_goals(self) -> None:
-        """Put what was asked for into the target."""
+        """Write the requested targets back to the target."""
         for record, goal in self._goals:
             record[:] = goal
 
     def is_stale(self, now_ns: int) -> bool:
-        """Return whether a stream of targets has paused for longer than allowed."""
+        """Return True if the last target is older than the timeout of the instance."""
         return (
             self._timeout_ns > 0
             and self._newest_ns > 0
@@ -357,11 +359,11 @@ class Instance:
         )
 
     def _look_at(self, command: JointVectors) -> None:
-        """Check commands; what features add to torques is for laws that make torques.
+        """Check the commands and clear the torques: features that add torques do not apply here.
 
         Raises:
-            TypeError: If the law has replaced the list.
-            RefusedCommand: If an arm must not have one of them.
+            TypeError: If the controllet has replaced the list.
+            RefusedCommand: If a command must not be sent to an arm.
         """
         if self.law.command is not command:
             self.law.command = command
@@ -378,8 +380,8 @@ class Instance:
         Raises:
             NonFiniteTorque: If a torque is not finite.
             RefusedCommand: If another command is not finite, or jumps.
-            TypeError: If the law has put other arrays in the place of those that are read.
-            Exception: Whatever the law or a feature raises.
+            TypeError: If the controllet has replaced the arrays that the loop reads.
+            Exception: Any error of the controllet or a feature.
         """
         self.is_new = False
         if self._waiting:

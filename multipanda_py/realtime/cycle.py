@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One control cycle: read, model, mail, laws, safety, write, record."""
+"""One control cycle: read states, run controllets, limit torques, write commands, record."""
 
 from __future__ import annotations
 
@@ -30,46 +30,47 @@ from multipanda_py.realtime.tare import Tares
 from multipanda_py.state import ArmState, Vector
 
 _monotonic_ns = time.monotonic_ns
-# Numbers, for Python 3.11 finds members of enums by a function.
+# Plain integers, because Python 3.11 looks enum members up through a function call.
 _MAIL, _TARGETS, _TRACE = int(Word.MAIL), int(Word.TARGETS), int(Word.TRACE)
 _LOOP_HEARTBEAT, _LAST_ROW = int(Word.LOOP_HEARTBEAT), int(Word.LAST_ROW)
 _WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
 
 
 def _pressing(state: ArmState) -> Handover:
-    """Return what an arm hands over that presses down with 10 N, for a law's warm-up."""
+    """Return the handover of an arm that presses down with 10 N, for the warm-up."""
     return Handover(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT)
 
 
 class ControlLoop:
-    """The cycle of a cell.
+    """Control cycle of a cell.
 
-    Whatever goes wrong in a law ends in :meth:`Ownership.fail`: the arms of that
-    controllet go to hold in the same cycle, the fault is latched on them and reported
-    once. No exception leaves :meth:`cycle`.
+    Every error of a controllet ends in :meth:`Ownership.fail`. The arms of that controllet hold in
+    the same cycle, and the fault is latched on them and reported once. No exception leaves
+    :meth:`cycle`.
 
-    A cycle runs for the arms whose state is *fresh*: all of them on a clock, or those whose
-    packet has just come. A controllet of several arms is computed when the first of them is
-    fresh, once per period; the torques of the others wait for their own packet, at most one
-    period. Such a packet is answered at once, and the arm's model comes after that: in time for
-    the law, which needs it when the first arm is fresh again.
+    A cycle runs for the arms whose state is *fresh*: all arms if a clock paces the loop, otherwise
+    the arms whose packet has just arrived. A controllet of several arms is computed when its first
+    arm is fresh, once per period. The torques of its other arms wait for the packet of that arm,
+    one period at the longest. Such a packet is answered first, and the model of the arm is updated
+    afterwards. The controllet needs that model only when its first arm is fresh again.
 
     Args:
-        arms: The arms, in the order of the cell.
-        instances: Every controllet instance; holds first, one per arm, in the same order.
-        backends: What moves the arms.
-        mailbox: The records shared with the owner.
-        row: The record of one cycle, (1,), that the states view.
-        ownership: Who owns which arm.
-        heartbeat_timeout_ns: Silence of the owner after which all arms hold; 0 is never.
-        held: What the hands hold.
-        things: What is in the scene, and where.
+        arms: Arms in the order of the cell.
+        instances: All controllet instances. The holds come first, one per arm in the same order.
+        backends: Backends that drive the arms.
+        mailbox: Shared memory of the loop and its owner.
+        row: Record of one cycle, (1,). The arm states are views into it.
+        ownership: Assignment of arms to controllets.
+        heartbeat_timeout_ns: Maximum age of the owner's heartbeat before all arms hold [ns]. 0
+            disables the check.
+        held: Objects attached to the grippers.
+        things: Objects of the scene.
 
     Attributes:
         arms: Arms in the order of the cell.
-        instances: Every controllet instance, active or not.
-        owners: Owners of the arms.
-        mailbox: Records shared with the owner of the loop.
+        instances: All controllet instances, active or not.
+        owners: Assignment of arms to controllets.
+        mailbox: Shared memory of the loop and its owner.
         recoveries: Requests to recover arms.
         watchdog: Watchdog of the owner and of the streams of targets.
 
@@ -89,7 +90,7 @@ class ControlLoop:
         things: Things,
     ) -> None:
         self.arms, self.instances, self.backends = arms, instances, backends
-        self._writing = list(backends)  # real arms first: physics can wait
+        self._writing = list(backends)  # start() moves real arms to the front: physics can wait
         self.mailbox, self._words = mailbox, mailbox.words
         self.owners = ownership
         self._row = row.view(np.float64).reshape(-1)
@@ -112,16 +113,20 @@ class ControlLoop:
         self._is_traced = self._mail = self._targets = 0
         self._cycle = self._answered = self._control_ns = 0
         self.missed = 0
-        """Periods skipped since the start; the pacing counts them."""
+        """Number of periods skipped since the start, counted by the pacing."""
 
     def start(self, active: Sequence[str], warm_up: int = 300) -> None:
-        """Connect the arms, warm every law up on the measured state, and take over.
+        """Connect the arms, warm up every controllet on the measured state, and take ownership.
 
-        Arms that are not ready have a fault from the start.
+        Arms that are not ready start with a latched fault.
+
+        Args:
+            active: Names of the controllets that are active at the start.
+            warm_up: Number of updates of each controllet before the first cycle.
 
         Raises:
             BackendError: If an arm cannot be used at all.
-            LoopError: If a backend, a law or a feature fails.
+            LoopError: If a backend, a controllet or a feature fails.
         """
         for backend in self.backends:
             with starting(self._who(backend)):
@@ -139,7 +144,7 @@ class ControlLoop:
                     self.arms[index].state.check_in_place(self._row)
         for arm in self.arms:
             arm.state.joint_command[0] = arm.state.q
-            arm.know_weight()  # something has carried it until now
+            arm.know_weight()  # the torque that has carried the arm until now
         for instance in self.instances:
             with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
                 instance.activate([_pressing(state) for state in instance.states])
@@ -161,15 +166,15 @@ class ControlLoop:
             self.recoveries.stopped(index, text, _monotonic_ns())
 
     def begin(self) -> None:
-        """Let arms execute their commands, after the warm-up of the loop. Thread: control."""
+        """Let the arms execute their commands, after the warm-up of the loop."""
         for backend in self.backends:
             self._attempt(backend, _monotonic_ns(), backend.begin)
 
     def has_begun(self) -> bool:
-        """Return whether all arms execute their commands, or have a fault.
+        """Return True if all arms execute their commands or have a fault.
 
-        Call between cycles until it is true. It restarts a controllet when one of its arms begins
-        to execute commands.
+        Call it between cycles until it returns True. When an arm begins to execute commands, its
+        controllet restarts from the measured state.
         """
         now_ns = _monotonic_ns()
         for arm in self.arms:
@@ -182,19 +187,19 @@ class ControlLoop:
         return all(backend.has_begun for backend in self.backends)
 
     def finish_start(self) -> None:
-        """End the start: from now on every fault of an arm is final. Thread: control."""
+        """End the start phase: from now on, every fault of an arm is final."""
         for backend in self.backends:
             self._attempt(backend, _monotonic_ns(), backend.finish_start)
 
     def take_warnings(self) -> list[str]:
-        """Return what the user should know after the start, once."""
+        """Return the warnings of the start, and clear them."""
         found = [text for backend in self.backends for text in backend.warnings]
         for backend in self.backends:
             backend.warnings.clear()
         return found
 
     def close(self) -> None:
-        """Release the arms, each backend whatever another raises; safe to call twice."""
+        """Release the arms; safe to call twice. Errors of a backend do not stop the others."""
         for backend in self.backends:
             try:
                 backend.close()
@@ -203,12 +208,11 @@ class ControlLoop:
                 say(f"{self._who(backend)} did not close: {error_text(error)}")
 
     def _who(self, backend: Backend) -> str:
-        """Name a backend by its arms and its class."""
         names = ", ".join(self.arms[index].state.name for index in backend.arms)
         return f"{names} (backend {type(backend).__name__})"
 
     def save(self) -> LoopState:
-        """Return everything that :meth:`load` goes back to, between two cycles."""
+        """Return the state that :meth:`load` restores. Call it between two cycles."""
         return LoopState(
             self._row.copy(),
             tuple(instance.active for instance in self.instances),
@@ -220,11 +224,16 @@ class ControlLoop:
         )
 
     def load(self, state: LoopState, seed: int | None, now_ns: int) -> None:
-        """Go back to a saved state, and record it; see :class:`.LoopState`.
+        """Restore a saved state and record it; see :class:`.LoopState`.
+
+        Args:
+            state: Saved state.
+            seed: Seed of the simulated noise; None continues the saved sequence.
+            now_ns: Time of the cycle, CLOCK_MONOTONIC [ns].
 
         Raises:
-            BackendError: If a backend cannot go back.
-            Exception: Whatever a law or feature raises on its activation.
+            BackendError: If a backend cannot restore its state.
+            Exception: Any error of a controllet or feature during its activation.
         """
         for arm, interface in zip(self.arms, state.interfaces):
             if arm.interface != interface:
@@ -258,12 +267,12 @@ class ControlLoop:
         self._record(now_ns, now_ns)
 
     def cycle(self, wake_ns: int, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
-        """Run one cycle that began at ``wake_ns`` and was due at ``deadline_ns``.
+        """Run one cycle.
 
         Args:
-            wake_ns: When it began, CLOCK_MONOTONIC.
-            deadline_ns: When it should have begun.
-            fresh: Arms with a new state; None is all.
+            wake_ns: Start of the cycle, CLOCK_MONOTONIC [ns].
+            deadline_ns: Planned start of the cycle, CLOCK_MONOTONIC [ns].
+            fresh: Indices of the arms with a new state; None means all arms.
         """
         chosen: Sequence[int] = self._all if fresh is None else fresh
         everyone = len(chosen) == len(self._all)
@@ -284,7 +293,7 @@ class ControlLoop:
             self._model(chosen)
             for arm in [self.arms[index] for index in chosen]:
                 self.owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
-        self.watchdog.look(wake_ns)  # what can wait has waited: the arms have their torques
+        self.watchdog.look(wake_ns)  # after write(), so that checks do not delay the torques
         self._held.look(wake_ns)
         if not self._cycle % CYCLES:
             self.owners.forces.look(self.owners.active, wake_ns)
@@ -298,7 +307,7 @@ class ControlLoop:
         self._record(wake_ns, deadline_ns)
 
     def only_follow(self, fresh: Sequence[int]) -> bool:
-        """Return whether what arms do is known already, and nothing else is to be looked at."""
+        """Return True if commands of the fresh arms are known and nothing is pending."""
         if not fresh or self._words[_MAIL] != self._mail or self._is_busy():
             return False
         for index in fresh:
@@ -309,21 +318,21 @@ class ControlLoop:
         return True
 
     def _is_busy(self) -> bool:
-        """Return whether something is under way that takes many cycles."""
+        """Return True while an operation of several cycles is in progress."""
         return bool(
             self.recoveries.pending or self.owners.changing or self._tares.pending
             or self._settings.pending or self._settings.interrupted
         )  # fmt: skip
 
     def _decide(self, fresh: Sequence[int] | None, wake_ns: int) -> None:
-        """Check states, look at what is asked for, and compute the laws that are due."""
+        """Check states, process requests, and compute the controllets that are due."""
         chosen: Sequence[int] = self._all if fresh is None else fresh
         everyone = len(chosen) == len(self._all)
         for index in () if everyone and self._together.are_sound() else chosen:
             arm = self.arms[index]
             if fault := arm.check():
                 self.owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
-        targets = self._words[_TARGETS]  # before the other bell: what was told first counts first
+        targets = self._words[_TARGETS]  # read before the other counter, to keep the order sent
         mail = self._words[_MAIL]
         if mail != self._mail:
             self._mail, self._targets = mail, targets
@@ -334,7 +343,7 @@ class ControlLoop:
         if self.recoveries.pending:
             self.recoveries.look(wake_ns)
         if self.owners.changing and self.owners.look_at_changes():
-            self._mail = -1  # what came meanwhile is taken in the next cycle
+            self._mail = -1  # the next cycle reads requests that arrived meanwhile
         if self._settings.pending or self._settings.interrupted:
             self._settings.look(wake_ns)
         if self._tares.pending:
@@ -344,37 +353,37 @@ class ControlLoop:
                 self.owners.update(instance, wake_ns)
 
     def rest(self, now_ns: int) -> None:
-        """Do what a paused world still does: things come, go and are put elsewhere."""
+        """Process requests for objects while the simulation is paused."""
         before = self._things.taken
         self._attempt(self._things.backend, now_ns, self._things.take)
         if self._things.taken != before:
             self._show()
 
     def change_thing(self, record: Vector) -> tuple[Entry, int, float]:
-        """Bring a thing into the scene or out of it between two cycles: see :class:`.Things`."""
+        """Spawn, remove or move an object between two cycles; see :class:`.Things`."""
         answer = self._things.change(record)
         if answer[0] == Entry.DONE:
             self._show()
         return answer
 
     def _show(self) -> None:
-        """Record the row once more, with things as they are now; no time has passed."""
+        """Publish the cycle record again with the current objects, at the same simulated time."""
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
         self.mailbox.ring.append(self._row)
         self._words[Word.SHOWN] += 1
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
-        """Give every arm to its hold, and report why."""
+        """Give every arm to its hold, and report the reason."""
         self.owners.hold_all(event, text, now_ns)
 
     @property
     def is_paused(self) -> bool:
-        """Whether the owner wants no further cycle for now; only of a simulated world."""
+        """True if the owner has paused the loop, which only a simulation allows."""
         return bool(self._words[_LAST_ROW]) and self.mailbox.is_paused
 
     def at_rest(self, speed: float = 1e-3) -> bool:
-        """Return whether no joint moves faster than ``speed`` [rad/s]."""
+        """Return True if no joint moves faster than ``speed`` [rad/s]."""
         return all(bool(np.abs(arm.state.dq).max() < speed) for arm in self.arms)
 
     def _read(self, fresh: Sequence[int], now_ns: int) -> None:
@@ -413,11 +422,11 @@ class ControlLoop:
             self._is_traced = self._words[_TRACE]
             for instance in self.instances:
                 instance.trace_terms(bool(self._is_traced))
-        for instance in self.instances:  # before a switch, so that it starts with them
+        for instance in self.instances:  # before a switch, so that it starts with new parameters
             self.owners.attempt(instance, instance.take_parameters, now_ns)
         request = self.mailbox.switch.take()
         if request is not None:
-            self._words[Word.SWITCH_NS] = _monotonic_ns()  # the new laws begin here
+            self._words[Word.SWITCH_NS] = _monotonic_ns()  # start of the new controllets
             self._words[Word.SWITCH_STATUS] = self.owners.switch(request, now_ns)
             self._answered = self.mailbox.switch.seen
         recover = self.mailbox.recover.take()
@@ -450,7 +459,7 @@ class ControlLoop:
     def _attempt(
         self, backend: Backend, now_ns: int, step: Callable[..., None], *given: object
     ) -> None:
-        """Run a step of a backend that may raise; if it does, its arms hold."""
+        """Call a method of a backend; if it raises an error, the arms of the backend hold."""
         try:
             step(*given)
         except BaseException as error:
@@ -458,7 +467,7 @@ class ControlLoop:
             self._blame(backend, error, now_ns)
 
     def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
-        if not self.owners.active:  # at the start nobody has the arms who could hold them
+        if not self.owners.active:  # during the start, no controllet owns the arms and can hold
             raise LoopError(f"{self._who(backend)}: {error_text(error)}") from error
         for index in backend.arms:
             arm = self.arms[index]
@@ -477,6 +486,6 @@ class ControlLoop:
         header[5], header[6] = self.missed, self.owners.epoch
         self.mailbox.ring.append(self._row)
         self._words[_LOOP_HEARTBEAT] = wake_ns
-        if self._answered:  # only now does the newest row show the new owners
+        if self._answered:  # from this record on, readers see the new owners
             self._words[Word.SWITCH_ACK] = self._answered
             self._answered = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Silence: of the process that owns the cell, and of those that stream targets."""
+"""Checks of every cycle: joint states and torques of all arms, joint unwrapping, watchdogs."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from multipanda_py.realtime.shared_memory import Mailbox, Word
 from multipanda_py.state import ArmState
 
 _FAR = 1e9
-"""Beyond what joints that turn without end come to; infinity itself is no sound state [rad]."""
+"""Bound for joints without position limits; an infinite position is not a valid state [rad]."""
 _absolute, _subtract, _less_equal = np.absolute, np.subtract, np.less_equal
 
 
 class AllArms:
-    r"""Check the states and bound the torques of all arms of a cell together.
+    r"""Batch check of the states and batch limit of the torques of all arms of a cell.
 
-    A state is sound if, for positions and speeds alike,
+    A state is valid if, for positions and velocities,
 
     .. math:: |x - m| \le h
 
-    with the middle m and half the width h of what :class:`.StateGuard`
-    allows, which also is the one to say what is wrong with a state that is not; both are 0 where
-    an arm has no joint. What the
-    arms have of either is gathered from their records by one call, for arrays with gaps cost
-    numpy three times as much, so both cost about as much as for one arm.
+    with the measured value x, and the middle m and half width h of the range that
+    :class:`.StateGuard` allows. :class:`.StateGuard` also describes the error of an invalid state.
+    Both m and h are 0 where an arm has no joint. One call gathers the values of all arms from
+    their records, because numpy takes three times as long for strided arrays. Check and limit of
+    all arms thus take about as long as those of one arm.
 
     Args:
         arms: All arms of the cell.
-        records: Their records, (n,), as in a row.
+        records: Parts of the cycle record that belong to the arms, (n,).
         period: Cycle time [s].
 
     Thread: control.
@@ -48,11 +48,11 @@ class AllArms:
         n = len(arms)
         rows = records.view(np.float64).reshape(n, -1)
         q, dq = columns(records.dtype, "q"), columns(records.dtype, "dq")
-        room = q.stop - q.start  # an arm with fewer joints fills its beginning
+        room = q.stop - q.start  # an arm with fewer joints uses the first numbers
         tau, wanted = columns(records.dtype, "tau"), columns(records.dtype, "tau_wanted")
         places = np.arange(rows.size).reshape(rows.shape)
         self._numbers = rows.reshape(-1)
-        self._of_state = places[:, q.start : dq.stop].copy()  # q and dq lie side by side
+        self._of_state = places[:, q.start : dq.stop].copy()  # q and dq are adjacent
         self._of_torque = np.array([places[:, tau], places[:, wanted]])
         self._tau = rows[:, tau]
         limits = [arm.state.limits for arm in arms]
@@ -73,14 +73,14 @@ class AllArms:
         self._pairs = [(arm, row[: arm.state.n_joints]) for arm, row in zip(arms, rows[:, wanted])]
 
     def are_sound(self) -> bool:
-        """Return whether nothing is wrong with any measured state."""
+        """Return True if all measured states are valid."""
         off = self._numbers.take(self._of_state, None, self._off, "clip")
         _absolute(_subtract(off, self._middle, off), off)
-        within = _less_equal(off, self._half, self._within)  # never true of what is not a number
+        within = _less_equal(off, self._half, self._within)  # False for NaN
         return within.tobytes() == self._all_within
 
     def command(self) -> None:
-        """Write this cycle's torques of all arms to their states."""
+        """Write the torques of this cycle to the states of all arms."""
         for arm, wanted in self._pairs:
             wanted[:] = arm.wanted()
         for arm in self._heavy:
@@ -95,15 +95,16 @@ class AllArms:
 
 
 class Turns:
-    r"""Keep the positions of an arm's endless joints from jumping.
+    r"""Joint unwrapping: keep the positions of continuous joints free of jumps.
 
     .. math:: q \leftarrow q + 2 \pi\, \mathrm{round}((q_{k-1} - q) / 2 \pi)
 
-    so that errors of targets, springs and trajectories are differences, whether a robot counts its
-    turns or reports angles of one circle. A position that is none stays as it is.
+    with the measured position q and its last value :math:`q_{k-1}`. Errors of targets, springs and
+    trajectories are then plain differences, whether a robot counts its rotations or reports angles
+    of one circle. A position that is not finite stays unchanged.
 
     Args:
-        state: Of an arm with such joints, whose positions a backend writes.
+        state: State of an arm with continuous joints; a backend writes its positions.
 
     Thread: control.
     """
@@ -112,14 +113,14 @@ class Turns:
         self._q = state.q
         self._joints = np.flatnonzero(state.limits.endless)
         self._places: list[int] = self._joints.tolist()
-        self._last = [math.nan] * len(self._places)  # the first position counts as it is
+        self._last = [math.nan] * len(self._places)  # keeps the first position unchanged
 
     def begin(self) -> None:
-        """Count from where the joints are said to be now."""
+        """Restart from the current positions."""
         self._last = self._q[self._joints].tolist()
 
     def count(self) -> None:
-        """Add the turns that the joints have made since the last call."""
+        """Unwrap the positions of this cycle."""
         for place, (joint, last) in enumerate(zip(self._places, self._last)):
             q = float(self._q[joint])
             if abs(q - last) > math.pi and math.isfinite(q):
@@ -130,21 +131,21 @@ class Turns:
 
 
 START_PATIENCE = 20.0
-"""How long an owner may be busy with its own start before it shows the first time that it is
-alive [s]. Until then nobody can ask anything of its arms; one that dies is seen at once."""
-_HEARTBEAT = int(Word.CLIENT_HEARTBEAT)  # asked for in every cycle
+"""Timeout of the first heartbeat of an owner that is busy with its own start [s]. Until then no
+client can send requests. The end of the owner's process is detected immediately."""
+_HEARTBEAT = int(Word.CLIENT_HEARTBEAT)  # a plain integer, because every cycle reads it
 
 
 class Silence:
-    """Hold when the owner has gone silent, or a stream of targets has paused.
+    """Watchdog of the owner's heartbeat and of the streams of targets; the arms hold on a timeout.
 
     Args:
-        ownership: Who owns which arm.
-        mailbox: With the owner's heartbeat.
-        timeout_ns: Silence of the owner after which all arms hold; 0 is never.
+        ownership: Assignment of arms to controllets.
+        mailbox: Shared memory with the heartbeat of the owner.
+        timeout_ns: Maximum age of the heartbeat [ns]; 0 disables the check.
 
     Attributes:
-        timeout_ns: Maximum age of the owner's heartbeat; 0 is any.
+        timeout_ns: Maximum age of the heartbeat [ns]; 0 disables the check.
 
     Thread: control.
     """
@@ -155,12 +156,12 @@ class Silence:
         self._start_ns = max(timeout_ns, round(START_PATIENCE * 1e9))
 
     def look(self, now_ns: int) -> None:
-        """Look at both; a silence is reported once."""
+        """Check both timeouts; each timeout is reported once."""
         owners = self._owners
         if self.timeout_ns:
             self._first_ns = self._first_ns or now_ns
             beat = self._words[_HEARTBEAT]
-            silence = now_ns - max(beat, self._first_ns)  # not before the loop ran itself
+            silence = now_ns - max(beat, self._first_ns)  # no earlier than the first cycle
             is_silent = silence > (self.timeout_ns if beat else self._start_ns)
             if is_silent and not self._is_silent:
                 text = f"the owning process has been silent for {silence / 1e9:.2f} s"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of one cycle, declared once: fields, shapes, units.
+"""Record of one cycle: fields, shapes and units.
 
-The loop fills one *row* a cycle and copies it to a ring. Laws see parts of it as views
-(:class:`.ArmState`), everybody else reads copies. ``doc/rows.md`` is written
-from what stands here.
+The loop fills one *record* per cycle and copies it to a ring buffer. Controllets see parts of it
+as views (:class:`.ArmState`). All other readers get copies. ``doc/rows.md`` is generated from this
+module.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ TRACED_CHANNELS = ("pose", "joint", "twist", "wrench", "object", "squeeze")
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a record; all are 8 bytes a number, so that a row is one flat array too.
+    """One field of a record. Every number has 8 bytes, so that a record is also one flat array.
 
     Attributes:
-        name: Of the field.
-        shape: Numbers, or what they depend on: ``joints``, ``terms``, ``arms`` ...
-        unit: SI; empty for counts and flags.
-        doc: What it is.
-        kind: numpy's name of the type.
+        name: Name of the field.
+        shape: Dimensions, as numbers or as names of sizes: ``joints``, ``terms``, ``arms`` ...
+        unit: SI unit; empty for counts and flags.
+        doc: Description.
+        kind: numpy name of the type.
     """
 
     name: str
@@ -92,7 +92,8 @@ ARM_FIELDS = (
     Field("tau_carried", ("sprung",), "Nm", "what the robot adds to the torque of a law, as its "
           "weight, before springs exert it"),
 )  # fmt: skip
-"""Of each arm; a slot has room for the arm with most joints, and others fill its beginning."""
+"""Fields of each arm. Their size fits the arm with the most joints; others use the first
+numbers."""
 
 ROW_FIELDS = (
     Field("cycle", (), "", "number of the row, from 1", "i8"),
@@ -113,7 +114,7 @@ ROW_FIELDS = (
     Field("cycle_end", (), "", "the same as `cycle`: a copy in which it differs is torn", "i8"),
 )  # fmt: skip
 HEADER = 7
-"""Words at the beginning of a row that the cycle fills last."""
+"""Number of values at the beginning of a record that the cycle writes last."""
 
 
 def row_dtype(
@@ -124,15 +125,15 @@ def row_dtype(
     terms: int = 1,
     sprung: int = 0,
 ) -> np.dtype[np.void]:
-    """Return the record of one cycle.
+    """Return the type of the record of one cycle.
 
     Args:
         n_arms: Number of arms.
         n_objects: Number of movable objects.
         n_instances: Number of controllet instances.
-        joints: Of the arm with most of them.
-        terms: Torque terms of the controllet with most of them: its law and its features.
-        sprung: The same as ``joints`` where an arm has compliant actuators; 0 where none has.
+        joints: Maximum number of joints of an arm.
+        terms: Maximum number of torque terms of a controllet: one, and one per feature.
+        sprung: Equal to ``joints`` if an arm has compliant actuators, otherwise 0.
     """
     sizes = {"joints": joints, "terms": terms, "sprung": sprung}
     arm = _dtype(ARM_FIELDS, sizes, {})
@@ -141,7 +142,7 @@ def row_dtype(
 
 
 def columns(record: np.dtype[np.void], name: str) -> slice:
-    """Return where a field stands in a record seen as a flat array of 8-byte numbers."""
+    """Return the columns of a field in a record viewed as a flat array of 8-byte numbers."""
     field = record.fields
     if field is None or name not in field:
         raise KeyError(f"no field {name!r} in a record with {record.names}")

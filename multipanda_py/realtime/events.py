@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last reports of a loop, in shared memory: one writes, anybody reads along."""
+"""Ring buffer of loop events in shared memory, with one writer and any number of readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 class Event(IntEnum):
-    """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
+    """Kind of event. Kinds from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
 
     FORCE_NO_LONGER_MISSING = -8
     FORCE_MISSING = -7
@@ -45,7 +45,7 @@ class Event(IntEnum):
 
     @property
     def is_routine(self) -> bool:
-        """Whether a request was carried out, and nothing is wrong."""
+        """True if the event only confirms a request."""
         return self in (
             Event.SWITCHED, Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED,
             Event.TARED, Event.FORCE_NO_LONGER_MISSING,
@@ -53,37 +53,37 @@ class Event(IntEnum):
 
     @property
     def ends_laws(self) -> bool:
-        """Whether arms may have been given to another controllet, by a request or without one."""
+        """True if arms may have changed their controllet, with or without a request."""
         return self.is_fault or self in (
             Event.SWITCHED, Event.HOLDS, Event.CLIENT_SILENT, Event.CLIENT_GONE
         )  # fmt: skip
 
     @property
     def permits_hold(self) -> bool:
-        """Whether hold can still produce a torque after this fault."""
+        """True if hold can still produce a torque after this fault."""
         return self in (Event.POSITION_LIMIT, Event.VELOCITY_LIMIT, Event.ARM_STOPPED)
 
     @property
     def takes_torque(self) -> bool:
-        """Whether an arm with this fault may not do what it is told."""
+        """True if an arm with this fault may not execute its commands."""
         return self in (Event.NON_FINITE_STATE, Event.BACKEND_ERROR, Event.ARM_STOPPED)
 
     @property
     def is_fault(self) -> bool:
-        """Whether the arm stays faulted until it is recovered."""
+        """True if the arm stays faulted until it is recovered."""
         return self >= Event.NON_FINITE_TORQUE
 
 
 @dataclass(frozen=True)
 class LoopEvent:
-    """One report of the loop.
+    """One event of the loop.
 
     Attributes:
-        event: What kind.
-        time_ns: When, CLOCK_MONOTONIC (cycle time in inline mode) [ns].
+        event: Kind of event.
+        time_ns: Time, CLOCK_MONOTONIC (cycle time in inline mode) [ns].
         arm: Name of the arm, or an empty string.
         controllet: Name of the instance, or an empty string.
-        text: What happened, in a sentence.
+        text: Description.
     """
 
     event: Event
@@ -98,7 +98,7 @@ class LoopEvent:
 
 
 EVENTS = 256
-"""Number of reports that are kept. A switch makes one per arm, and readers may be late."""
+"""Number of events in the ring. A switch makes one per arm, and readers may be late."""
 _TEXT = 480
 EVENT = np.dtype(
     [
@@ -112,12 +112,12 @@ EVENT = np.dtype(
 
 
 class EventRing:
-    """Append reports, and read them along.
+    """Ring buffer of events.
 
     Args:
-        memory: The mailbox.
-        start: Where the ring begins in it, in bytes.
-        count: The word that counts reports, (1,).
+        memory: Shared memory.
+        start: Offset of the ring [bytes].
+        count: Word that counts events, (1,).
         arms: Names of the arms.
         controllets: Names of the instances.
     """
@@ -135,25 +135,25 @@ class EventRing:
 
     @property
     def count(self) -> int:
-        """Number of reports so far. Thread: any."""
+        """Number of events so far. Thread: any."""
         return int(self._count[0])
 
     def append(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
-        """Add a report, in one line. Thread: the one writer; only when something went wrong."""
+        """Append an event as one line of text. Thread: the one writer; not in every cycle."""
         count = self._count[0]
         raw = " ".join(text.split()).encode("utf-8", "replace")[:_TEXT]
         self._events[count % EVENTS] = (int(event), time_ns, arm, controllet, raw)
         self._count[0] = count + 1
 
     def since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of reports so far, and those after the first ``count``.
+        """Return the number of events so far, and the events after the first ``count``.
 
-        Reports that the writer has overwritten are replaced by one of :attr:`.Event.LOST`.
+        One event :attr:`.Event.LOST` replaces the events that the writer has overwritten.
         """
         total = self.count
         first = max(count, total - EVENTS)
         rows = self._events[np.arange(first, total) % EVENTS]
-        # The writer may have advanced meanwhile, and may be overwriting the oldest report now.
+        # The writer may have advanced meanwhile and may now overwrite the oldest event.
         kept = max(first, self.count + 1 - EVENTS) if self.count != total else first
         found = [self._read(row) for row in rows[kept - first :]]
         if kept > count:

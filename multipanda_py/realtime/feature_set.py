@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The features of an instance at work, switched on and off without a step."""
+"""Enabled features of a controllet, with smooth transitions when they are switched."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ _add = np.add
 
 
 class ProjectedTogether:
-    r"""Stand in for several features whose torques the task must not feel.
+    r"""Shared nullspace projection of several features.
 
-    .. math:: \sum_k N_{dyn}\, \tau_k = N_{dyn} \sum_k \tau_k
+    .. math:: \sum_k N_{dyn}\, \tau_k = N_{dyn} \sum_k \tau_k.
 
-    One projection takes three products, whatever it projects.
+    Here :math:`\tau_k` is the torque of feature k, and :math:`N_{dyn}` is the dynamically
+    consistent nullspace projector. The projection of a sum takes three products, whatever the
+    number of features.
 
     Args:
-        features: All :attr:`.is_projected`, of one controllet.
+        features: Features of one controllet, all with :attr:`.is_projected`.
 
     Attributes:
-        steps: What does the same one feature at a time.
+        steps: Equivalent objects that add one feature at a time.
 
     Thread: control.
     """
@@ -43,13 +45,13 @@ class ProjectedTogether:
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add what all of them add."""
+        """Add the torques of all features."""
         self._project(self._ask(states, target), states, tau)
 
     def add_first(
         self, count: int, states: Sequence[ArmState], target: Any, tau: Sequence[Vector]
     ) -> None:
-        """Add what the first ``count`` of them add; counts of a cycle go from 1 up to all."""
+        """Add the torques of the first ``count`` features; call it with 1, 2, ... in a cycle."""
         if count == 1:
             self._parts = self._ask(states, target)
             self._before = [torque.copy() for torque in tau]
@@ -67,7 +69,7 @@ class ProjectedTogether:
         states: Sequence[ArmState],
         tau: Sequence[Vector],
     ) -> None:
-        """Add the projection of a sum; overwrites its parts."""
+        """Add the projection of a sum of torques; overwrites its terms."""
         first, *others = parts
         for arm, total in enumerate(first):
             for other in others:
@@ -80,14 +82,14 @@ class ProjectedTogether:
 
 
 class ProjectedStep:
-    """Add one of several features that are projected together, for whoever notes each of them.
+    """One of several features that are projected together, for the recording of single terms.
 
-    After the last one the torques are those of :meth:`ProjectedTogether.add`, to the last bit: a
-    controllet does the same whether somebody looks at its terms or not.
+    After the last step, the torques are bit-identical to those of :meth:`ProjectedTogether.add`.
+    Recording thus does not change the behaviour of a controllet.
 
     Args:
-        together: All of them.
-        count: How many have added with this one.
+        together: Shared projection.
+        count: Number of features added up to and including this step.
 
     Thread: control.
     """
@@ -98,16 +100,16 @@ class ProjectedStep:
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add what this one adds."""
+        """Add the torques of this feature."""
         self._together.add_first(self._count, states, target, tau)
 
 
 FADE_TIME = 0.1
-"""Over which the torque of a feature comes and goes [s]."""
+"""Time over which the torque of a feature fades in or out [s]."""
 
 
 class _Fade:
-    r"""Stand in for a feature whose torque comes or goes: :math:`\tau + s\,\Delta\tau`."""
+    r"""Feature whose torque fades in or out: :math:`\tau + s\,\Delta\tau`."""
 
     def __init__(self, feature: Feature[Any], share: float) -> None:
         self.feature, self.share = feature, share
@@ -116,13 +118,13 @@ class _Fade:
 
     @property
     def done(self) -> bool:
-        """Whether the torque has come or gone."""
+        """True if the fade is complete."""
         return self.share >= 1.0 if self.step > 0.0 else self.share <= 0.0
 
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the share of the feature's torques that is due."""
+        """Add the current fraction of the torques of the feature."""
         self.share = min(1.0, max(0.0, self.share + self.step))
         for before, torque in zip(self._before, tau):
             before[:] = torque
@@ -137,29 +139,29 @@ _Adder = Feature[Any] | _Fade | ProjectedTogether | ProjectedStep
 
 
 class FeatureSet:
-    """Which features take part in a cycle.
+    """Features that take part in a cycle.
 
-    A feature that is switched on begins as at an activation, and its torque fades in; one that
-    is switched off fades out, and goes on preparing the target until it is settled. Nothing
-    fades while the instance is not active.
+    An enabled feature starts as at an activation, and its torque fades in. The torque of a
+    disabled feature fades out, and the feature continues to modify the target until it has
+    settled. Without an active instance, changes apply at once.
 
     Args:
-        features: All of them, in the order of the cell file.
-        enabled: Whether each takes part at first.
+        features: All features, in the order of the cell file.
+        enabled: Initial state of each feature.
         period: Cycle time [s].
 
     Attributes:
-        wanted: Whether each feature is to take part.
-        listening: Those that want to know of new targets.
-        preparing: Those that prepare the target, in their order.
-        pacing: Those that bound how fast a reference may move; always the same list.
-        adding: Those that add torques, or what stands in for them while they fade.
-        working: The same, but what goes through one projector stands together.
-        steps: What does the same as ``working``, to the last bit, one feature at a time; another
-            list whenever that changes.
-        places: Numbers of the features of ``steps`` among all features.
-        changing: Whether :meth:`look` has something to do.
-        features: All of them, in the order of the cell file.
+        wanted: Requested state of each feature.
+        listening: Features with ``on_target``.
+        preparing: Features with ``prepare``, in the order of execution.
+        pacing: Features with ``pace``, which limit the speed of a reference; always the same list.
+        adding: Features that add torques, or their fades.
+        working: Objects as in ``adding``, with one entry for all features that share a projection.
+        steps: Bit-identical to ``working`` with one entry per feature; a new list after every
+            change.
+        places: Indices of the features of ``steps`` among all features.
+        changing: True if :meth:`look` has to be called.
+        features: All features, in the order of the cell file.
 
     Thread: control.
     """
@@ -183,7 +185,7 @@ class FeatureSet:
         target: Any,
         handovers: Sequence[Handover] | None = None,
     ) -> None:
-        """Begin with those that take part; they may go on with torques of before."""
+        """Activate the enabled features, with the contact forces that they take over."""
         self.deactivate()
         self._active = True
         for feature, wanted in zip(self.features, self.wanted):
@@ -193,7 +195,7 @@ class FeatureSet:
                     feature.on_handover(states, target, handovers)
 
     def deactivate(self) -> None:
-        """Forget what is under way."""
+        """End all transitions."""
         self._active = False
         if self.changing:
             self._fades.clear()
@@ -201,14 +203,14 @@ class FeatureSet:
             self._arrange()
 
     def set_parameters(self, params: Sequence[Any]) -> None:
-        """Hand every feature its parameters."""
+        """Set the parameters of every feature."""
         for feature, own in zip(self.features, params):
             feature.params = own
             feature.on_parameters()
-        self._gather()  # another projector, perhaps
+        self._gather()  # the parameters may select another projector
 
     def switch(self, wanted: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
-        """Let features come and go; ``target`` holds what was asked for."""
+        """Enable and disable features; ``target`` contains the requested target."""
         changed = [i for i, (old, new) in enumerate(zip(self.wanted, wanted)) if old != new]
         self.wanted = list(wanted)
         for index in changed if self._active else ():
@@ -218,7 +220,7 @@ class FeatureSet:
                     self._leaving.discard(index)
                 elif index not in self._fades:
                     feature.on_enable(states, target)
-            elif _has(feature, "prepare"):  # what it let through may come in this very cycle
+            elif _has(feature, "prepare"):  # removed by look() when the feature has settled
                 self._leaving.add(index)
             if _has(feature, "add"):
                 fade = self._fades.get(index) or _Fade(feature, 0.0 if wanted[index] else 1.0)
@@ -227,7 +229,7 @@ class FeatureSet:
         self._arrange()
 
     def look(self) -> None:
-        """Find out which features have come or gone altogether."""
+        """Remove the features that have settled or faded out."""
         gone = [i for i in self._leaving if self.features[i].settled]
         done = [i for i, fade in self._fades.items() if fade.done]
         if gone or done:
@@ -237,7 +239,7 @@ class FeatureSet:
             self._arrange()
 
     def _arrange(self) -> None:
-        """Make the lists of the cycle, so that what takes no part costs nothing."""
+        """Build the lists of the cycle, so that disabled features cost no time."""
         there = [
             (index, feature)
             for index, feature in enumerate(self.features)
@@ -258,7 +260,7 @@ class FeatureSet:
         self._gather()
 
     def _gather(self) -> None:
-        """Project once what is added to one nullspace, if that is several features."""
+        """Combine features that share one nullspace projection, if there are several."""
         parts = list(zip(self._numbers, self.adding))
         shared = {n: part for n, part in parts if isinstance(part, Feature) and part.is_projected}
         if len(shared) < 2:
@@ -279,5 +281,5 @@ class FeatureSet:
 
 
 def _has(feature: Feature[Any], method: str) -> bool:
-    """Return whether a feature has a method of its own."""
+    """Return True if the class of a feature overrides a method."""
     return getattr(type(feature), method) is not getattr(Feature, method)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a loop goes back to when its simulation does."""
+"""Saved state of a loop."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class LoopState:
-    """The state of a loop between two cycles.
+    """State of a loop between two cycles, which a reset restores.
 
-    It has what happened: motion, measured states, the torques commanded last, who was active,
-    faults, noise to come. It does not have what laws and features keep to themselves: they start
-    anew, as after a switch, from the measured state, and so do estimates of external torques. Nor
-    does it have what its user has said and may say again: targets, parameters, settings of robots,
-    tares.
+    It contains motion, measured states, last torques, active controllets, faults and the state of
+    simulated noise. It does not contain internal states of controllets, features and estimators of
+    external torques. These restart from the measured state, as after a switch. It also excludes
+    user inputs: targets, parameters, robot settings and tares.
 
     Attributes:
-        row: The record of the cycle.
-        active: Whether each instance was.
-        faults: Latched on each arm.
-        released: Of each arm, whether even its hold could not produce a torque.
-        interfaces: What each arm was commanded.
-        shares: Of each arm, of the weight in its hand that it had taken on.
-        backends: What each backend has saved, None if it cannot.
+        row: Record of the cycle.
+        active: Flag of each instance that was active.
+        faults: Latched fault of each arm.
+        released: Flag of each arm that even its hold could not control.
+        interfaces: Command interface of each arm.
+        shares: Fraction of the load that each arm had taken over.
+        backends: Saved state of each backend; None if it cannot save.
     """
 
     row: Vector

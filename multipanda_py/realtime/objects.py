@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hands of a cell hold: attached by request or by a grasp, let go of when they open."""
+"""Objects in the loop: spawn, remove and move them, and attach them to grippers."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ _DONE = (Entry.DONE, 0, 0.0)
 
 
 class Things:
-    """Do with things what the owner asks for, and answer.
+    """Handler of requests to spawn, remove or move objects.
 
-    What a hand holds does not go, nothing comes to where something else is, and nothing moves to
-    where an arm is: the answer says what is in the way. Who wants no answer may put things there,
-    and it is reported: what is inside an arm pushes it away, as hard as it is deep.
+    An attached object is not removed. An object does not appear where another object is, and does
+    not move to where an arm is. The response names what blocks it. A request without a response is
+    executed in any case, and a collision is reported: the simulation then pushes the arm away,
+    with a force that grows with the depth.
 
     Args:
-        config: The cell.
-        arms: The arms, in its order.
-        backends: What moves the arms; the one with a world of its own moves things.
-        mailbox: Where requests come from, and answers go to.
-        present: Which movable things are in the scene, (n,); kept here.
+        config: Configuration of the cell.
+        arms: Arms in the order of the cell.
+        backends: Backends of the cell; the one that simulates the world moves objects.
+        mailbox: Shared memory with requests and responses.
+        present: Flags of the movable objects in the scene, (n,); updated here.
 
     Attributes:
-        backend: That moves things.
-        taken: How many requests there were.
+        backend: Backend that moves objects.
+        taken: Number of requests so far.
 
     Thread: control.
     """
@@ -57,7 +58,7 @@ class Things:
         self.backend = next((b for b in backends if b.keeps_time), backends[0])
 
     def take(self) -> None:
-        """Do what is asked for."""
+        """Execute new requests."""
         box = self._mailbox
         for slot, answer in zip(box.entries, box.entry_answers):
             if (record := slot.take()) is not None:
@@ -74,14 +75,14 @@ class Things:
                 self.backend.place(record)
 
     def change(self, record: Vector) -> tuple[Entry, int, float]:
-        """Bring a thing in, take it out, or put it elsewhere.
+        """Spawn, remove or move an object.
 
         Args:
-            record: A :class:`.Change`, then as of :meth:`.Backend.place`.
+            record: :class:`.Change`, followed by a record as for :meth:`.Backend.place`.
 
         Returns:
-            As an answer in the mailbox has it, without the number: what became of it, what is in
-            the way (its place in :func:`.surroundings`), and how deep [m].
+            Result, index of the blocking object in :func:`.surroundings`, and penetration depth
+            [m]. For :attr:`.Entry.HELD` the index is that of the arm, from 1.
         """
         change, thing = Change(int(record[0])), int(record[1])
         if (change is Change.SPAWN) == bool(self._present[thing]):
@@ -102,30 +103,31 @@ class Things:
         return _DONE
 
     def skip(self) -> None:
-        """Leave what was asked for before a world was set back."""
+        """Discard requests from before a reset of the world."""
         for slot in (*self._mailbox.entries, *self._mailbox.placed):
             slot.skip()
 
 
 NOWHERE = np.zeros(3)
 OPENED = 0.005
-"""How much wider fingers are that have let go of what they held [m]."""
+"""Increase of the finger width after which an attached object is released [m]."""
 
 
 class HeldThings:
-    """Keep ``holds`` of every arm, and move what no backend measures along with its hand.
+    """Attached objects of all grippers.
 
-    A thing is attached by request, or when a grasp succeeds and the backend knows what is between
-    the fingers. It is let go of by request, when the grasp ends, or when the fingers open; it
-    stays where it is then. It may be in several hands.
+    An object is attached by request, or when a grasp succeeds and the backend knows the object
+    between the fingers. It is detached by request, when the grasp ends, or when the fingers open.
+    It then stays where it is. Several grippers may hold one object. If no backend measures object
+    poses, an attached object moves with its gripper.
 
     Args:
-        config: The cell.
-        arms: The arms, in its order.
-        backend_of: What moves each arm, by its index.
-        mailbox: Where requests come from, and reports go to.
-        objects: Live poses of the movable things in the world, (n, 7).
-        present: Which of them are in the scene, (n,).
+        config: Configuration of the cell.
+        arms: Arms in the order of the cell.
+        backend_of: Backend of each arm, by index.
+        mailbox: Shared memory with requests and events.
+        objects: Live poses of the movable objects in the world, (n, 7).
+        present: Flags of the movable objects in the scene, (n,).
 
     Thread: control.
     """
@@ -148,14 +150,14 @@ class HeldThings:
         self._bases = [(np.array(base.position), np.array(base.rotation)) for base in bases]
         self._is_measured = any(backend.measures_objects for backend in backend_of.values())
         self._grasped = [0] * len(arms)
-        # Memory views are read in a tenth of the time that arrays take.
+        # Reading a memory view takes a tenth of the time of reading an array.
         views = [(arm.state.gripper.data, arm.state.holds.data) for arm in arms]
         self._words = views if self._names else []
         self._widths = [0.0] * len(arms)
         self._in_tool: dict[int, tuple[Vector, Matrix]] = {}
 
     def take(self, now_ns: int) -> None:
-        """Attach and detach what the owner asks for."""
+        """Attach and detach objects on request."""
         for arm, slot in zip(self._arms, self._mailbox.holds):
             record = slot.take()
             if record is None:
@@ -170,7 +172,7 @@ class HeldThings:
                 self._in_tool[arm.index] = record[2:5].copy(), _rotation(record[5:])
 
     def look(self, now_ns: int) -> None:
-        """Notice grasps and opened fingers, and move along what nobody measures."""
+        """Detect grasps and opened fingers, and move attached objects that no backend measures."""
         for index, (gripper, holds) in enumerate(self._words):
             if gripper[2] != self._grasped[index]:
                 self._grasped[index] = gripper[2]
@@ -179,14 +181,14 @@ class HeldThings:
                 self._keep(self._arms[index], now_ns)
 
     def _note_grasp(self, arm: Arm, now_ns: int) -> None:
-        """Attach what a grasp has found, if that is known; let go of it with the grasp."""
+        """Attach the grasped object if it is known; detach it when the grasp ends."""
         grasped = self._grasped[arm.index]
         found = self._backend_of[arm.index].thing_in_hand(arm.index) if grasped else 0
         if found != arm.state.holds.item() and (found or not grasped):
             self._attach(arm, found, now_ns)
 
     def _keep(self, arm: Arm, now_ns: int) -> None:
-        """Let go of what an arm holds if its fingers open, or have it follow the hand."""
+        """Detach the object of an arm if its fingers open, otherwise move it with the gripper."""
         index, width = arm.index, _width(arm.state)
         self._widths[index] = min(self._widths[index], width)
         if width > self._widths[index] + OPENED:
@@ -195,14 +197,14 @@ class HeldThings:
             self._carry(arm, *self._in_tool[index])
 
     def load(self) -> None:
-        """Go on from states that have been put elsewhere."""
+        """Continue from restored states."""
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)
         self._share_weights()
 
     def _share_weights(self) -> None:
-        """Have every arm carry its part of what it holds, if the loop carries the arm."""
+        """Distribute the weight of attached objects to arms whose gravity the loop compensates."""
         holding = [arm.state.holds.item() for arm in self._arms]
         for arm, number in zip(self._arms, holding):
             if arm.gravity is not None:
@@ -210,7 +212,7 @@ class HeldThings:
                 arm.gravity.hold(mass, self._objects[number - 1, :3] if number else NOWHERE)
 
     def _attach(self, arm: Arm, number: int, now_ns: int) -> None:
-        """Have an arm hold a thing, or nothing, from now on."""
+        """Attach an object to an arm, or detach it if ``number`` is 0."""
         before = arm.state.holds.item()
         arm.state.holds[...] = number
         self._widths[arm.index] = _width(arm.state)
@@ -229,12 +231,12 @@ class HeldThings:
             self._mailbox.report(Event.NOTICE, now_ns, arm.index, -1, text)
 
     def _tool(self, arm: Arm) -> tuple[Vector, Matrix]:
-        """Return position and rotation of an arm's tool in the world."""
+        """Return position and rotation of the end effector of an arm in the world."""
         base, turn = self._bases[arm.index]
         return base + turn @ arm.state.position_ee_in_base, turn @ arm.state.rotation_ee_in_base
 
     def _carry(self, arm: Arm, position_in_tool: Vector, rotation_in_tool: Matrix) -> None:
-        """Have what an arm holds be where its tool is."""
+        """Move the attached object of an arm to its pose at the end effector."""
         position, rotation = self._tool(arm)
         position = position + rotation @ position_in_tool
         if is_finite(position):
@@ -249,5 +251,4 @@ def _rotation(wxyz: Vector) -> Matrix:
 
 
 def _width(state: ArmState) -> float:
-    """Return the width between the fingers [m]."""
     return float(state.fingers.item(0) + state.fingers.item(1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which controllet owns which arm, and what happens when one lets its arms down."""
+"""Ownership of arms by controllets: switches, faults, and the change to hold."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ from multipanda_py.realtime.shared_memory import (
 from multipanda_py.state import INTERFACES, Vector
 
 REST = 0.02
-"""Speed of a joint below which an arm may be commanded something else than before [rad/s]."""
+"""Joint speed below which the command interface of an arm may change [rad/s]."""
 VIBRATION = 0.3
-"""The same for an arm in position control that is not commanded to move [rad/s]. Its own
-controller may vibrate without end, and the arm could then never change to torques."""
+"""The same limit for an arm in position control without commanded motion [rad/s]. Its internal
+controller may vibrate permanently, and the arm could otherwise never change to torques."""
 SETTLING_TIME = 0.3
-"""Time without commanded motion after which an arm moves by its own controller alone [s]."""
+"""Time without commanded motion after which only the internal controller of an arm moves it
+[s]."""
 HOLD_BLEND_CYCLES = 5
-"""Longest blend when hold takes over: what its law asked for last would push an arm on that is
-to stop, or whose law has failed."""
+"""Maximum blend when hold takes over [cycles]. A longer blend would apply the last torque of
+the previous controllet, which may have failed, to an arm that has to stop."""
 
 
 def moving_joint(
     dq: Vector, bound: float = REST, has_settled: bool = False
 ) -> tuple[int, float] | None:
-    """Return the fastest joint and its speed if the arm moves too fast for another interface.
+    """Return the fastest joint and its speed if the arm is too fast for an interface change.
 
     Args:
         dq: Measured joint velocities, (n,) [rad/s].
-        bound: Allowed speed [rad/s].
-        has_settled: Whether the arm is in position control and no motion has been commanded for
-            :data:`SETTLING_TIME`; its own vibration up to :data:`VIBRATION` is then allowed.
+        bound: Maximum speed [rad/s].
+        has_settled: True if the arm is in position control without commanded motion for
+            :data:`SETTLING_TIME`; speeds up to :data:`VIBRATION` are then allowed.
     """
     speeds = np.abs(dq)
     joint = int(speeds.argmax())
@@ -57,12 +58,12 @@ def moving_joint(
 
 
 class Cause(NamedTuple):
-    """Cause of a change of owners, reported for every arm that gets another one.
+    """Cause of an ownership change, reported for every arm that changes its owner.
 
     Attributes:
         event: Kind of the report.
-        reason: Reason, in words.
-        reported: Indices of arms whose change is reported already.
+        reason: Reason as text.
+        reported: Indices of arms whose change is already reported.
     """
 
     event: Event
@@ -71,21 +72,21 @@ class Cause(NamedTuple):
 
 
 class Ownership:
-    """The active set of a cell: every arm has one owner, if nobody else then its hold.
+    """Active controllets of a cell: every arm has one owner, by default its hold.
 
     Args:
-        arms: The arms, in the order of the cell.
-        instances: Every controllet instance; holds first, one per arm, in the same order.
-        mailbox: Where the active set and events are published.
-        backend_of: What moves each arm.
-        blend_cycles: Cycles over which torque is blended when an arm changes its owner.
+        arms: Arms in the order of the cell.
+        instances: All controllet instances. The holds come first, one per arm in the same order.
+        mailbox: Shared memory for the active set and events.
+        backend_of: Backend of each arm, by index.
+        blend_cycles: Number of cycles over which torques blend when an arm changes its owner.
         period: Cycle time [s].
 
     Attributes:
         active: Active instances, in the order of the cell.
-        epoch: Counts changes of the active set.
-        forces: Forces that arms are asked to press with.
-        changing: Arms that are about to be commanded something else than before.
+        epoch: Number of changes of the active set.
+        forces: Requested contact forces of the arms.
+        changing: Indices of arms whose command interface is changing.
 
     Thread: control.
     """
@@ -113,11 +114,11 @@ class Ownership:
         self.epoch = 0
 
     def switch(self, request: Vector, now_ns: int) -> SwitchStatus:
-        """Change the active set as a whole, or leave it as it is.
+        """Apply a switch request completely, or reject it and change nothing.
 
         Args:
-            request: Epoch that it was planned on, or ``ANY_EPOCH``; time of the request; a flag
-                per instance; the reason.
+            request: Record of the request: planned epoch or ``ANY_EPOCH``, time of the request,
+                one flag per instance, reason.
             now_ns: Time of the cycle.
         """
         if int(request[0]) not in (self.epoch, ANY_EPOCH):
@@ -130,7 +131,7 @@ class Ownership:
         ]
         refused = False
         for instance in starting:
-            if refused and instance.active:  # what goes on is not begun anew for nothing
+            if refused and instance.active:  # a rejected switch restarts no active controllet
                 continue
             reason = self._activate(instance)
             if reason:
@@ -145,7 +146,7 @@ class Ownership:
         return SwitchStatus.DONE
 
     def _activate(self, instance: Instance) -> str:
-        """Activate an instance; return why it cannot be, or an empty string."""
+        """Activate an instance; return the reason if this is impossible, or an empty string."""
         arms = [] if instance.spec.is_hold else [self._arms[i] for i in instance.spec.arms]
         if arms and not instance.is_sound:
             return _unsound(instance)
@@ -168,7 +169,7 @@ class Ownership:
         return ""
 
     def _why_not_change(self, instance: Instance, arm: Arm) -> str:
-        """Return why an arm must not wait until it or another one takes other commands."""
+        """Return why the command interface of an arm must not change now, or an empty string."""
         wanted = instance.spec.law.command_interface
         arms = [arm, *(self._arms[index] for index in instance.spec.arms)]
         changing = next((one for one in arms if one.interface != wanted), None)
@@ -192,21 +193,21 @@ class Ownership:
         )
 
     def restart(self, instance: Instance, now_ns: int) -> None:
-        """Seed an active instance anew.
+        """Restart an active instance from the measured state.
 
         Raises:
-            Exception: Whatever the law or a feature raises.
+            Exception: Any error of the controllet or a feature.
         """
         self._start(instance)
         self._keep_forces()
         self._report_handovers(now_ns)
 
     def _start(self, instance: Instance) -> None:
-        """Activate an instance on what its arms are pressing with; note what goes on.
+        """Activate an instance with the contact forces of its arms, and store its report.
 
         Raises:
-            TypeError: If the law says that in anything but words: nobody could report it later.
-            Exception: Whatever the law or a feature raises.
+            TypeError: If ``on_handover`` returns anything but a text or None.
+            Exception: Any other error of the controllet or a feature.
         """
         if instance.command is not None:
             for index in instance.spec.arms:
@@ -224,7 +225,7 @@ class Ownership:
             self._said.append((instance, words))
 
     def _keep_forces(self) -> None:
-        """Remember the forces that were handed over to laws that have begun."""
+        """Store the contact forces that started controllets take over."""
         for index, forces in self._handed.items():
             self.forces.keep(self._instances[index], forces)
         self._handed.clear()
@@ -235,8 +236,8 @@ class Ownership:
         self._said.clear()
 
     def recover(self, arm: Arm) -> Event:
-        """Clear an arm's fault; it holds where it is, and what it carries."""
-        if arm.interrupted:  # maybe after a fault that kept the request
+        """Clear the fault of an arm, which then holds its position and load; return the fault."""
+        if arm.interrupted:  # a previous fault may have kept the request
             self.forces.end(arm)
         past = self._past.carried(arm) if arm.interrupted else self._past.of(arm)
         return arm.recover(past)
@@ -250,14 +251,14 @@ class Ownership:
         *,
         cause: Cause | None,
     ) -> None:
-        """Make ``wanted`` the active set, with hold on every arm that it leaves free.
+        """Change the active set to ``wanted``, with hold on every other arm.
 
         Args:
             wanted: One flag per instance.
-            started: Instances that are activated already; None activates what is new here.
-            restart_holds: Seed a hold anew even if it has the arm already.
+            started: Instances that are already activated; None activates the new ones here.
+            restart_holds: True to restart also the holds that own their arm already.
             now_ns: Time of the cycle.
-            cause: Cause of the change; None at the start, and if one report is for all arms.
+            cause: Cause of the change; None at the start, or if one report covers all arms.
         """
         if started is None:
             started = [i for i, flag in zip(self._instances, wanted) if flag and not i.active]
@@ -299,7 +300,7 @@ class Ownership:
         self._set_waiting()
 
     def _report_owner(self, arm: Arm, owner: Instance, cause: Cause, now_ns: int) -> None:
-        """Report the cause of a new owner of an arm, so that none changes without a report."""
+        """Report the cause of an ownership change of an arm."""
         if arm.index in cause.reported:
             return
         before = arm.owner.spec
@@ -308,7 +309,7 @@ class Ownership:
         self._mailbox.report(cause.event, now_ns, arm.index, law.index, text)
 
     def _engage_arms(self, instance: Instance, now_ns: int) -> None:
-        """Have the arms of a law commanded what it writes; if one cannot be, all of them hold."""
+        """Set the command interface of the arms of a controllet; after an error they all hold."""
         interface = instance.spec.law.command_interface
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.interface == interface:
@@ -321,10 +322,10 @@ class Ownership:
                 return
 
     def engage(self, index: int, interface: str) -> None:
-        """Have an arm commanded something else; it may take the arm many cycles.
+        """Change the command interface of an arm, which may take many cycles.
 
         Raises:
-            Exception: Whatever the backend raises; the arm is commanded what it was.
+            Exception: Any error of the backend; the interface then stays unchanged.
         """
         backend = self._backend_of[index]
         backend.engage(index, interface)
@@ -333,17 +334,17 @@ class Ownership:
             self.changing.add(index)
 
     def look_at_changes(self) -> bool:
-        """Let laws begin whose arms take their commands now; return whether any does."""
+        """Start controllets whose arms now execute their commands; return True if any does."""
         done = {index for index in self.changing if self._backend_of[index].is_ready(index)}
         self.changing -= done
         self._set_waiting(done)
         return bool(done)
 
     def _set_waiting(self, ready: Collection[int] = ()) -> None:
-        """Let laws wait for arms that do not take their commands yet; ``ready`` do from now on."""
+        """Set which controllets wait for arms; those in ``ready`` execute commands from now on."""
         changing = self.changing
         for instance in self.active:
-            if instance.spec.is_hold:  # it makes torques; without them its arm brakes by itself
+            if instance.spec.is_hold:  # without torque control, ArmMotion brakes the arm instead
                 instance.waits = self._arms[instance.spec.arms[0]].motion is not None
                 continue
             waited = instance.waits
@@ -355,7 +356,7 @@ class Ownership:
                     self._arms[index].blend(self._blend_cycles)
 
     def _begin_to_stand_in(self, instance: Instance) -> None:
-        """Let holds begin on the arms of a law that waits and execute torques meanwhile."""
+        """Start the holds of the torque-controlled arms of a controllet that waits."""
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.motion is None:
                 hold = self._holds[arm.index]
@@ -363,19 +364,19 @@ class Ownership:
                 hold.activate([self._past.of(arm)])
 
     def _stand_in(self, instance: Instance, now_ns: int) -> None:
-        """Have a law's arms execute what their holds compute, as long as the law waits."""
+        """Use the torques of the holds for the arms of a controllet that waits."""
         for tau, index in zip(instance.tau, instance.spec.arms):
             if self._arms[index].motion is None:
                 self.update(self._holds[index], now_ns)
                 tau[:] = self._holds[index].tau[0]
 
     def begin_anew(self, wanted: Sequence[bool], now_ns: int) -> None:
-        """Activate ``wanted``, and holds, as at the start: on arms that have been put elsewhere.
+        """Activate ``wanted`` and the holds after the arms were reset to another state.
 
-        A law that has failed to take its parameters since is reported, and its arms hold.
+        A controllet that has rejected its last parameters is reported, and its arms hold.
 
         Raises:
-            Exception: Whatever a law or feature raises. All arms hold then.
+            Exception: Any error of a controllet or feature; all arms hold then.
         """
         self._past.forget()
         for arm in self._arms:
@@ -392,19 +393,19 @@ class Ownership:
         cause = Cause(Event.SWITCHED, "the simulation was set back")
         try:
             self.apply(flags, now_ns=now_ns, cause=cause)
-        except BaseException as error:  # nothing is active then, and somebody has to have the arms
+        except BaseException as error:  # nothing is active now, and every arm needs an owner
             reason = f"the simulation was set back, but {error_text(error)}"
             cause = Cause(Event.HOLDS, reason)
             self.apply([False] * len(flags), restart_holds=True, now_ns=now_ns, cause=cause)
             raise
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
-        """Give every arm to its hold, seeded anew, and report why."""
+        """Give every arm to its hold, restarted from the measured state, and report the reason."""
         self._mailbox.report(event, now_ns, -1, -1, text)
         self.apply([False] * len(self._instances), restart_holds=True, now_ns=now_ns, cause=None)
 
     def update(self, instance: Instance, now_ns: int) -> None:
-        """Compute an instance's torques; if it cannot, its arms hold in this very cycle."""
+        """Compute the torques of an instance; if this fails, its arms hold in the same cycle."""
         if instance.waits:
             if not instance.spec.is_hold:
                 self._stand_in(instance, now_ns)
@@ -426,14 +427,14 @@ class Ownership:
             instance.notices.clear()
 
     def attempt(self, instance: Instance, step: Callable[[], None], now_ns: int) -> None:
-        """Run a step of an instance that may raise; if it does, the arms that it has hold."""
+        """Call a method of an instance; if it raises an error, the arms of the instance hold."""
         try:
             step()
         except BaseException as error:
             pass_interrupt(error)
             if instance.active:
                 self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
-            else:  # its arms are another law's
+            else:  # another controllet owns its arms
                 self.report(Event.CONTROLLET_ERROR, instance, error_text(error), now_ns)
 
     def fail(
@@ -444,9 +445,9 @@ class Ownership:
         now_ns: int,
         arms: Sequence[Arm] | None = None,
     ) -> None:
-        """Latch a fault on ``arms`` (all of the instance's) and give its arms to hold.
+        """Latch a fault on ``arms`` (by default all arms of the instance), and let its arms hold.
 
-        A hold that goes on failing, cycle after cycle, is reported once.
+        A hold that fails in consecutive cycles is reported once.
         """
         is_hold = instance.spec.is_hold
         if arms is None and is_hold:
@@ -481,7 +482,7 @@ class Ownership:
         self._mailbox.report(event, now_ns, -1, instance.spec.index, text)
 
     def _leave(self, instance: Instance) -> None:
-        """Deactivate; a law that fails to let go is reported, and let go of all the same."""
+        """Deactivate an instance; an error is reported, and the instance is inactive anyway."""
         instance.waits = False
         try:
             instance.deactivate()
@@ -492,5 +493,4 @@ class Ownership:
 
 
 def _unsound(instance: Instance) -> str:
-    """Return why an instance must not be activated as it is."""
     return f"{instance.spec.name}: it failed to take its parameters; set others first"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What laws, features and backends raise: whose it is, in words that cannot fail themselves."""
+"""Attribute errors to controllets, features and backends, and format them safely."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from multipanda_py.exceptions import LoopError, MultipandaError
 from multipanda_py.realtime.system.signals import Interrupted
 
 _CALLED = ("multipanda_py.controllet", "multipanda_py.context", "multipanda_py.targets")
-"""Contracts that refuse what their caller asks for: the fault is in its line."""
+"""Modules that reject arguments of their caller; the reported line is then that of the caller."""
 
 
 def pass_interrupt(error: BaseException) -> None:
-    """Raise a Ctrl-C again where one can arrive: the main thread of a process that heeds it.
+    """Raise a Ctrl-C again in the main thread of a process that handles it.
 
-    The loop's own process ignores SIGINT, and other threads never get it, so that there a
-    ``KeyboardInterrupt``, as ``SystemExit`` everywhere, is a fault of whoever raised it.
+    The process of the loop ignores SIGINT, and other threads never receive it. There, a
+    ``KeyboardInterrupt`` is a fault of the plug-in that raised it. A ``SystemExit`` always is.
+
+    Args:
+        error: Error of a plug-in.
 
     Raises:
-        KeyboardInterrupt: If ``error`` is the user's.
+        KeyboardInterrupt: If ``error`` is a Ctrl-C of the user.
 
     Thread: any.
     """
-    if isinstance(error, Interrupted):  # our own handler, which ignores further signals
+    if isinstance(error, Interrupted):  # raised by our handler, which ignores further signals
         raise error
     if (
         isinstance(error, KeyboardInterrupt)
@@ -38,13 +41,13 @@ def pass_interrupt(error: BaseException) -> None:
 
 
 def _refuses_for_others(trace: TracebackType) -> bool:
-    """Return whether a line only says what the line that called it has done wrong."""
+    """Return True if a traceback entry only reports a mistake of its caller."""
     module = str(trace.tb_frame.f_globals.get("__name__", ""))
     return module in _CALLED or module.split(".", 1)[0] == "numpy"
 
 
 def error_text(error: BaseException) -> str:
-    """Name an exception, what it says, and the line of the plug-in it came from. Thread: any."""
+    """Return type and text of an exception and the plug-in line that caused it. Thread: any."""
     where = ""
     found = trace = error.__traceback__
     while trace is not None:
@@ -63,13 +66,13 @@ def error_text(error: BaseException) -> str:
 
 @contextmanager
 def starting(who: str) -> Iterator[None]:
-    """Say whose start failed; what the package refuses on purpose says so by itself.
+    """Add the name of the starting part to an error; errors of this package pass unchanged.
 
     Args:
-        who: The part that starts, for the beginning of the sentence.
+        who: Name of the part that starts, placed before the error text.
 
     Raises:
-        LoopError: Instead of what the part raised.
+        LoopError: If the part raises any other error.
 
     Thread: any, before the loop runs.
     """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop in a process of its own: start-up, watching its owner, and a quiet end.
+"""Process of the loop: start, watch of its owner, and orderly end.
 
-Run as ``python -m multipanda_py.realtime.process FD``: the cell comes as JSON on the first
-line of standard input, and one line of JSON on standard output says whether the loop
-is running. Standard input stays open as long as the owner lives; its end is the
-surest sign that the owner is gone, however it went.
+Run as ``python -m multipanda_py.realtime.process FD``, with the file descriptor of the shared
+memory. The first line of standard input is the configuration of the cell as JSON. One line of JSON
+on standard output reports that the loop runs, or why it does not. Standard input stays open as
+long as the owner lives, so that its end reliably signals the end of the owner.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from multipanda_py.realtime.system.priority import (
 from multipanda_py.realtime.timing import run
 
 REST_TIMEOUT = 3.0
-"""How long arms may take to come to rest after their owner is gone [s]."""
+"""Maximum time until the arms are at rest after the end of the owner [s]."""
 
 
 class Watch:
-    """Know whether the loop should go on.
+    """Monitor that decides when the loop ends.
 
     Attributes:
-        owner_gone: Set by the thread that waits for the end of standard input.
+        owner_gone: True after the end of standard input.
     """
 
     def __init__(self, loop: ControlLoop, mailbox: Mailbox) -> None:
@@ -62,7 +62,7 @@ class Watch:
         self.owner_gone = True
 
     def keep_going(self) -> bool:
-        """Return False once the owner asked for the end, or is gone and the arms are at rest."""
+        """Return False after a shutdown request, or if the owner has ended and the arms rest."""
         if self._words[Word.SHUTDOWN]:
             return False
         if not self.owner_gone and os.getppid() == self._owner:
@@ -78,8 +78,8 @@ class Watch:
 
 
 def main() -> int:
-    """Run the loop until its owner wants no more of it. Thread: main, and then control."""
-    for terminal in (signal.SIGINT, signal.SIGHUP):  # these go to the owner, who ends the loop
+    """Run the loop until its owner requests the end or dies. Thread: main, and then control."""
+    for terminal in (signal.SIGINT, signal.SIGHUP):  # the owner handles them and stops the loop
         signal.signal(terminal, signal.SIG_IGN)
     name_process(LOOP)
     never_wait_for_output([2])
@@ -105,14 +105,14 @@ def main() -> int:
     _answer({"warnings": [*loop.take_warnings(), *warnings]})
     run(loop, 1.0 / config.cell.rate, watch.keep_going)
     speed = "at rest" if loop.at_rest() else "still moving"
-    loop.close()  # before a farewell, whoever reads it
+    loop.close()  # before the last message, which may block
     if watch.owner_gone:
         say(f"multipanda loop of cell {name!r}: its owner is gone; arms {speed}, loop ends")
     return 0
 
 
 def _answer(message: dict[str, object]) -> None:
-    with contextlib.suppress(OSError):  # the owner was killed meanwhile: Watch sees to the end
+    with contextlib.suppress(OSError):  # the owner has ended; Watch then stops the loop
         os.write(1, (json.dumps(message) + "\n").encode())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the loop runs: a process of its own, a thread, or the caller's hands."""
+"""Run the loop in its own real-time process, or choose the runner of the cell file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from multipanda_py.realtime.system.child_process import module_command
 from multipanda_py.realtime.system.priority import before_others
 
 START_TIMEOUT = 60.0
-"""How long a loop may take to start [s]."""
+"""Timeout of the start of a loop [s]."""
 
 
 class ProcessRunner(Runner):
-    """The paced loop in a real-time process of its own."""
+    """Runner of the paced loop in its own real-time process."""
 
     def __init__(
         self,
@@ -32,18 +32,29 @@ class ProcessRunner(Runner):
         mailbox: Mailbox,
         inherited: Sequence[int] = (),
     ) -> None:
-        """Keep descriptors in ``inherited`` open in the loop's process for as long as it lives."""
+        """Store the configuration.
+
+        Args:
+            config: Configuration of the cell.
+            specs: Controllet instances of the cell.
+            mailbox: Shared memory of the loop and its owner.
+            inherited: File descriptors that the process of the loop inherits and keeps open.
+        """
         super().__init__(config, specs, mailbox)
         self._inherited = tuple(inherited)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int:
-        """Process id of the loop."""
+        """Process id of the loop, or -1 before the start."""
         return self._process.pid if self._process is not None else -1
 
     def start(self) -> list[str]:
-        """Start the process and wait until the loop runs."""
+        """Start the process and wait until the loop runs; return its warnings.
+
+        Raises:
+            LoopError: If the loop does not start within :data:`START_TIMEOUT`.
+        """
         fd = self._mailbox.fd
         with before_others(self._config.realtime):
             process = subprocess.Popen(
@@ -51,7 +62,7 @@ class ProcessRunner(Runner):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=(fd, *self._inherited),
-                start_new_session=True,  # Ctrl-C is for the owner, who ends the loop
+                start_new_session=True,  # Ctrl-C reaches only the owner, which stops the loop
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )
         self._process = process
@@ -73,7 +84,11 @@ class ProcessRunner(Runner):
         return list(message["warnings"])
 
     def check(self) -> None:
-        """Raise if the process is not running, and say how it ended."""
+        """Raise an error that states how the process ended, if it does not run.
+
+        Raises:
+            LoopError: If the process does not run.
+        """
         if self._process is None:
             raise LoopError("the loop is not running: the cell is not started")
         code = self._process.poll()
@@ -85,7 +100,7 @@ class ProcessRunner(Runner):
             )
 
     def stop(self) -> None:
-        """Ask the loop to end, and make sure that it does."""
+        """Request the end of the loop, and kill its process after :data:`.STOP_TIMEOUT`."""
         process = self._process
         if process is None:
             return
@@ -111,13 +126,13 @@ def make_runner(
     mailbox: Mailbox,
     inherited: Sequence[int] = (),
 ) -> Runner:
-    """Return what runs the loop where the cell file places it; not started yet.
+    """Create the runner that ``cell.placement`` selects, not started yet.
 
     Args:
-        config: The cell.
-        specs: Its instances.
-        mailbox: The records shared with the loop.
-        inherited: Descriptors that a process of the loop's own keeps open while it lives.
+        config: Configuration of the cell.
+        specs: Controllet instances of the cell.
+        mailbox: Shared memory of the loop and its owner.
+        inherited: File descriptors that a process of the loop inherits and keeps open.
     """
     if config.cell.placement == "process":
         return ProcessRunner(config, specs, mailbox, inherited)

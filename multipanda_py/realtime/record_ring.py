@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read every row of a ring once, in order."""
+"""Ring buffer of cycle records in shared memory, and its readers."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.realtime.events import EventRing
 
 ROWS = 4096
-"""Cycles kept: about four seconds."""
+"""Number of cycles in the ring, about four seconds at 1 kHz."""
 _MARGIN = 64
-"""Oldest rows that are not even tried: they would be overwritten during the copy."""
+"""Number of the oldest records that are not read, because they may be overwritten during the
+copy."""
 
 
 class RowRing:
-    """Read rows without ever making their writer wait.
+    """Ring buffer of cycle records that readers copy without blocking the writer.
 
-    The writer puts row n (from 0) into place n modulo ``ROWS``, and counts it afterwards. While
-    the count is c, then, row c - ROWS may be half overwritten, and all after it are whole. A
-    reader copies first, looks at the count again, and leaves out what was not safe any more. This
-    relies on stores and loads staying in program order, as the rest of the mailbox does.
+    The writer puts record n (from 0) at index n modulo ``ROWS``, and increments the count
+    afterwards. At count c, record c - ROWS may be partly overwritten, and all later ones are
+    complete. A reader copies first, reads the count again, and drops the records that may have
+    been overwritten. This relies on loads and stores that stay in program order, as the rest of
+    the shared memory does.
 
     Args:
-        memory: The mailbox.
-        start: Where the ring begins in it, in bytes.
-        dtype: Of a row.
-        count: The word that counts rows, (1,).
+        memory: Shared memory.
+        start: Offset of the ring [bytes].
+        dtype: Type of a record.
+        count: Word that counts records, (1,).
 
     Attributes:
-        rows: All places, (ROWS,), in no order.
-        flat: The same as numbers, (ROWS, n).
+        rows: Buffer of all records, (ROWS,), not in the order of time.
+        flat: Same buffer as numbers, (ROWS, n).
     """
 
     def __init__(
@@ -51,17 +53,20 @@ class RowRing:
 
     @property
     def count(self) -> int:
-        """Number of rows so far. Thread: any."""
+        """Number of records so far. Thread: any."""
         return int(self._count[0])
 
     def append(self, row: NDArray[np.float64]) -> None:
-        """Add a row, seen as numbers (n,). Thread: the one writer."""
+        """Append a record, viewed as numbers (n,). Thread: the one writer."""
         count = self._count[0]
         self.flat[count % ROWS] = row
         self._count[0] = count + 1
 
     def newest(self) -> NDArray[np.float64] | None:
-        """Return a copy of the newest row as numbers, (n,); None if there is none. Thread: any."""
+        """Return a copy of the newest record as numbers, (n,); None without records.
+
+        Thread: any.
+        """
         while count := self.count:
             row: NDArray[np.float64] = self.flat[(count - 1) % ROWS].copy()
             if self.count - count < ROWS - 1:
@@ -69,10 +74,17 @@ class RowRing:
         return None
 
     def newest_until(self, column: int, most: float) -> NDArray[np.float64]:
-        """Return a copy of the newest row, (n,), whose number in a column is at most ``most``.
+        """Return a copy of the newest record whose value in a column is <= ``most``.
 
-        The column grows with the rows, such as time. If it is more in all rows that are kept, the
-        oldest of them is returned. Call it when there is a row. Thread: any.
+        The column must increase with the records, such as time. If all stored records have larger
+        values, the oldest record is returned. Call it only after the first record. Thread: any.
+
+        Args:
+            column: Index of the column.
+            most: Maximum value of the column.
+
+        Returns:
+            Record as numbers, (n,).
         """
         while True:
             count = self.count
@@ -85,15 +97,16 @@ class RowRing:
                 return row
 
     def read(self, since: int, most: int = ROWS) -> tuple[int, NDArray[np.void]]:
-        """Return copies of rows after the first ``since``, oldest first. Thread: any.
+        """Return copies of the records after the first ``since``, oldest first. Thread: any.
 
         Args:
-            since: How many rows are not asked for any more.
-            most: At most so many, the oldest.
+            since: Number of records to skip.
+            most: Maximum number of records; the oldest are returned.
 
         Returns:
-            How many rows lie before the first of them, and the rows. What was overwritten already,
-            or during the copy, is left out: the first is then more than ``since``.
+            Number of records before the first returned one, and the records. Records that were
+            overwritten before or during the copy are left out, and the number is then larger than
+            ``since``.
         """
         count = self.count
         first = min(count, max(since, count - ROWS + _MARGIN))
@@ -106,25 +119,25 @@ class RowRing:
         flat = rows.view(np.float64).reshape(size, -1)
         flat[:unwrapped] = self.flat[begin : begin + unwrapped]
         flat[unwrapped:] = self.flat[: size - unwrapped]
-        whole = min(last, max(first, self.count - ROWS + 1))  # the first that is certainly whole
+        whole = min(last, max(first, self.count - ROWS + 1))  # first record that is complete
         return whole, rows[whole - first :]
 
 
 @dataclass(frozen=True)
 class RowPlace:
-    """Say where the ring of rows is in a cell's shared memory, in numbers that fit into JSON.
+    """Layout of the ring buffers in the shared memory of a cell, in numbers that fit into JSON.
 
-    Who only reads rows needs neither the cell file nor the modules of its laws, which take a
-    second to import and a hundred megabytes.
+    A process that only reads records can use it without the cell file and without the modules of
+    the controllets. Their import takes a second and 100 MB of memory.
 
     Attributes:
-        size: Of the memory [bytes].
-        start: Where the ring begins [bytes].
-        count_at: Where the number of rows is [bytes].
-        events_at: Where the ring of events begins [bytes].
-        event_count_at: Where their number is [bytes].
-        sizes: What :func:`.row_dtype` takes: arms, objects, instances, joints, terms,
-            joints with compliant actuators.
+        size: Size of the memory [bytes].
+        start: Offset of the ring of records [bytes].
+        count_at: Offset of the number of records [bytes].
+        events_at: Offset of the ring of events [bytes].
+        event_count_at: Offset of the number of events [bytes].
+        sizes: Arguments of :func:`.row_dtype`: arms, objects, instances, joints, terms, joints
+            with compliant actuators.
     """
 
     size: int
@@ -137,15 +150,15 @@ class RowPlace:
     def open(
         self, fd: int, arms: Sequence[str], controllets: Sequence[str]
     ) -> tuple[RowRing, EventRing]:
-        """Map the memory for reading, and return the rings of rows and of events.
+        """Map the memory read-only, and return the rings of records and of events.
 
         Args:
-            fd: Of the memory; may be closed afterwards.
+            fd: File descriptor of the memory; the caller may close it afterwards.
             arms: Names of the arms.
             controllets: Names of the instances.
 
         Raises:
-            LoopError: If it is not the memory that this place is in.
+            LoopError: If the memory has another size.
         """
         found = os.fstat(fd).st_size
         if found != self.size:
@@ -165,19 +178,20 @@ _LOOK_PERIOD = 2e-3
 
 
 class RowReader:
-    """Read every row once, in order; what came too fast is counted.
+    """Reader of every cycle record, once and in order.
 
-    The memory is only read: a reader that is slow, stopped or killed costs the loop nothing.
-    It begins with the next row.
+    The memory is only read: a slow, stopped or killed reader does not affect the loop. Reading
+    begins with the next record. Records that were overwritten before they could be read are
+    counted.
 
     Args:
-        ring: Of the loop.
+        ring: Ring buffer of the loop.
 
     Attributes:
-        dtype: Of a row, see ``doc/rows.md``.
-        seen: How many rows were before those that :meth:`take` returns next.
-        dropped: How many of them were overwritten before they could be copied.
-        ring: Ring of the loop's rows, which is only read.
+        dtype: Type of a record, see ``doc/rows.md``.
+        seen: Number of records before those that :meth:`take` returns next.
+        dropped: Number of those records that were overwritten before they could be copied.
+        ring: Ring buffer of the loop.
 
     Thread: one at a time.
     """
@@ -189,23 +203,23 @@ class RowReader:
 
     @property
     def waiting(self) -> int:
-        """How many rows there are since the last :meth:`take`; above ``ROWS`` some are lost."""
+        """Number of records since the last :meth:`take`; above ``ROWS`` some are lost."""
         return self.ring.count - self.seen
 
     def newest(self) -> NDArray[np.void] | None:
-        """Return a copy of the newest row, shape (); None if there is none."""
+        """Return a copy of the newest record, shape (); None without records."""
         row = self.ring.newest()
         return None if row is None else row.view(self.dtype)[0]
 
     def take(self, most: int = ROWS) -> NDArray[np.void]:
-        """Return the rows since the last call, oldest first, at most ``most``; never waits."""
+        """Return up to ``most`` records since the last call, oldest first; never waits."""
         first, rows = self.ring.read(self.seen, most)
         self.dropped += first - self.seen
         self.seen = first + len(rows)
         return rows
 
     def wait(self, timeout: float, most: int = ROWS) -> NDArray[np.void]:
-        """Do as :meth:`take`, but wait until there is a row, for at most ``timeout`` [s]."""
+        """Return records as :meth:`take`, but wait up to ``timeout`` [s] for the first one."""
         deadline = time.monotonic() + timeout
         while not self.waiting and time.monotonic() < deadline:
             time.sleep(_LOOK_PERIOD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loop in a thread of its owner's process."""
+"""Runners of the loop in the process of its owner: stepped by the caller, or in a thread."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from multipanda_py.realtime.startup import build_loop, come_up
 from multipanda_py.realtime.timing import run
 
 STOP_TIMEOUT = 5.0
-"""How long a loop may take to end [s]."""
+"""Timeout of the end of a loop [s]."""
 HEARTBEAT_PERIOD = 0.05
-"""How often the owner shows the loop that it is alive [s]."""
+"""Period of the owner's heartbeat [s]."""
 _LOOK_PERIOD = 2e-3
 _ANSWER_PERIOD = 1e-4
 
 
 class Runner(ABC):
-    """Starts, watches and stops one loop."""
+    """Interface that starts, monitors and stops one loop."""
 
     def __init__(
         self, config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox
@@ -37,18 +37,18 @@ class Runner(ABC):
 
     @abstractmethod
     def start(self) -> list[str]:
-        """Start the loop; return what the machine refused it, as sentences."""
+        """Start the loop; return its warnings, such as denied real-time rights."""
 
     @abstractmethod
     def check(self) -> None:
-        """Raise :class:`LoopError` if the loop is not running, and say why."""
+        """Raise :class:`LoopError` with the reason if the loop is not running."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End the loop; safe to call twice."""
+        """Stop the loop; safe to call twice."""
 
     def beat(self) -> None:
-        """Show the loop that its owner is alive."""
+        """Send the heartbeat of the owner."""
         self._mailbox.words[Word.CLIENT_HEARTBEAT] = time.monotonic_ns()
 
     @property
@@ -58,32 +58,36 @@ class Runner(ABC):
 
     @property
     def loop(self) -> ControlLoop:
-        """The loop itself, which only an inline one hands out.
+        """Control loop, which only an inline runner gives access to.
 
         Raises:
-            LoopError: If the loop runs by itself.
+            LoopError: If the loop runs in another thread or process.
         """
         raise LoopError("the loop runs by itself, nobody else may touch it; use inline")
 
     def load(self, state: LoopState | None, seed: int | None) -> None:
-        """Bring an inline loop back to a saved state, or to its start.
+        """Restore a saved state; None restores the state of the start.
 
         Raises:
-            LoopError: If the loop runs by itself.
+            LoopError: If the loop runs in another thread or process.
         """
         raise LoopError("the loop runs by itself and cannot be set back; use inline")
 
     def step(self, cycles: int) -> None:
-        """Run cycles by hand, which only an inline loop allows."""
+        """Run a number of cycles, which only an inline runner allows.
+
+        Raises:
+            LoopError: If the loop runs in another thread or process.
+        """
         raise LoopError(f"cannot step {cycles} cycles: the loop runs by itself; use inline")
 
     def silence(self, started_ns: int) -> float:
-        """Return the time since the loop began its newest cycle, or since its start [s]."""
+        """Return the time since the newest cycle began, or since the start [s]."""
         beat = self._mailbox.words[Word.LOOP_HEARTBEAT] or started_ns
         return (time.monotonic_ns() - beat) * 1e-9
 
     def pause(self) -> None:
-        """Give the loop the time to answer: a fraction of its period, or a whole cycle.
+        """Give the loop time to respond: a fraction of its period, or a whole cycle inline.
 
         Raises:
             LoopError: If the loop is not running.
@@ -92,11 +96,11 @@ class Runner(ABC):
         time.sleep(_ANSWER_PERIOD)
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Let the loop run until a condition holds; return whether it does.
+        """Let the loop run until a condition is met; return False after a timeout.
 
         Args:
-            condition: Asked again every few milliseconds.
-            timeout: How long, in wall time [s].
+            condition: Function that is called every few milliseconds.
+            timeout: Timeout in wall time [s].
 
         Raises:
             LoopError: If the loop is not running.
@@ -111,7 +115,7 @@ class Runner(ABC):
 
 
 def start_loop(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> None:
-    """Start a loop; if that fails, let go of the arms that it has connected."""
+    """Start a loop; if this fails, release the connected arms."""
     try:
         loop.start(config.active, warm_up)
     except BaseException:
@@ -120,10 +124,10 @@ def start_loop(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> Non
 
 
 class InlineRunner(Runner):
-    """Cycles run when asked for, in the caller's thread, on a clock of their own."""
+    """Runner whose cycles run on request, in the thread of the caller and on a virtual clock."""
 
     def start(self) -> list[str]:
-        """Build and start the loop at cycle time zero."""
+        """Build and start the loop at time zero."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config, warm_up=2)
         self._loop.begin()
@@ -135,23 +139,27 @@ class InlineRunner(Runner):
         return self._loop.take_warnings()
 
     def check(self) -> None:
-        """An inline loop runs as long as it is open."""
+        """Raise an error if the cell is closed.
+
+        Raises:
+            LoopError: If the cell is closed.
+        """
         if not getattr(self, "_open", False):
             raise LoopError("the loop is not running: the cell is closed")
 
     @property
     def loop(self) -> ControlLoop:
-        """The loop itself, between two cycles."""
+        """Control loop, for use between two cycles."""
         self.check()
         return self._loop
 
     def load(self, state: LoopState | None, seed: int | None) -> None:
-        """Bring the loop back to a saved state, or to its start; its clock goes on."""
+        """Restore a saved state, or the state of the start; the virtual clock continues."""
         self.check()
         self._loop.load(self._at_start if state is None else state, seed, self._now_ns)
 
     def step(self, cycles: int) -> None:
-        """Run ``cycles`` cycles as fast as the machine can."""
+        """Run ``cycles`` cycles as fast as possible."""
         self.check()
         cycle, step = self._loop.cycle, self._period_ns
         for _ in range(cycles):
@@ -159,7 +167,7 @@ class InlineRunner(Runner):
             cycle(self._now_ns, self._now_ns)
 
     def silence(self, started_ns: int) -> float:
-        """Nothing is late on a clock that stands still between the calls."""
+        """Return 0: the virtual clock does not advance between calls."""
         return 0.0
 
     def pause(self) -> None:
@@ -167,7 +175,7 @@ class InlineRunner(Runner):
         self.step(1)
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Run cycles until a condition holds, for at most ``timeout`` of the world's time [s]."""
+        """Run cycles until a condition is met, up to ``timeout`` of simulated time [s]."""
         for _ in range(round(timeout * self._config.cell.rate)):
             if condition():
                 return True
@@ -182,13 +190,13 @@ class InlineRunner(Runner):
 
 
 class ThreadRunner(Runner):
-    """The paced loop in a thread: for tests and laptops; other threads make it late."""
+    """Runner of the paced loop in a thread, for tests and laptops; other threads delay it."""
 
     def start(self) -> list[str]:
         """Start the thread and wait until real arms execute commands or have a fault."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config)
-        gc.collect()  # now rather than in a cycle
+        gc.collect()  # before the first cycle, so that no cycle waits for it
         found = self._loop.take_warnings()
         self._stopping = False
         self._is_up = threading.Event()
@@ -207,13 +215,17 @@ class ThreadRunner(Runner):
         run(self._loop, period, lambda: not self._stopping)
 
     def check(self) -> None:
-        """Raise if the thread is not running."""
+        """Raise an error if the thread is not running.
+
+        Raises:
+            LoopError: If the thread is not running.
+        """
         thread = getattr(self, "_thread", None)
         if thread is None or not thread.is_alive():
             raise LoopError("the loop's thread is not running")
 
     def stop(self) -> None:
-        """End the thread and release the arms."""
+        """Stop the thread and release the arms."""
         thread = getattr(self, "_thread", None)
         if thread is not None and thread.is_alive():
             self._stopping = True

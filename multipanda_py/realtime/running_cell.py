@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find a running cell from outside, with all that is needed to read along."""
+"""Find running cells from other processes, and read their cycle records."""
 
 from __future__ import annotations
 
@@ -21,31 +21,35 @@ from multipanda_py.state import Vector
 
 
 class RowFollower(RowReader):
-    """Read every row once, in order; what came too fast is counted.
+    """Reader of every cycle record of a running cell, once and in order.
 
-    The memory is only read: a follower that is slow, stopped or killed costs the loop nothing.
-    It begins with the next row, and goes on showing the last ones after the cell has ended.
+    The memory is read-only: a slow, stopped or killed reader does not affect the loop. Reading
+    begins with the next record. The last records stay readable after the end of the cell. Records
+    that were overwritten before they could be read are counted.
 
     Args:
-        config: The cell, as its owner has it.
-        source: Descriptor of the cell's shared memory, which stays the caller's, or a path as
-            :attr:`multipanda_py.cell.Cell.rows_path`.
+        config: Configuration of the cell, equal to that of its owner.
+        source: File descriptor of the shared memory of the cell, which the caller closes, or a
+            path such as :attr:`multipanda_py.cell.Cell.rows_path`.
 
     Attributes:
-        arms: Names of the arms, in the order of a row's ``arms``.
-        controllets: Names of the instances, by the index in ``owner`` and ``reports``.
-        dtype: Of a row, see ``doc/rows.md``.
-        seen: How many rows were before those that :meth:`take` returns next.
-        dropped: How many of them were overwritten before they could be copied.
+        arms: Names of the arms, in the order of ``arms`` in a record.
+        controllets: Names of the instances; the values of ``owner`` and the rows of ``reports``
+            use their indices.
+        dtype: Type of a record, see ``doc/rows.md``.
+        seen: Number of records before those that :meth:`take` returns next.
+        dropped: Number of those records that were overwritten before they could be copied.
 
     Raises:
-        LoopError: If the memory cannot be read, or is not that of this cell.
+        LoopError: If the memory cannot be read, or belongs to another cell.
 
-    Example, in another process::
+    Example in another process::
 
-        follower = RowFollower(CellConfig.from_yaml("config/dual_sim.yaml"), rows_path)
+        follower = RowFollower(config, rows_path)
         while True:
-            rows = follower.wait(1.0)  # structured: rows["arms"]["q"] is (n, arms, joints)
+            rows = follower.wait(1.0)
+
+    Records are a structured array: ``rows["arms"]["q"]`` has the shape (n, arms, joints).
 
     Thread: one at a time.
     """
@@ -68,11 +72,11 @@ class RowFollower(RowReader):
             os.close(fd)  # the mapping stays
 
     def terms(self, row: NDArray[np.void], arm: str) -> dict[str, Vector]:
-        """Return what has made up the torque of an arm in one row, by name, each (joints,) [Nm].
+        """Return the torque terms of an arm in one record by name, each (joints,) [Nm].
 
-        ``law``, its features by their names, ``blend`` (from the owner before) and ``bounds`` (in
-        value and rate) add up to ``tau``. Empty while nobody has called
-        :meth:`multipanda_py.cell.Cell.trace_torques`.
+        ``law``, the features by name, ``blend`` (from the previous owner) and ``bounds`` (limits
+        of value and rate) sum to ``tau``. The result is empty unless
+        :meth:`multipanda_py.cell.Cell.trace_torques` is on.
         """
         record = row["arms"][self.arms.index(arm)]
         traced = int(record["terms_traced"])
@@ -89,13 +93,13 @@ _NAME = "multipanda-plan"
 
 
 class Announced:
-    """What a cell's owner lays open for processes of its user: a file without a name.
+    """Announcement of a cell to other processes of its user: an anonymous memory file.
 
-    It is there for as long as the owner lives, and no crash leaves it behind.
+    The file exists as long as the owner lives, so that a crash leaves nothing behind.
 
     Args:
-        plan: The cell.
-        fd: Of its shared memory.
+        plan: Description of the cell.
+        fd: File descriptor of its shared memory.
     """
 
     def __init__(self, plan: CellPlan, fd: int) -> None:
@@ -105,14 +109,14 @@ class Announced:
             file.write(text)
 
     def close(self) -> None:
-        """Take it back; safe to call twice."""
+        """Withdraw the announcement; safe to call twice."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def running_cells() -> dict[str, tuple[CellPlan, Path]]:
-    """Return all cells that this user's processes run, and the shared memory of each, by name."""
+    """Return plan and shared memory of all running cells of this user, by the name of the cell."""
     found = {}
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():
@@ -123,14 +127,14 @@ def running_cells() -> dict[str, tuple[CellPlan, Path]]:
 
 
 def find_running(name: str = "") -> tuple[CellPlan, Path]:
-    """Return a running cell and its shared memory.
+    """Return plan and shared memory of a running cell.
 
     Args:
-        name: Of the cell; empty for the only one there is.
+        name: Name of the cell; empty if only one cell runs.
 
     Raises:
-        LoopError: If none runs, or none is named and there are several.
-        UnknownName: If there is none of this name.
+        LoopError: If no cell runs, or if ``name`` is empty and several cells run.
+        UnknownName: If no running cell has this name.
     """
     cells = running_cells()
     if not cells:
@@ -147,7 +151,7 @@ def find_running(name: str = "") -> tuple[CellPlan, Path]:
 
 
 def _announced_by(process: Path) -> Iterator[tuple[CellPlan, Path]]:
-    with contextlib.suppress(OSError):  # it has ended, or is another user's
+    with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
         for link in (process / "fd").iterdir():
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 if not os.readlink(link).startswith(f"/memfd:{_NAME}"):

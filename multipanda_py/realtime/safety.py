@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every torque passes last, and what every state is checked for."""
+"""Limits of every commanded torque, and checks of every measured state."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ _add = np.add
 _minimum, _maximum = np.minimum, np.maximum
 
 VELOCITY_MARGIN = 1.1
-"""Measured speed may exceed the datasheet's limit by this factor before it is a fault."""
+"""Factor on the velocity limit of the datasheet above which a measured speed is a fault."""
 POSITION_MARGIN = 0.02
-"""Measured position may pass the limit by this much before it is a fault [rad]."""
+"""Distance beyond a position limit from which a measured position is a fault [rad]."""
 
 
 def is_finite(vector: Vector) -> bool:
-    """Return whether all elements are finite, by their sum: inf and nan both survive it."""
+    """Return True if all elements are finite. The sum keeps any inf and nan."""
     return math.isfinite(sum(vector.tolist()))
 
 
 class TorqueGuard:
-    r"""Bound a finite torque in value and in rate, on both sides.
+    r"""Limiter of finite torques in value and rate.
 
     .. math::
         \tau_k = \min(\max(\tau, \tau_{k-1} - \dot\tau_{max} T, -\tau_{max}),
-        \tau_{k-1} + \dot\tau_{max} T, \tau_{max})
+        \tau_{k-1} + \dot\tau_{max} T, \tau_{max}).
 
-    Non-finite torques must not get here: a one-sided clamp would turn them into plausible
-    ones. The caller tests :func:`is_finite` first.
+    Here :math:`\tau` is the desired torque, :math:`\tau_{k-1}` is the last torque and T is the
+    cycle time. The limits are :math:`\tau_{max}` and :math:`\dot\tau_{max}`. The caller must check
+    :func:`is_finite` before, because this limiter turns non-finite torques into plausible ones.
 
     Args:
-        limits: Joint limits of the robot, or of several that are bounded together; a robot with
-            fewer joints than another has torques of zero where it has none.
+        limits: Joint limits of one robot, or of several robots that are limited together. Torques
+            are zero where a robot has fewer joints than another.
         period: Cycle time [s].
     """
 
@@ -56,11 +57,11 @@ class TorqueGuard:
         self._lowest, self._highest = self._bounds
 
     def apply(self, tau: Vector, commanded: Vector) -> None:
-        """Move ``commanded`` to ``tau`` as far as allowed.
+        """Move ``commanded`` towards ``tau`` within the limits.
 
         Args:
-            tau: Wanted torques, (n,), or (arms, n) for robots that are bounded together [Nm].
-            commanded: Those of the last cycle, of the same shape; overwritten.
+            tau: Desired torques, (n,), or (arms, n) for several robots [Nm].
+            commanded: Torques of the last cycle, of the same shape; overwritten.
         """
         lowest, highest = self._lowest, self._highest
         _add(self._steps, commanded, self._bounds)
@@ -71,7 +72,7 @@ class TorqueGuard:
 
 
 class StateGuard:
-    """Find out whether a measured state is one that a law may go on with."""
+    """Check of a measured state against finite values and joint limits."""
 
     def __init__(self, limits: ArmLimits) -> None:
         self._low = (limits.lower - POSITION_MARGIN).tolist()
@@ -91,7 +92,7 @@ class StateGuard:
         return Event.NONE
 
     def words_for(self, state: ArmState, fault: Event) -> str:
-        """Say which joint, what was measured, and what is allowed."""
+        """Describe a fault: joint, measured value and allowed range."""
         if fault is Event.NON_FINITE_STATE:
             return (
                 f"{state.name}: got q {state.q.tolist()}, dq {state.dq.tolist()}, allowed finite"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets that count from a moment on: alone, or together with those of other arms."""
+"""Targets that take effect at a given time, for one arm or for several arms together."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import NamedTuple
 from multipanda_py.state import Vector
 
 START, TOGETHER = 1, 2
-"""Numbers of a record that say from what time of the controlled world it counts [s], 0 for at
-once, and how many arms of its law have to have one with the same time before any begins."""
+"""Indices of two numbers in a target record. ``START``: time of the controlled world from which
+the target counts [s]; 0 means immediately. ``TOGETHER``: number of arms of the controllet that
+need a target with the same start time before any of them begins."""
 
 
 class LaterTarget(NamedTuple):
-    """One of them: its channel, its arm, the record that it goes to, and its numbers."""
+    """Scheduled target: channel, arm index, destination record and values."""
 
     channel: str
     place: int
@@ -22,15 +23,17 @@ class LaterTarget(NamedTuple):
 
 
 class LaterTargets:
-    """What waits for its time, one target an arm.
+    """Queue of scheduled targets, one per arm.
 
-    A newer target of an arm takes the place of what waits there, and of what waits for that.
+    A newer target of an arm replaces its scheduled target, and also cancels the targets of other
+    arms that were to start together with it.
 
     Args:
         clock: Time of the controlled world, (1,) [s].
 
     Attributes:
-        waiting: By the arm's place in its law; always the same dictionary.
+        waiting: Scheduled targets by the index of the arm in its controllet; always the same
+            dictionary.
 
     Thread: control.
     """
@@ -40,11 +43,10 @@ class LaterTargets:
         self.waiting: dict[int, LaterTarget] = {}
 
     def clear(self) -> None:
-        """Forget everything."""
         self.waiting.clear()
 
     def replace(self, place: int) -> None:
-        """Forget what waits for an arm, and what was to begin together with it."""
+        """Cancel the scheduled target of an arm and those that start together with it."""
         old = self.waiting.pop(place, None)
         if old is not None and old.values[TOGETHER] > 1.0:
             start = old.values[START]
@@ -52,14 +54,14 @@ class LaterTargets:
                 del self.waiting[mate]
 
     def keep(self, channel: str, place: int, data: Vector, values: Vector) -> bool:
-        """Keep a target until it is due; return whether it waits at all."""
+        """Schedule a target; return False if it is due now and was not stored."""
         if values[TOGETHER] <= 1.0 and values[START] <= self._clock[0]:
             return False
         self.waiting[place] = LaterTarget(channel, place, data, values.copy())
         return True
 
     def due(self) -> list[LaterTarget]:
-        """Return what counts from now on, and forget it."""
+        """Return the targets that are due now, and remove them from the queue."""
         now, waiting = float(self._clock[0]), self.waiting
         starts = [float(one.values[START]) for one in waiting.values()]
         due = {

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared memory between a cell's owner and its loop.
+"""Shared memory of a cell's owner and its loop.
 
-Every record has one writer. One that may be overwritten while it is read has a slot, so
-that no process ever waits for another. Rows and events go to
-rings that are long enough for a reader to copy what it needs before the writer
-comes round. Ordering relies on stores and loads of aligned words staying in program
-order, as on x86-64; the memory belongs to a file without a name, so that no crash
-can leave it behind.
+Every record has one writer. A record that may be overwritten during a read has a sequence lock
+(:class:`Slot`), so that no process ever waits for another. Cycle records and events go to ring
+buffers, which are long enough for a reader to copy data before the writer reaches it again.
+Ordering relies on aligned loads and stores that stay in program order, as on x86-64. The memory is
+an anonymous file, so that a crash leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -31,17 +30,19 @@ from multipanda_py.robots.gripper import RECORD as GRIPPER_RECORD
 from multipanda_py.state import Vector
 
 HEAD = 3
-"""Words in front of a record: its counter, the number taken, the number up to which it is void."""
+"""Number of words before a record: its counter, the last number taken, and the number up to
+which records are void."""
 SETTLE = 1e-3
-"""Far longer than a store takes to reach another core [s]."""
+"""Time after which a store is certainly visible to other cores [s]."""
 _TRIES = 100
 
 
 class Slot:
-    """One record with a sequence counter: written by one side, read by the other.
+    """Record with a sequence counter (seqlock), written by one side and read by the other.
 
-    A request that has not been taken yet can be withdrawn: the writer says up to which number
-    records are void, the reader says which one it took, before it looks at what is void.
+    The writer can withdraw a request that has not been taken yet. It publishes the number up to
+    which records are void. The reader publishes the number that it takes, and reads the void
+    number afterwards.
 
     Attributes:
         counter: Sequence counter, one word, odd during a write.
@@ -59,7 +60,7 @@ class Slot:
         self.seen = 0
 
     def write(self, values: Vector) -> int:
-        """Publish ``values`` and return the record's number. Thread: the one writer."""
+        """Publish ``values`` and return the number of the record. Thread: the one writer."""
         counter = self.counter
         counter[0] += 1
         self._data[:] = values
@@ -67,7 +68,10 @@ class Slot:
         return int(counter[0])
 
     def take(self) -> Vector | None:
-        """Return the newest record not taken yet, else None. Never waits. Thread: reader."""
+        """Return the newest record if it is not taken yet, else None; never waits.
+
+        Thread: reader.
+        """
         number = self.counter[0]
         if number == self.seen or number & 1:
             return None
@@ -75,12 +79,12 @@ class Slot:
         if self.counter[0] != number:
             return None
         self.seen = number
-        self._taken[0] = number  # before the look at what is void: see withdraw()
+        self._taken[0] = number  # before the void number is read: see withdraw()
         return None if self._void[0] >= number else self._scratch
 
     @property
     def written(self) -> int:
-        """Number of the newest record; one more while it is being replaced."""
+        """Number of the newest record; one more during a write."""
         return int(self.counter[0])
 
     @property
@@ -89,21 +93,23 @@ class Slot:
         return int(self._taken[0])
 
     def withdraw(self, number: int) -> bool:
-        """Make records up to ``number`` void; call it once for a record. Thread: the one writer.
+        """Void the records up to ``number``; call it once per record. Thread: the one writer.
 
         Returns:
-            Whether the reader has not taken it and never will: then it cannot happen any more.
+            True if the reader has not taken the record, and never will.
         """
         self._void[0] = max(self._void[0], number)
-        # Long enough for both sides' stores to be seen: a reader that missed this one has said
-        # before that it took the record.
+        # The pause makes the stores of both sides visible. A reader that has missed the void
+        # number has published the taken number before.
         time.sleep(SETTLE)
         return int(self._taken[0]) < number
 
     def newest(self) -> Vector | None:
-        """Return a copy of the newest record, None if there is none yet.
+        """Return a copy of the newest record, or None before the first one.
 
-        Thread: reader that may try again; leaves the record to :meth:`take`.
+        The record stays available to :meth:`take`.
+
+        Thread: any reader; it retries during a write.
         """
         for _ in range(_TRIES):
             number = self.counter[0]
@@ -113,38 +119,41 @@ class Slot:
         return None
 
     def skip(self) -> None:
-        """Count what is there as taken: it was meant for an earlier activation."""
+        """Mark the newest record as taken, because it belongs to an earlier activation."""
         number = self.counter[0]
         self.seen = number + (number & 1)
 
 
 ANSWER_HEAD = 2
-"""Floats before what is in force, in an answer to settings or a tare: number of the record,
-whether it was done."""
+"""Number of values before the active settings or offsets in a response to settings or a tare:
+number of the request, and 1 if it was executed."""
 HELD = 2 + 7
-"""Floats of a request to hold: number of the object or 0, whether placed, its pose in the tool's
-frame (position, w x y z)."""
+"""Number of values in an attach request: number of the object or 0, whether its pose is given,
+and its pose in the end-effector frame (position, quaternion w x y z)."""
 PLACED = 1 + 7 + 6
-"""Floats of a request to put a thing elsewhere: its number among the movable ones, position and
-quaternion x y z w in the world, linear velocity and angular velocity in its own axes."""
+"""Number of values in a request to move an object: number of the movable object, position and
+quaternion x y z w in the world, linear velocity in the world, angular velocity in the axes of
+the object."""
 ENTRY = 1 + PLACED
-"""Floats of a request to bring a thing into the scene, out of it, or elsewhere: a :class:`Change`,
-then as above."""
+"""Number of values in a request to spawn, remove or move an object: a :class:`Change`, then as
+for ``PLACED``."""
 ENTRY_ANSWER = 4
-"""Floats of the answer: number of the request, an :class:`Entry`, what is in the way (its place
-in :func:`.surroundings`), and how deep [m]."""
+"""Number of values in the response: number of the request, an :class:`Entry`, index of the
+blocking object in :func:`.surroundings`, and penetration depth [m]."""
 ANY_EPOCH = -1
-"""Of a switch that fits any active set: a stop."""
+"""Epoch of a switch request that is valid for any active set, such as a stop."""
 REASON = 24
-"""Number of floats in the record of a switch that hold its reason, as UTF-8."""
+"""Number of values in a switch record that hold its reason as UTF-8."""
 KEEP, RESTART = 1, 2
-"""Of a switch, per instance: active, and active with its target seeded anew; 0 is inactive."""
+"""Flags of an instance in a switch record: active, and active with its target seeded again. The
+flag 0 means inactive."""
 
 
 def reason_record(text: str) -> Vector:
     """Return the reason of a switch as the end of its record, (REASON,).
 
-    A longer text keeps its beginning and its end, which names the client that requested it.
+    A longer text keeps its beginning and its end, which names the client that requested the
+    switch.
     """
     data, size = text.encode(), 8 * REASON
     if len(data) > size:
@@ -159,7 +168,7 @@ def reason_of(request: Vector) -> str:
 
 
 class Word(IntEnum):
-    """Single words of the mailbox. The owner writes the first eight, the loop the others."""
+    """Indices of single words. The owner writes the first eight, the loop writes the others."""
 
     CLIENT_HEARTBEAT = 0
     MAIL = 1
@@ -178,7 +187,7 @@ class Word(IntEnum):
 
 
 class SwitchStatus(IntEnum):
-    """The loop's answer to a switch request."""
+    """Response of the loop to a switch request."""
 
     DONE = 1
     OUTDATED = 2
@@ -186,7 +195,7 @@ class SwitchStatus(IntEnum):
 
 
 class Change(IntEnum):
-    """What is asked for of a thing."""
+    """Kind of a request about an object."""
 
     REMOVE = 0
     SPAWN = 1
@@ -194,7 +203,7 @@ class Change(IntEnum):
 
 
 class Entry(IntEnum):
-    """The loop's answer to a thing that is to come, go, or be elsewhere."""
+    """Response of the loop to a request about an object."""
 
     DONE = 0
     PRESENT = 1
@@ -204,16 +213,16 @@ class Entry(IntEnum):
 
 
 class Mailbox:
-    """All records of one cell.
+    """Shared memory with all records of one cell.
 
     Args:
-        config: The cell.
-        specs: Its instances; both sides derive the same layout from them.
-        fd: File descriptor of a mailbox that the owner made, or None to make one.
-        read_only: Map it for reading along; writing to it raises.
+        config: Configuration of the cell.
+        specs: Controllet instances; both sides derive the same layout from them.
+        fd: File descriptor of the memory that the owner created, or None to create it.
+        read_only: True to map the memory read-only; a write then raises an error.
 
     Raises:
-        LoopError: If the mailbox behind ``fd`` is not that of this cell.
+        LoopError: If the size of the memory behind ``fd`` does not match this cell.
     """
 
     def __init__(
@@ -262,7 +271,7 @@ class Mailbox:
         self._map = mmap.mmap(self.fd, size, access=access)
         self.words = memoryview(self._map)[: 8 * n_words].cast("q")
         self.active = self.words[16 : 16 + len(specs)]
-        # How often each law has begun, from the measured state.
+        # Number of activations of each controllet; every activation uses the measured state.
         self.beginnings = self.words[16 + len(specs) : 16 + 2 * len(specs)]
         count = self.words[Word.EVENTS : Word.EVENTS + 1]
         self.events = EventRing(self._map, events_at, count, self._arm_names, self._names)
@@ -299,32 +308,31 @@ class Mailbox:
         ]
 
     def ring_bell(self) -> None:
-        """Tell the loop that some record is new. Thread: owner."""
+        """Notify the loop of new requests. Thread: owner."""
         self.words[Word.MAIL] += 1
 
     def ring_for_targets(self) -> None:
-        """Tell the loop that targets are new, and nothing else is. Thread: owner."""
+        """Notify the loop of new targets, without other requests. Thread: owner."""
         self.words[Word.TARGETS] += 1
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
-        """Append an event, in one line. Thread: control; only when something went wrong."""
+        """Append an event as one line of text. Thread: control; not in every cycle."""
         self.events.append(event, time_ns, arm, controllet, text)
 
     @property
     def cycles(self) -> int:
-        """How many cycles there were: as many as rows, without those that only show things."""
+        """Number of cycles: the number of records without those that only show changed objects."""
         return int(self.words[Word.ROWS] - self.words[Word.SHOWN])
 
     @property
     def is_paused(self) -> bool:
-        """Whether the owner wants no further cycle for now, and there is none."""
+        """True if the owner has paused the loop and no cycle is running."""
         return 0 < self.words[Word.LAST_ROW] <= self.cycles
 
     @property
     def event_count(self) -> int:
-        """Number of events so far."""
         return self.events.count
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and those after the first ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         return self.events.since(count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put a control loop together from a cell's configuration."""
+"""Build the control loop of a cell from its configuration, and warm it up."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from multipanda_py.robots.inertial import load_of
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
 WARM_CYCLES = 200
-"""Consecutive cycles on time, after which the loop is warmed up."""
+"""Number of consecutive cycles on time after which the loop is warmed up."""
 ON_TIME = 5_000_000
 """Maximum time from one cycle to the next [ns]; a robot tolerates 20 ms."""
 WARM_TIME = 3.0
-"""Time after which commands start on a busy machine too [s]."""
+"""Time after which commands start even if cycles are late [s]."""
 BEGIN_TIME = 12.0
 """Maximum time until all arms execute commands, including further attempts [s]."""
 
@@ -45,8 +45,13 @@ BEGIN_TIME = 12.0
 def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
     """Run cycles until all arms execute commands or have a fault.
 
-    The first cycles take milliseconds, as caches and pages are cold. Robots do not execute
-    commands yet, and no timeout is a fault before :meth:`.ControlLoop.begin`.
+    The first cycles take milliseconds, because caches and memory pages are cold. Before
+    :meth:`.ControlLoop.begin`, robots execute no commands, and a timeout is no fault.
+
+    Args:
+        loop: Loop to run.
+        period: Cycle time [s].
+        keep_going: Function that returns False when the loop has to end.
 
     Thread: control.
     """
@@ -78,18 +83,18 @@ class Warmth:
         self._on_time = 0
 
     def __call__(self, now_ns: int) -> bool:
-        """Return whether the loop is warmed up; call once per cycle."""
+        """Return True if the loop is warmed up; call it once per cycle."""
         gap, self._last_ns = now_ns - self._last_ns, now_ns
         self._on_time = self._on_time + 1 if gap < ON_TIME else 0
         return self._on_time >= WARM_CYCLES or now_ns > self._deadline_ns
 
 
 def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox) -> ControlLoop:
-    """Return a loop that is ready for :meth:`.start`.
+    """Build a loop that is ready for :meth:`.ControlLoop.start`.
 
     Raises:
-        ConfigurationError: If a part refuses its configuration.
-        LoopError: If a law, a feature or a backend fails.
+        ConfigurationError: If a part rejects its configuration.
+        LoopError: If a controllet, a feature or a backend fails.
     """
     period = 1.0 / config.cell.rate
     row = np.zeros(1, mailbox.row_dtype)
@@ -142,7 +147,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
 
 
 def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
-    """Return whether an arm may be commanded something else than torques."""
+    """Return True if an arm may have to execute other commands than torques."""
     laws = (spec.law for spec in specs if index in spec.arms and not spec.is_hold)
     return interfaces_of(arm)[0] != INTERFACES[0] or any(
         law.command_interface != INTERFACES[0] for law in laws
@@ -156,7 +161,7 @@ def make_context(
     states: Sequence[ArmState],
     objects: Vector,
 ) -> Context:
-    """Return the context of one instance in its cell."""
+    """Create the context of one controllet instance."""
     others = [index for index in range(len(states)) if index not in spec.arms]
     return Context(
         period=1.0 / config.cell.rate,
@@ -177,7 +182,7 @@ def build_backends(
     objects: Vector,
     descriptions: Sequence[ArmDescription],
 ) -> list[Backend]:
-    """Return one backend per kind that the cell's arms name."""
+    """Create one backend for each kind of backend that the arms of the cell use."""
     kinds: dict[str, list[int]] = {}
     for index, arm in enumerate(config.arms.values()):
         kinds.setdefault(arm.backend, []).append(index)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking off what an arm feels while nothing touches it."""
+"""Tare of the external joint torques of arms."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.state import Vector
 
 WINDOW = 0.5
-"""Over which the estimate is averaged [s]."""
+"""Averaging time of the estimate [s]."""
 SPEED = 0.05
-"""Measured speed of any joint from which an arm is not at rest: noise stays below [rad/s]."""
+"""Joint speed above which an arm is not at rest; measured noise is below [rad/s]."""
 TRAVEL = 2e-3
-"""Way of any joint within the window from which an arm is not at rest [rad]."""
+"""Joint travel within the window above which an arm is not at rest [rad]."""
 SPREAD = 0.5
-"""Standard deviation in the window from which something is going on: noise stays below [Nm]."""
+"""Standard deviation within the window above which the external torque counts as changing;
+measured noise is below [Nm]."""
 
 
 class TareMeasurement:
-    """The estimate of one arm over a window, and why it may not count.
+    """Averaged external torques of one arm, and the check that they are a constant offset.
 
     Args:
-        number: Of the record that asked for it.
-        arm: The arm, under its hold.
-        cycles: Length of the window.
+        number: Number of the request.
+        arm: Arm under its hold.
+        cycles: Length of the window [cycles].
 
     Thread: control.
     """
@@ -42,7 +43,7 @@ class TareMeasurement:
         self._sum, self._squares = np.zeros((2, arm.state.n_joints))
 
     def add(self, felt: Vector) -> str:
-        """Take in one estimate (n,) [Nm]; return why the measurement has failed, if it has."""
+        """Add one estimate (n,) [Nm]; return why the measurement fails, or an empty string."""
         state = self._arm.state
         speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
         if not speed.max() <= SPEED or not travel.max() <= TRAVEL:
@@ -60,11 +61,11 @@ class TareMeasurement:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the window is full."""
+        """True if the window is full."""
         return self._left <= 0
 
     def judge(self) -> tuple[Vector, str]:
-        """Return the mean (n,) [Nm], and why it is not an error of the estimate, if it is not."""
+        """Return the mean (n,) [Nm], and why it is no valid offset, or an empty string."""
         mean = self._sum / self._cycles
         spread = np.sqrt(np.maximum(self._squares / self._cycles - mean * mean, 0.0))
         name = self._arm.state.name
@@ -87,19 +88,24 @@ class TareMeasurement:
 
 
 class ArmTare:
-    r"""What is taken off the external joint torques of one arm, before any law sees them.
+    r"""Offset that is subtracted from the external joint torques of one arm.
 
-    .. math:: \tau_{ext} = \hat\tau_{ext} - \tau_0
+    .. math:: \tau_{ext} = \hat\tau_{ext} - \tau_0.
 
-    Also the wrench, which is computed from them. The offset belongs to the joints. For a bias of
-    torque sensors it is right in every posture; the weight of something that the robot does not
-    know of changes with posture, by :math:`(J_c(q) - J_c(q_0))^T m g`, and is right at the
-    posture of the tare only: tell the robot its load, or tare again. Measured torques
-    (``tau_J``), and what the robot itself watches, stay as they are.
+    Here :math:`\hat\tau_{ext}` is the estimate and :math:`\tau_0` the offset. The external wrench
+    is computed from the result. The offset removes a bias of torque sensors in every
+    configuration. The torque of an unknown load depends on the configuration q instead, and the
+    remaining error is
+
+    .. math:: (J_c(q) - J_c(q_0))^T m g.
+
+    Here :math:`J_c` is the Jacobian of the centre of mass of the load, :math:`m g` its weight, and
+    :math:`q_0` the configuration of the tare. Set the load of the robot in that case, or tare
+    again. Measured torques (``tau_J``) and the monitoring inside the robot are not changed.
 
     Attributes:
         offset: :math:`\tau_0`, (n,) [Nm].
-        active: Whether the arm is tared.
+        active: True if the arm is tared.
 
     Thread: control.
     """
@@ -110,17 +116,17 @@ class ArmTare:
         self.active = False
 
     def undo(self) -> None:
-        """Give the backend its estimate back, which it does not write anew without a new state."""
+        """Restore the estimate of the backend, which rewrites it only with a new state."""
         self.arm.state.tau_ext[:] = self.raw
 
     def apply(self) -> None:
-        """Take the offset off what the backend has read."""
+        """Subtract the offset from the estimate of the backend."""
         tau_ext = self.arm.state.tau_ext
         self.raw[:] = tau_ext
         tau_ext -= self.offset
 
     def set(self, offset: Vector) -> None:
-        """Take this off from the next cycle on, so that torques and wrench go together."""
+        """Set the offset for the next cycle, so that torques and wrench change together."""
         if not self.active:
             self.raw[:] = self.arm.state.tau_ext
         self.offset[:] = offset
@@ -130,21 +136,21 @@ class ArmTare:
 
 
 class Tares:
-    """Tare arms on request, while they hold.
+    """Handler of tare requests of arms that hold.
 
-    A law that feels would see a step, so the arm has to be under its hold; a switch or a fault
-    meanwhile ends the measurement. An arm stays tared over switches and recoveries, until it is
-    untared, its load is changed or the loop ends.
+    A tare is a step of the external wrench, which a force controllet would react to. The arm
+    therefore has to be under its hold. A switch or a fault cancels the measurement. An arm stays
+    tared over switches and recoveries, until it is untared, its load changes or the loop ends.
 
     Args:
-        arms: The arms, in the order of the cell.
-        backend_of: What moves each arm, by its index.
-        mailbox: Where requests come from, and answers go to.
+        arms: Arms in the order of the cell.
+        backend_of: Backend of each arm, by index.
+        mailbox: Shared memory with requests and responses.
         period: Cycle time [s].
 
     Attributes:
-        active: Of arms that are tared.
-        pending: Measurements that are going on, by the arm's index.
+        active: Offsets of the arms that are tared.
+        pending: Running measurements, by the index of the arm.
 
     Thread: control.
     """
@@ -163,7 +169,7 @@ class Tares:
         self.pending: dict[int, TareMeasurement] = {}
 
     def take(self, now_ns: int) -> None:
-        """Begin what the owner asks for."""
+        """Start new requests."""
         for tare, slot in zip(self._tares, self._mailbox.tares):
             record = slot.take()
             if record is None:
@@ -181,7 +187,7 @@ class Tares:
                 self._write(tare, number, True)
 
     def look(self, fresh: Sequence[int], now_ns: int) -> None:
-        """Go on with measurements of arms that have a new state."""
+        """Continue the measurements of arms with a new state."""
         for index in [index for index in self.pending if index in fresh]:
             tare, measurement = self._tares[index], self.pending[index]
             reason = self._obstacle(tare.arm) or measurement.add(
@@ -197,7 +203,7 @@ class Tares:
             self._answer(tare, measurement.number, reason, now_ns)
 
     def forget(self, index: int, why: str, now_ns: int) -> None:
-        """Untare an arm whose estimate is another one from now on."""
+        """Untare an arm whose estimate changes, for the reason ``why``."""
         tare, measurement = self._tares[index], self.pending.pop(index, None)
         if tare.active:
             self._set(tare, np.zeros_like(tare.offset))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run cycles on absolute deadlines, or when an arm's state arrives."""
+"""Timing of the loop: cycles on absolute deadlines, or on arrival of the state of an arm."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from multipanda_py.realtime.cycle import ControlLoop
 
 @dataclass(frozen=True)
 class LoopStatistics:
-    """Timing of the cycles of a window.
+    """Timing statistics of the cycles of a window.
 
     Attributes:
         cycles: Number of cycles in the window.
         rate: Cycles per second [Hz].
-        lateness_p50: Median of wake-up minus deadline [s].
-        lateness_p99: 99th percentile of it [s].
-        lateness_max: Largest of it [s].
+        lateness_p50: Median of wake-up time minus deadline [s].
+        lateness_p99: 99th percentile of the same [s].
+        lateness_max: Maximum of the same [s].
         compute_p50: Median time from wake-up to the record of the cycle [s].
-        compute_p99: 99th percentile of it [s].
-        compute_max: Largest of it [s].
-        missed: Periods skipped in the window.
-        real_time_factor: World time per wall time.
+        compute_p99: 99th percentile of the same [s].
+        compute_max: Maximum of the same [s].
+        missed: Number of periods skipped in the window.
+        real_time_factor: Simulated time per wall time.
     """
 
     cycles: int
@@ -44,7 +44,7 @@ class LoopStatistics:
 
 
 def summarise(rows: NDArray[np.void]) -> LoopStatistics:
-    """Summarise consecutive rows; with fewer than two, everything is zero."""
+    """Summarise consecutive cycle records; with fewer than two, all statistics are zero."""
     if len(rows) < 2:
         return LoopStatistics(len(rows), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
     lateness = (rows["wake_ns"] - rows["deadline_ns"]) * 1e-9
@@ -67,11 +67,15 @@ def summarise(rows: NDArray[np.void]) -> LoopStatistics:
 
 _now = time.monotonic_ns
 GRACE = 1.5
-"""Periods without a state after which simulated arms of a mixed cell go on by the clock."""
+"""Number of periods without a state after which the simulated arms of a mixed cell run by the
+clock."""
 
 
 def run(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Run the loop until told to stop, in the way that its arms ask for. Thread: control."""
+    """Run the loop, paced by its arms or by a clock, until ``keep_going`` returns False.
+
+    Thread: control.
+    """
     if any(backend.wake_fds for backend in loop.backends):
         run_woken(loop, period, keep_going)
     else:
@@ -79,12 +83,11 @@ def run(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> Non
 
 
 def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Run the loop once per period until told to stop.
+    """Run the loop once per period until ``keep_going`` returns False.
 
-    A cycle that ends after the next deadline skips whole periods and keeps the phase; the
-    skipped ones are counted in ``loop.missed``. While it is paused, the phase waits with it.
-    Python's sleep is a ``clock_nanosleep`` to
-    an absolute deadline from 3.11 on.
+    A cycle that ends after the next deadline skips whole periods and keeps the phase. Skipped
+    periods are counted in ``loop.missed``. A pause shifts the phase. From Python 3.11 on,
+    ``time.sleep`` uses ``clock_nanosleep`` with an absolute deadline.
 
     Thread: control.
     """
@@ -109,12 +112,11 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
 
 
 def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Answer every arm's state packet at once, until told to stop.
+    """Answer the state packet of every arm at once, until ``keep_going`` returns False.
 
-    An arm keeps its descriptor when its driver is restarted.
-
-    Arms that come together are answered together. Simulated arms of the same cell move on
-    with the first real arm that speaks in a period, and by the clock while none does.
+    An arm keeps its file descriptor when its driver restarts. Arms whose packets arrive together
+    are answered together. Simulated arms of the same cell advance with the first real arm that
+    sends a state in a period, or by the clock if none does.
 
     Thread: control.
     """
@@ -125,12 +127,12 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
     due = _now()
     while keep_going():
         wait = due + (GRACE - 1.0) * step - _now() if simulated else GRACE * step
-        # Not poll(), which sleeps for whole milliseconds.
+        # poll() cannot be used, because its timeout is in whole milliseconds.
         ready, _, _ = select.select(fds, nothing, nothing, max(0.0, 1e-9 * wait))
         fresh = [arms[fd] for fd in ready]
         now = _now()
         if simulated and (now >= due if fresh else now >= due + (GRACE - 1.0) * step):
             fresh += simulated
             due = max(due + step, now + step // 2)
-        # Also when nobody speaks: mail is read, and a dead driver is found out.
+        # Also without a new state, to read requests and to detect a dead driver.
         loop.cycle(now, now, sorted(fresh))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the law and each of its features add to the torques of a controllet."""
+"""Monitor the stiffness scale of a controllet, and record the torque terms of its parts."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import report_titles
 
 BEGINS, ENDS = 0.95, 0.98
-"""Share of the stiffness below which a law counts as derated, and above which not any more."""
+"""Stiffness scales: below the first, the gain reduction is reported; above the second, it ends."""
 WORSE = 0.75
-"""Of the share that was said, at which it is said again."""
+"""Factor on the last reported stiffness scale below which the reduction is reported again."""
 PAUSE = 1.0
-"""Least time between two notices of an instance [s]."""
+"""Minimum time between two notices of an instance [s]."""
 
 
 class Derating:
-    """Watch what a law reports as :data:`.KEPT`, and give notice when it begins to be less.
+    """Report when a controllet reduces its stiffness (report value :data:`.KEPT`).
 
-    The notice names arm, law, share and reason. It comes once per time that the law is derated,
-    and again where it gets much worse; what begins sooner than a second after the last notice is
-    counted, and said when the second is over if it still is so.
+    A notice names arm, controllet, stiffness scale and reason. It is sent once per reduction, and
+    again if the scale falls below :data:`WORSE` times the last reported one. A reduction that
+    begins within :data:`PAUSE` after a notice is counted. It is reported after that time if it
+    persists.
 
     Args:
-        name: Of the law.
-        law: Says of which arm its report is (:attr:`.Controllet.softest`).
+        name: Name of the controllet.
+        law: Controllet; :attr:`.Controllet.softest` is the arm of the reported scale.
 
     Attributes:
-        applies: Whether the law reports what it keeps.
-        times: How often it has begun since the activation.
+        applies: True if the controllet reports its stiffness scale.
+        times: Number of reductions since the activation.
 
     Thread: control.
     """
@@ -51,12 +52,12 @@ class Derating:
         self.start()
 
     def start(self) -> None:
-        """Forget what was said: the law begins anew."""
+        """Reset the monitor at the activation of the controllet."""
         self.times = self._wait = 0
         self._is_derated, self._said = False, 1.0
 
     def look(self) -> None:
-        """Judge the report of this cycle."""
+        """Check the stiffness scale of this cycle."""
         if self._wait:
             self._wait -= 1
         kept = self._kept[0]
@@ -85,23 +86,23 @@ _subtract = np.subtract
 
 
 class TorqueTerms:
-    r"""Write torque terms to the records of the arms, while somebody has asked for them.
+    r"""Recorder of torque terms in the cycle records of the arms, while a client requests them.
 
-    The torques are noted after the law and after each feature, in the order in which they add;
-    what a part has added is the difference of two notes,
+    The torques are copied after the controllet and after each feature, in the order in which they
+    add. The term of part k is the difference of two copies,
 
     .. math:: \tau_k = n_k - n_{k-1}, \qquad n_0 = 0
 
-    A note is one copy between two views. Parts that stand in the record in the order in which
-    they add are subtracted together.
+    with the copy :math:`n_k` after part k. A copy is one assignment between two memory views.
+    Parts that are adjacent in the record are subtracted in one call.
 
     Args:
-        tau: The torques of the controllet, per arm; the same arrays for ever.
-        records: The arms' records in the row, each of shape ().
-        n_terms: The law and all its features.
+        tau: Torques of the controllet, per arm; always the same arrays.
+        records: Parts of the cycle record that belong to the arms, each of shape ().
+        n_terms: Number of terms: the controllet and all its features.
 
     Attributes:
-        is_on: Whether terms are wanted.
+        is_on: True if terms are recorded.
 
     Thread: control.
     """
@@ -128,7 +129,7 @@ class TorqueTerms:
         return [(notes[place].data, own) for notes, own in zip(self._notes, self._torques)]
 
     def begin(self) -> None:
-        """Take the records over from whoever had the arms."""
+        """Clear the records when the instance becomes the owner of the arms."""
         for place, zeros in self._blank:
             place[:] = zeros
         for count in self._traced:
@@ -138,7 +139,7 @@ class TorqueTerms:
         self, features: FeatureSet, states: Sequence[ArmState], target: Any, period: float,
         tau: Sequence[Vector],
     ) -> None:  # fmt: skip
-        """Have the features add to the torques of the law, and write who has added what."""
+        """Let the features add to the torques of the controllet, and record each term."""
         if features.steps is not self._planned:
             self._plan(features)
         for note, torque in self._of_law:
@@ -151,14 +152,14 @@ class TorqueTerms:
             _subtract(after, before, terms)
 
     def _plan(self, features: FeatureSet) -> None:
-        """Find which notes go where, for the features that add now."""
+        """Assign the copies to the record for the features that add torques now."""
         self._planned = features.steps
         self._steps = [(part, self._note(2 + k)) for k, part in enumerate(features.steps)]
         places = [0, *(1 + place for place in features.places)]
         starts = [k for k, place in enumerate(places) if k == 0 or place != places[k - 1] + 1]
         self._runs = []
         for notes, terms in zip(self._notes, self._terms):
-            terms[...] = 0.0  # of features that take no part
+            terms[...] = 0.0  # clears the terms of disabled features
             for start, end in zip(starts, [*starts[1:], len(places)]):
                 place = places[start]
                 self._runs.append(
