@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program ``multipanda``: run, check, list and draw cells, without ROS."""
+"""Command-line program ``multipanda``, which runs, checks, lists and draws cells without ROS."""
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before what takes a second to import
+if __name__ == "__main__":  # the imports below take a second, so signals are set up first
     from multipanda_py.realtime.system.signals import end_at_once
 
     end_at_once("multipanda")
@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+    """Return the parser with all commands."""
     parser = argparse.ArgumentParser(
         prog="multipanda",
         description="Run, check, list and draw cells of Franka arms, without ROS.",
@@ -44,11 +44,11 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run one command and return its exit code.
 
     Returns:
-        0, 1 after an error that was said in words, 2 for wrong usage, 130, 143 or 129
-        when a signal ended it.
+        0 on success, 1 after a reported error, 2 for wrong usage. A command that a signal ends
+        returns 128 plus the signal number: 130, 143 or 129.
     """
     command = "multipanda"
     try:
@@ -56,14 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options = make_parser().parse_args(arguments)
             command = f"multipanda {options.command}"
             code: int = options.function(options)
-    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+    except BrokenPipeError:  # the reader of the pipe, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (MultipandaError, OSError) as error:
         complain(f"{command}: {error}")
         return FAILED
     except Interrupted as signal:
-        complain(f"{command}: {signal.name} before it was done")
+        complain(f"{command}: stopped by {signal.name} before it finished")
         return signal.code
     except KeyboardInterrupt:
         complain(f"{command}: interrupted")

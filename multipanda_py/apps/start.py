@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the programs start: they take the signals before they import anything large."""
+"""Entry points of the programs; each handles signals before it imports large modules."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from multipanda_py.registry import extras_named
 HELP = """\
 usage: multimode_controller --ros-args --params-file CELL.yaml [-p cell.NAME:=VALUE ...]
 
-The ROS 2 node of a cell of arms: one control loop, its controllets, topics and services.
+Run the ROS 2 node of a cell: one control loop with its controllets, topics and services.
 
-  --params-file FILE    the cell; config/ has some, `multipanda check FILE` reads one
-  -p cell.NAME:=VALUE   another value of the section cell, for example -p cell.viewer:=true
-  -r __ns:=/NAME        its namespace; everything else after --ros-args is ROS 2's own
+  --params-file FILE    cell file; see config/ for examples, `multipanda check FILE` checks one
+  -p cell.NAME:=VALUE   override a value of the section cell, for example -p cell.viewer:=true
+  -r __ns:=/NAME        namespace of the node; other options after --ros-args are those of ROS 2
 """
 
 
 def multimode_controller() -> int:
-    """Run the node; see :mod:`multipanda_py.ros.node.node`."""
+    """Run the ROS 2 node of a cell; see :mod:`multipanda_py.ros.node.node`."""
     end_at_once("multimode_controller")
     if {"-h", "--help"} & set(sys.argv[1:]):
         sys.stdout.write(HELP)
@@ -39,8 +39,8 @@ def multimode_controller() -> int:
 def multipanda() -> int:
     """Run a command; see :mod:`multipanda_py.apps.cli`.
 
-    Matrices here are small: threads of the linear algebra take up to ten times the processor's
-    time for them, and gain nothing.
+    Matrices of this program are small. Linear algebra on several threads takes up to ten times
+    the processor time for them and is no faster, so that one thread is the default.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     end_at_once("multipanda")

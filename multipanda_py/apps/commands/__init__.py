@@ -2,5 +2,6 @@
 """Commands of ``multipanda``, one file each.
 
 A command is a module with ``SUMMARY``, ``add_arguments(parser)`` and ``run(options)``, which
-returns the exit code. It is named as its file; :mod:`multipanda_py.apps.cli` lists them.
+returns the exit code. Command and file have the same name, and :mod:`multipanda_py.apps.cli`
+lists them.
 """

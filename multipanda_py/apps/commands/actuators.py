@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done with compliant actuators, a verb a file."""
+"""Identify and validate compliant actuators: command ``multipanda actuators``."""
 
 from __future__ import annotations
 
@@ -34,31 +34,33 @@ def _add_identify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", type=Path,
         help="CSV or Parquet with columns tau [Nm], and q, theta_1, theta_2 [rad], or deflection "
-        "and preset; a column joint tells several joints apart",
+        "and preset; for several joints, a column joint names the joint of each sample",
     )  # fmt: skip
-    parser.add_argument("--type", metavar="KIND", required=True, help="as in multipanda list")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="the YAML to write")
+    parser.add_argument(
+        "--type", metavar="KIND", required=True, help="actuator type; see multipanda list"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="YAML file to write")
     parser.add_argument(
         "--fit", metavar="NAME", nargs="+", default=[],
-        help="parameters to find; by default those that multipanda list says",
+        help="parameters to identify; by default those that multipanda list names",
     )  # fmt: skip
     parser.add_argument(
         "--fix", metavar="NAME=VALUE", type=_fixed, action="append", default=[],
-        help="a parameter that is known; may be repeated",
+        help="known value of a parameter; may be repeated",
     )  # fmt: skip
     parser.add_argument(
-        "--offset", action="store_true", help="find an offset of the torque sensor too"
+        "--offset", action="store_true", help="identify an offset of the torque sensor too"
     )
-    parser.add_argument("--plot", metavar="PNG", type=Path, help="draw data and springs")
+    parser.add_argument("--plot", metavar="PNG", type=Path, help="plot data and fitted springs")
 
 
 def _run_identify(options: argparse.Namespace) -> int:
-    """Identify joint by joint, say how well, and write the file, whole or not at all."""
+    """Identify the springs of every joint, report the fit and write the file atomically."""
     if options.output is not None:
         check_output(options.output)
     if options.plot is not None:
         check_output(options.plot, *SUFFIXES, option="--plot")
-        pyplot()  # refused now, and not after the fit
+        pyplot()  # a missing matplotlib must fail now, not after the fit
     kind = registry.find("actuators", options.type)
     parts = _parts(options.file)
     found = [
@@ -75,12 +77,12 @@ def _run_identify(options: argparse.Namespace) -> int:
         text = actuator_text(options.type, _params(found), _notes(options.file, found))
         write_whole(options.output, text)
         actuator_from(options.output, len(found))
-        say(f"{options.output}: type and params of a group of actuators in a cell file")
+        say(f"{options.output}: written: type and params of an actuator group of a cell file")
     if options.plot is not None:
         from multipanda_py.identification.plots import draw_springs
 
         draw_springs(found, parts, options.plot)
-        say(f"{options.plot}: torques over deflections")
+        say(f"{options.plot}: written: torques over deflections")
     return OK
 
 
@@ -96,17 +98,17 @@ def _fixed(text: str) -> tuple[str, float]:
 
 
 def _parts(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the columns of every joint of a table, by what messages call it.
+    """Return the columns of every joint of a table, keyed by the joint's name for messages.
 
     Raises:
-        IdentificationRefused: If it is no table, or one without rows.
+        IdentificationRefused: The file is not a table, or the table has no rows.
     """
     if path.suffix.lower() not in TABLES:
-        raise IdentificationRefused(f"{path}: got no table, allowed {' or '.join(TABLES)}")
+        raise IdentificationRefused(f"{path}: not a table. Use a {' or '.join(TABLES)} file.")
     table = table_of(path)
     table.columns = [str(column).strip() for column in table.columns]
     if not len(table):
-        raise IdentificationRefused(f"{path}: got no rows, allowed one for each sample")
+        raise IdentificationRefused(f"{path}: has no rows. Provide one row for each sample.")
     if "joint" not in table.columns:
         return {str(path): {name: table[name].to_numpy() for name in table.columns}}
     return {
@@ -121,7 +123,7 @@ def _report(where: str, found: FoundSprings, units: dict[str, str]) -> None:
     rmse = ", ".join(f"{name} {value:.3g} Nm" for name, value in found.rmse.items())
     say(
         f"{where}: {found.samples} samples, {found.independent:.0f} of them independent; springs "
-        f"tell {100.0 * found.told:.2f} % of the torque's variance; RMSE {rmse}"
+        f"explain {100.0 * found.told:.2f} % of the torque variance; RMSE {rmse}"
     )
     for name, value in found.values.items():
         say(f"  {name:12} {value:12.5g} +- {found.deviations[name]:<10.2g} {units[name]}".rstrip())
@@ -130,13 +132,13 @@ def _report(where: str, found: FoundSprings, units: dict[str, str]) -> None:
 
 
 def _rounded(value: float, deviation: float) -> float:
-    """Return a number with two digits more than are known."""
+    """Round a value to two digits beyond its standard deviation."""
     digits = 6 if deviation <= 0.0 else math.ceil(math.log10(abs(value) / deviation)) + 3
     return float(f"{value:.{min(max(digits, 4), 12)}g}")
 
 
 def _params(found: list[FoundSprings]) -> dict[str, float | list[float]]:
-    """Return one number of each parameter, or one for each joint."""
+    """Return each parameter as one number, or as a list with one number per joint."""
     each = {
         name: [
             _rounded(one.params[name], one.deviations.get(name, 0.0))
@@ -150,7 +152,7 @@ def _params(found: list[FoundSprings]) -> dict[str, float | list[float]]:
 
 
 def _notes(path: Path, found: list[FoundSprings]) -> dict[str, Any]:
-    """Return what the file says of how the springs were found; a list has one for each joint."""
+    """Return the notes on the fit for the file; values are lists if there are several joints."""
 
     def each(values: list[Any]) -> Any:
         return values[0] if len(values) == 1 else values
@@ -175,7 +177,7 @@ def _notes(path: Path, found: list[FoundSprings]) -> dict[str, Any]:
 
 
 IDENTIFY = Verb(
-    "Find the springs of an actuator from torques and deflections, with their uncertainty.",
+    "Identify the springs of an actuator from torques and deflections, with their uncertainty.",
     _add_identify_arguments,
     _run_identify,
 )
@@ -187,23 +189,23 @@ NAMES = ("steps", "chirp", "horizontal", "vertical", "pushing", "learning")
 def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, default=Path("actuators.html"),
-        help="the report; its numbers are beside it as JSON. Default actuators.html",
+        help="report to write, with its numbers as JSON next to it; default actuators.html",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="shorter runs")
     parser.add_argument(
         "--only", metavar="NAME", action="append", choices=NAMES,
-        help=f"one of {', '.join(NAMES)}; again for more. All if none is named",
+        help=f"run only this experiment: {', '.join(NAMES)}; may be repeated",
     )  # fmt: skip
 
 
 def _run_validate(options: argparse.Namespace) -> int:
-    """Do them one after another, and write the report, whole or not at all."""
+    """Run the experiments one after another and write the report atomically."""
     from multipanda_py.identification.actuators.experiments import EXPERIMENTS
     from multipanda_py.identification.actuators.finding import write_page
 
     end_in_order()
     target = check_output(options.output, ".html")
-    pyplot()  # refused now, and not after a minute
+    pyplot()  # a missing matplotlib must fail now, not after a minute
     chosen, found = [name for name in NAMES if name in (options.only or NAMES)], []
     for k, name in enumerate(chosen):
         complain(f"{k + 1} of {len(chosen)}: {name}")
@@ -216,13 +218,13 @@ def _run_validate(options: argparse.Namespace) -> int:
 
 
 VALIDATE = Verb(
-    "Do the experiments by which compliant actuators were validated, beside their paper.",
+    "Run the experiments that validate compliant actuators, and compare them with their paper.",
     _add_validate_arguments,
     _run_validate,
 )
 
 
-SUMMARY = "Springs of compliant actuators: identify FILE finds them, validate shows them at work."
+SUMMARY = "Identify springs of compliant actuators from data, or run their validation experiments."
 VERBS = {"identify": IDENTIFY, "validate": VALIDATE}
 
 
@@ -232,5 +234,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the chosen verb."""
     return run_verb(options)

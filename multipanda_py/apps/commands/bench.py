@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure how fast this machine runs a cell, beside the multipanda_ros2 paper."""
+"""Measure the speed of a cell on this machine and compare it with the multipanda_ros2 paper."""
 
 from __future__ import annotations
 
@@ -15,34 +15,37 @@ from multipanda_py.apps.commands.command_line import FAILED, OK, complain, count
 from multipanda_py.exceptions import BenchError
 from multipanda_py.realtime.system.signals import end_in_order
 
-SUMMARY = "Measure how fast this machine is, beside the multipanda_ros2 paper; writes a report."
+SUMMARY = (
+    "Measure the speed of this machine, compare it with the multipanda_ros2 paper, report it."
+)
 
-_END = 3.0  # for everything to end after Ctrl-C [s]
-_ROOM = 2**20  # of a report and its picture, 0.2 MiB with --quick
+_END = 3.0  # time limit for all processes to end after Ctrl-C [s]
+_ROOM = 2**20  # free space for a report and its figure [bytes]; with --quick it takes 0.2 MiB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "--quick", action="store_true", help="a minute instead of ten; longer on a busy machine"
+        "--quick", action="store_true", help="take one minute, not ten; longer on a busy machine"
     )
     parser.add_argument(
         "-o", dest="folder", type=Path, default=Path("bench"), metavar="DIR",
-        help="for report.json, .md and .png, of --scaling scaling.json, .md and .png (default: "
-        "bench)",
+        help="folder for report.json, .md and .png; for --scaling: scaling.json, .md and .png "
+        "(default: bench)",
     )  # fmt: skip
-    parser.add_argument("--seconds", type=positive, metavar="S", help="of each condition")
-    parser.add_argument("--trials", type=count, metavar="N", help="number of switches")
+    parser.add_argument("--seconds", type=positive, metavar="S", help="duration of each condition")
+    parser.add_argument("--trials", type=count, metavar="N", help="number of controllet switches")
     parser.add_argument(
         "--only", nargs="+", choices=PARTS, default=None,
-        help="laws alone, the same in C++, the node on simulated arms, on simulated FCI robots, "
-        "one to eight arms and several cells",
+        help="parts to measure. hot: controllets alone; cpp: the same in C++; paced: node with "
+        "simulated arms; wired: node with simulated FCI robots; scaling: one to eight arms "
+        "and several cells",
     )  # fmt: skip
-    parser.add_argument("--scaling", action="store_true", help="the same as --only scaling")
+    parser.add_argument("--scaling", action="store_true", help="short for --only scaling")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure, write the report, print its tables."""
+    """Measure, write the report and print its tables."""
     from multipanda_py.apps.bench.plots import draw, draw_scaling
     from multipanda_py.apps.bench.report import markdown
     from multipanda_py.apps.bench.run import run as measure
@@ -68,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         except (BenchError, OSError) as error:
             complain(f"{error}")
     text = markdown(report, *pictures.values())
-    say(text)  # before what a full disk may refuse
+    say(text)  # printed first, so that a full disk does not lose the tables
     (options.folder / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     (options.folder / f"{name}.md").write_text(text, "utf-8")
     written = ", ".join([f"{name}.json", *filter(None, pictures.values())])
@@ -77,14 +80,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_room(folder: Path) -> None:
-    """Find out before ten minutes of measuring whether a report can be written.
+    """Check that the folder has space for a report, before ten minutes of measurement.
 
     Raises:
-        BenchError: If not.
+        BenchError: The report cannot be written.
     """
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
             if probe.write(bytes(_ROOM)) < _ROOM:
-                raise BenchError(f"{folder}: no room for a report")
+                raise BenchError(f"{folder}: not enough space for a report")
     except OSError as error:
-        raise BenchError(f"{folder}: no report can be written: {error.strerror}") from error
+        raise BenchError(f"{folder}: the report cannot be written: {error.strerror}") from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check cell files."""
+"""Check cell files and report every fault."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from multipanda_py.config.arm_residual import check_residuals
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 
-SUMMARY = "Check cell files and say everything that is wrong with them."
-DETAILS = """Nothing is simulated. Of arms on springs, motors' stops are compared with the limits
-of joints, without the weight; whether motors carry the arm is seen where it starts, when the
-cell does, and elsewhere only where they meet a stop."""
+SUMMARY = "Check cell files and report everything that is wrong with them."
+DETAILS = """Nothing is simulated. For arms with compliant actuators, the motor stops are compared
+with the joint limits, without the weight of the arm. Whether the motors can carry the arm is
+checked at the start configuration when the cell starts, elsewhere only where a motor meets a
+stop."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = DETAILS
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a cell file")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="cell file")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print one line per good file, with notes, and one per fault of a bad one."""
+    """Print one line per valid file, with notes, and one line per fault of an invalid file."""
     code = OK
     for path in options.files:
         try:
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def summary_of(config: CellConfig) -> str:
-    """Say in a line what a cell consists of."""
+    """Return one line that describes the parts of a cell."""
     arms = ", ".join(f"{name} {arm.robot.name} {arm.backend}" for name, arm in config.arms.items())
     declared = [instance for instance in config.instances() if instance.type != "hold"]
     absent = sum(not thing.present for thing in config.objects.values())
@@ -55,5 +56,5 @@ def summary_of(config: CellConfig) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Return a number with its noun."""
+    """Return a number with its noun in singular or plural."""
     return f"{number} {what}" + ("" if number == 1 else "s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of command-line arguments, and what several commands make of one."""
+"""Argument types, output and checks that several commands of ``multipanda`` use."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ OK, FAILED, INTERRUPTED = 0, 1, 130
 
 
 def say(text: str) -> None:
-    """Write a line to standard output at once."""
+    """Write a line to standard output and flush it."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def say_events(cell: Cell) -> None:
-    """Print the events of a loop since the last call."""
+    """Print the events of a cell since the last call."""
     for event in cell.events():
         say(f"event: {event}")
 
 
 def complain(text: str) -> None:
-    """Write a line to standard error."""
+    """Write a line to standard error and flush it."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
@@ -42,46 +42,49 @@ def complain(text: str) -> None:
 def check_output(
     path: Path, *suffixes: str, option: str = "--output", beside: Iterable[str | Path | None] = ()
 ) -> Path:
-    """Return where a file is to go, for commands that take minutes until they write it.
+    """Check that an output file can be written, before a command works for minutes.
 
     Args:
-        path: Of the file.
-        suffixes: Those that it may have, in small letters; any if none is named.
-        option: That gave it.
-        beside: Files of the same command, read or written, which it may not be.
+        path: Path of the output file.
+        suffixes: Allowed suffixes in lower case; without any, every suffix is allowed.
+        option: Command-line option that named the file, for the error message.
+        beside: Other files that the same command reads or writes.
+
+    Returns:
+        The same path.
 
     Raises:
-        ConfigurationError: If it has none of the suffixes, if any are named, or is a folder or
-            one of the other files, or nothing can be written there.
+        ConfigurationError: The suffix is not allowed, the path is a folder or one of the other
+            files, the parent folder does not exist, or the file is not writable.
     """
     folder = path.absolute().parent
     allowed = " ".join(("a file", " or ".join(suffixes))).strip()
-    wrong = f"{option}: got {path}, allowed {allowed} in a folder that is there"
+    wrong = f"{option}: {path} must be {allowed} in an existing folder"
     if path.is_dir():
-        raise ConfigurationError(f"{wrong}: it is a folder itself")
+        raise ConfigurationError(f"{wrong}, but it is a folder")
     if suffixes and path.suffix.lower() not in suffixes:
-        raise ConfigurationError(f"{wrong}: its suffix is {path.suffix!r}")
+        raise ConfigurationError(f"{wrong}, but its suffix is {path.suffix!r}")
     if not folder.is_dir():
-        raise ConfigurationError(f"{wrong}: there is no folder {folder}")
+        raise ConfigurationError(f"{wrong}, but there is no folder {folder}")
     if any(other and _is_same(path, Path(other)) for other in beside):
         raise ConfigurationError(
-            f"{option}: got {path}, which this command has another use for; allowed another file"
+            f"{option}: {path} is also another file of this command. Choose a different file."
         )
     if not os.access(path if path.exists() else folder, os.W_OK):
-        raise ConfigurationError(f"{option}: got {path}, which may not be written")
+        raise ConfigurationError(f"{option}: {path} is not writable.")
     return path
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Return whether two paths are of one file, there or not."""
+    """Return True if both paths name one file, which need not exist."""
     return os.path.realpath(one) == os.path.realpath(other)
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all.
+    """Write a file atomically, so that it is never partly written.
 
     Raises:
-        ConfigurationError: If it cannot be written.
+        ConfigurationError: The file cannot be written.
     """
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
@@ -94,7 +97,7 @@ class Verb(NamedTuple):
     """Verb of a command, such as ``check`` of ``multipanda dataset``.
 
     Attributes:
-        summary: Line for the help.
+        summary: One-line description for the help.
         add_arguments: Function that declares the arguments.
         run: Function that executes the verb and returns the exit code.
     """
@@ -114,31 +117,31 @@ def add_verbs(parser: argparse.ArgumentParser, verbs: Mapping[str, Verb]) -> Non
 
 
 def run_verb(options: argparse.Namespace) -> int:
-    """Execute the verb that was chosen, and return its exit code."""
+    """Execute the chosen verb and return its exit code."""
     code: int = options.verb_function(options)
     return code
 
 
 def arm_of(arms: Collection[str], name: str | None) -> str:
-    """Return the arm that ``--arm`` names, or the only one.
+    """Return the arm that ``--arm`` names, or the only arm.
 
     Raises:
-        UnknownName: If there is none of this name.
-        ConfigurationError: If there are several and none is named.
+        UnknownName: There is no arm of this name.
+        ConfigurationError: There are several arms, and ``--arm`` is missing.
     """
     arm = name or (next(iter(arms)) if len(arms) == 1 else "")
     if not arm:
-        raise ConfigurationError(f"--arm: missing, allowed one of {', '.join(arms)}")
+        raise ConfigurationError(f"--arm: missing. Name one of {', '.join(arms)}")
     if arm not in arms:
         raise UnknownName("--arm: arm", arm, tuple(arms))
     return arm
 
 
 def positive(text: str) -> float:
-    """Return a positive, finite number.
+    """Parse a positive, finite number.
 
     Raises:
-        argparse.ArgumentTypeError: If the text is none.
+        argparse.ArgumentTypeError: The text is not such a number.
     """
     try:
         value = float(text)
@@ -150,10 +153,10 @@ def positive(text: str) -> float:
 
 
 def port(text: str) -> int:
-    """Return a number of a port, or 0 for any that is free.
+    """Parse a port number; 0 stands for any free port.
 
     Raises:
-        argparse.ArgumentTypeError: If the text is none.
+        argparse.ArgumentTypeError: The text is not such a number.
     """
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"got {text!r}, allowed 0 to 65535")
@@ -161,10 +164,10 @@ def port(text: str) -> int:
 
 
 def pixels(text: str) -> int:
-    """Return a positive, even number of pixels, as films need.
+    """Parse a positive, even number of pixels; video encoders need even sizes.
 
     Raises:
-        argparse.ArgumentTypeError: If the text is none.
+        argparse.ArgumentTypeError: The text is not such a number.
     """
     if not text.isdecimal() or int(text) < 2 or int(text) % 2:
         raise argparse.ArgumentTypeError(f"got {text!r}, allowed an even, positive number")
@@ -172,10 +175,10 @@ def pixels(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """Return a whole number from 1.
+    """Parse a positive integer.
 
     Raises:
-        argparse.ArgumentTypeError: If the text is none.
+        argparse.ArgumentTypeError: The text is not such a number.
     """
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 1")
@@ -183,10 +186,10 @@ def count(text: str) -> int:
 
 
 def seed(text: str) -> int:
-    """Return a whole number from 0.
+    """Parse a non-negative integer.
 
     Raises:
-        argparse.ArgumentTypeError: If the text is none.
+        argparse.ArgumentTypeError: The text is not such a number.
     """
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 0")
@@ -194,9 +197,9 @@ def seed(text: str) -> int:
 
 
 def add_recover(parser: argparse.ArgumentParser) -> None:
-    """Declare that real arms which stopped by themselves go on with the next run."""
+    """Declare ``--recover``, which clears the fault of real arms between runs."""
     parser.add_argument(
         "--recover", action="store_true",
-        help="recover real arms that stopped by themselves, as after a collision, for the next "
-        "run: somebody has to watch; without, later runs say that they could not be done",
+        help="recover real arms that stopped with a fault, such as a collision, before the next "
+        "run; a person must watch the arms. Without it, later runs are reported as not done",
     )  # fmt: skip

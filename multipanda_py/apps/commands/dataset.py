@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done with recorded episodes, a verb a file."""
+"""Check, replay and summarise recorded episodes: command ``multipanda dataset``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from multipanda_py.realtime.system.signals import end_in_order
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the data set")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="folder of the data set")
 
 
 def _run_check(options: argparse.Namespace) -> int:
-    """Check it."""
+    """Check a data set and print its faults, or one line of facts."""
     from multipanda_py.learning.datasets import Dataset
     from multipanda_py.learning.datasets.replay import check
 
@@ -44,7 +44,7 @@ def _run_check(options: argparse.Namespace) -> int:
 
 
 CHECK = Verb(
-    "Say whether a data set is whole: files, frames, pictures, instants.",
+    "Check that a data set is complete: files, frames, images and time stamps.",
     _add_folder,
     _run_check,
 )
@@ -52,19 +52,22 @@ CHECK = Verb(
 
 def _add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     _add_folder(parser)
-    parser.add_argument("--episode", type=seed, default=0, metavar="N", help="which, default 0")
+    parser.add_argument(
+        "--episode", type=seed, default=0, metavar="N", help="number of the episode, default 0"
+    )
     parser.add_argument(
         "--cell", metavar="FILE", type=Path,
-        help="a cell file instead of the task's scene; real arms in it MOVE",
+        help="cell file instead of the task's scene; real arms in it MOVE",
     )  # fmt: skip
     parser.add_argument(
         "--within", type=positive, default=5.0, metavar="MM",
-        help="how far a tool may be from where it was, default 5; 1 is returned beyond",
+        help="allowed deviation of a tool from its recorded position, default 5; the exit code is "
+        "1 beyond it",
     )  # fmt: skip
 
 
 def _run_replay(options: argparse.Namespace) -> int:
-    """Do it, and compare."""
+    """Replay an episode and compare the tool positions with the recorded ones."""
     from multipanda_py.learning.datasets import Dataset, replay
     from multipanda_py.learning.gym import CellEnv
 
@@ -84,7 +87,7 @@ def _run_replay(options: argparse.Namespace) -> int:
     finally:
         env.close()
     for arm, apart in done.apart.items():
-        say(f"{arm}: the tool was at most {1e3 * apart:.3f} mm from where it had been")
+        say(f"{arm}: the tool deviated by up to {1e3 * apart:.3f} mm from the recorded position")
     say(f"{done.frames} frames, {'success' if done.success else 'no success'}")
     if done.fault:
         complain(done.fault)
@@ -92,14 +95,14 @@ def _run_replay(options: argparse.Namespace) -> int:
 
 
 REPLAY = Verb(
-    "Do a recorded episode again, and say how far tools were from where they had been.",
+    "Replay a recorded episode and report how far the tools are from their recorded positions.",
     _add_replay_arguments,
     _run_replay,
 )
 
 
 def _run_stats(options: argparse.Namespace) -> int:
-    """Write it as lines."""
+    """Print one line per episode and the statistics of every quantity."""
     from multipanda_py.learning.datasets import Dataset
     from multipanda_py.learning.datasets.reader import STATS, read_json
 
@@ -125,13 +128,15 @@ def _run_stats(options: argparse.Namespace) -> int:
 
 
 STATS = Verb(
-    "Say what a data set has in it: episodes, how they ended, and the range of every number.",
+    "Print the episodes of a data set, their results and the range of every quantity.",
     _add_folder,
     _run_stats,
 )
 
 
-SUMMARY = "Episodes for learning: check FOLDER, stats FOLDER, replay FOLDER."
+SUMMARY = (
+    "Check, summarise or replay recorded episodes: check FOLDER, stats FOLDER, replay FOLDER."
+)
 VERBS = {"check": CHECK, "stats": STATS, "replay": REPLAY}
 
 
@@ -141,5 +146,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the chosen verb."""
     return run_verb(options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check what a machine and its links to robots need, and say what to fix."""
+"""Check this machine and its network links to robots, and report remedies."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from multipanda_py.apps.commands.command_line import FAILED, OK, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.realtime.system.checks import Finding, examine_link, examine_machine
 
-SUMMARY = "Check this machine and its links to robots, and say what to fix."
+SUMMARY = "Check this machine and its network links to robots, and report how to fix faults."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "robots", nargs="*", metavar="IP_OR_FILE",
-        help="addresses of robots, or cell files that name them",
+        help="addresses of robots, or cell files with such addresses",
     )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a line per finding; fail only for what a real arm cannot do without."""
+    """Print one line per finding; return failure only if a real arm requires it."""
     failed = False
     for finding in _findings(options.robots):
         say(f"[{'ok' if finding.ok else '!!'}] {finding.what}: {finding.found}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find a motion that shows the inertia and friction of an arm."""
+"""Optimise an excitation motion for identifying inertia and friction of an arm."""
 
 from __future__ import annotations
 
@@ -37,41 +37,52 @@ from multipanda_py.robots.geometry import gravity_in_base
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 LONGEST, HARMONICS = 600.0, 50
-"""Of a motion [s], and its terms: more is neither computed nor followed in any useful time."""
-SUMMARY = "Find a motion by which `multipanda identify` can tell inertia and friction of an arm."
+"""Maximum duration of a motion [s] and maximum number of harmonics; beyond them, the search takes
+too long to be useful."""
+SUMMARY = (
+    "Optimise a motion from which `multipanda identify` finds inertia and friction of an arm."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("cell", metavar="CELL|ROBOT", help="a cell file, or a model such as fr3")
+    parser.add_argument("cell", metavar="CELL|ROBOT", help="cell file, or a model such as fr3")
     parser.add_argument(
-        "--arm", metavar="ARM", help="which moves; the others hold where they start"
+        "--arm", metavar="ARM", help="arm that moves; the others hold their start configuration"
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, required=True,
-        help=".csv: time, q, dq and ddq, as trajectories take them; .yaml: the coefficients",
+        help=".csv: time, q, dq and ddq for a joint trajectory; .yaml: Fourier coefficients",
     )  # fmt: skip
-    parser.add_argument("--harmonics", type=count, default=5, help="default 5")
-    parser.add_argument("--period", type=positive, default=20.0, metavar="S", help="default 20")
-    parser.add_argument("--ramp", type=positive, default=1.0, metavar="S", help="default 1")
     parser.add_argument(
-        "--share", type=float, default=0.9, help="of the limits that is used, default 0.9"
+        "--harmonics", type=count, default=5, help="harmonics of each joint, default 5"
+    )
+    parser.add_argument(
+        "--period", type=positive, default=20.0, metavar="S", help="period, default 20"
+    )
+    parser.add_argument(
+        "--ramp", type=positive, default=1.0, metavar="S", help="start and stop ramp, default 1"
+    )
+    parser.add_argument(
+        "--share", type=float, default=0.9, help="fraction of the joint limits to use, default 0.9"
     )
     parser.add_argument(
         "--margin", type=float, default=0.05, metavar="M",
-        help="least distance to floor, things and other arms, default 0.05",
+        help="minimum distance to floor, objects and other arms, default 0.05",
     )  # fmt: skip
     parser.add_argument("--criterion", choices=CRITERIA, default=CRITERIA[0])
     parser.add_argument(
         "--mounting", type=float, nargs=3, action="append", default=[], metavar=("R", "P", "Y"),
-        help="base in the world [rad]; again for all mountings that the motion is to serve",
+        help="orientation of the base in the world [rad]; repeat for every mounting of the motion",
     )  # fmt: skip
-    parser.add_argument("--evaluations", type=count, default=4000, help="default 4000")
+    parser.add_argument(
+        "--evaluations", type=count, default=4000, help="motions that are tried, default 4000"
+    )
     parser.add_argument("--seed", type=seed, default=0)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, and write the motion."""
+    """Search for a motion and write it."""
     end_in_order()
     check_output(options.output, ".csv", ".yaml", beside=[options.cell])
     if not 0.05 <= options.share <= 1.0:
@@ -81,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.period >= 1.0 or not options.period + 2.0 * options.ramp <= LONGEST:
         raise ConfigurationError(
             f"--period, --ramp: got {options.period:g} and {options.ramp:g} s, allowed a period "
-            f"from 1 s and, with both ramps, {LONGEST:g} s"
+            f"from 1 s and, including both ramps, up to {LONGEST:g} s"
         )
     if options.harmonics > HARMONICS:
         raise ConfigurationError(f"--harmonics: got {options.harmonics}, allowed 1 to {HARMONICS}")
@@ -110,15 +121,15 @@ def run(options: argparse.Namespace) -> int:
     )
     if search.kept < 1.0:
         complain(
-            f"excite: it was {search.best:.1f} at the samples of the search: between them the "
-            "motion came too near to something, so that all of it was made smaller, to "
-            f"{search.kept:.0%}; a smaller --margin or another --seed may tell more"
+            f"excite: the condition number was {search.best:.1f} at the samples of the search, "
+            "but the motion came too close to an obstacle between them. It was scaled to "
+            f"{search.kept:.0%}. Try a smaller --margin or another --seed."
         )
     return OK
 
 
 def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
-    """Return the arm that moves, and what it keeps away from."""
+    """Return the arm that moves and its clearance to obstacles."""
     if options.cell in MODELS:
         if options.arm is not None:
             raise ConfigurationError(f"--arm: got {options.arm!r}, but {options.cell} is one arm")
@@ -126,8 +137,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
         return arm, Clearance(arm, options.margin)
     if not Path(options.cell).exists():
         raise ConfigurationError(
-            f"got {options.cell!r}, allowed a cell file that is there, or one of "
-            f"{', '.join(MODELS)}"
+            f"got {options.cell!r}, allowed an existing cell file, or one of {', '.join(MODELS)}"
         )
     config = CellConfig.from_yaml(options.cell)
     name = arm_of(config.arms, options.arm)
@@ -136,7 +146,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
 
 
 def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:
-    """Write a motion whole or not at all."""
+    """Write a motion as CSV or YAML, atomically."""
     if path.suffix.lower() == ".csv":
         table = motion.table(motion.points(TRAJECTORY_POINTS))
         rows = (",".join(f"{value:.9g}" for value in row) for row in table)

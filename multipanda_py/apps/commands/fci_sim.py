@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate Franka robots that libfranka connects to."""
+"""Simulate Franka robots for clients that use libfranka."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
     from multipanda_py.simulation.fci.server import Server
 
-SUMMARY = "Simulate Franka robots that libfranka connects to; Ctrl-C ends it."
+SUMMARY = "Simulate Franka robots for libfranka clients; Ctrl-C ends it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,17 +23,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared_arguments(parser)
     parser.add_argument(
         "--task", type=int, metavar="N",
-        help="with --cell: table or box of task 3, 4 or 5 of multipanda validate, and not the "
-        "things of the file; --tidy goes with it",
+        help="with --cell: use the table or box of task 3, 4 or 5 of multipanda validate instead "
+        "of the objects in the file; implies --tidy",
     )  # fmt: skip
     parser.add_argument(
         "--object-width", type=float, default=0.0, metavar="M",
-        help="of an object between the fingers of every hand, 0 for none",
+        help="width of an object between the fingers of every gripper, 0 for no object",
     )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve and report once a second."""
+    """Serve the robots and print their state once a second."""
     from multipanda_py.simulation.fci.process import make_server
 
     server = make_server(options, _cell(options))
@@ -52,10 +52,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _cell(options: argparse.Namespace) -> CellConfig | None:
-    """Return the cell that the robots are of, if any, with what they do not have of it said."""
+    """Return the cell of the robots, if any, and print its features that they do not simulate."""
     if options.cell is None:
         if options.task is not None:
-            raise ConfigurationError("--task is for --cell, whose arms it puts things around")
+            raise ConfigurationError("--task: needs --cell, because it adds objects to a cell.")
         return None
     from multipanda_py.config.cell_file import CellConfig
     from multipanda_py.identification.validation.tasks import in_task
@@ -71,7 +71,7 @@ def _cell(options: argparse.Namespace) -> CellConfig | None:
 
 
 def _report(server: Server) -> None:
-    """Write a line per robot."""
+    """Print one line per robot."""
     for unit in server.control_units:
         robot = unit.robot
         counted = robot.cycles.summary()
@@ -81,7 +81,7 @@ def _report(server: Server) -> None:
             f"{robot.mode.name.lower().replace('_', ' '):12}",
             client,
             f"{counted['active_cycles']} cycles, {counted['lost']} lost "
-            f"(at most {counted['longest_run']} in a row)",
+            f"(up to {counted['longest_run']} in a row)",
         ]
         if counted["latency_us"]:
             parts.append(f"answered in {counted['latency_us']['50']:.0f} us")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the inertia and friction of an arm, or what it carries, from logs."""
+"""Identify inertia and friction of an arm, or its payload, from logs."""
 
 from __future__ import annotations
 
@@ -46,59 +46,68 @@ from multipanda_py.robots.geometry import gravity_in_base
 from multipanda_py.robots.inertial import NO_LOAD, Load, load_of, moments_of
 from multipanda_py.robots.measured_files import parameters_text, with_parameters
 
-SUMMARY = "Find inertia and friction of an arm, or what its hand carries, from logs."
+SUMMARY = "Identify inertia and friction of an arm, or the payload at its flange, from logs."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("logs", metavar="LOG", nargs="+", help="logs of one arm that moves")
-    parser.add_argument("--robot", metavar="NAME", help=f"its model; default {DEFAULT_MODEL}")
+    parser.add_argument("logs", metavar="LOG", nargs="+", help="logs of one moving arm")
     parser.add_argument(
-        "--cell", metavar="CELL", help="a cell file that describes the arm instead"
-    )
-    parser.add_argument("--arm", metavar="ARM", help="which one, where log or cell have several")
-    parser.add_argument("--no-hand", action="store_true", help="it carried no hand")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="the YAML to write")
-    parser.add_argument(
-        "--load", action="store_true", help="find what the flange carries beyond hand and tool"
+        "--robot", metavar="NAME", help=f"model of the arm, default {DEFAULT_MODEL}"
     )
     parser.add_argument(
-        "--parameters", metavar="FILE", type=Path, help="of this command: what is known of the arm"
+        "--cell", metavar="CELL", help="cell file that describes the arm, instead of --robot"
     )
+    parser.add_argument("--arm", metavar="ARM", help="arm, if the log or cell has several")
+    parser.add_argument("--no-hand", action="store_true", help="the arm carried no gripper")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="YAML file to write")
+    parser.add_argument(
+        "--load", action="store_true", help="identify only the payload beyond gripper and tool"
+    )
+    parser.add_argument(
+        "--parameters", metavar="FILE", type=Path,
+        help="known parameters of the arm, from an earlier run of this command",
+    )  # fmt: skip
     parser.add_argument("--friction", choices=FRICTIONS, default="coulomb")
     parser.add_argument(
         "--rotors", choices=ROTORS, default=ROTORS[0],
-        help="rotor inertia: find it, take the model's, or unseen by sensors behind the gears, as "
-        "those of a Franka; by default what the log says of its sensors decides",
+        help="rotor inertia. fit: identify it; known: use the model's; unseen: the torque sensors "
+        "are behind the gears and do not measure it, as on a Franka; auto (default): chosen by "
+        "the sensors named in the log",
     )  # fmt: skip
-    parser.add_argument("--cutoff", type=positive, default=5.0, metavar="HZ", help="default 5")
+    parser.add_argument(
+        "--cutoff", type=positive, default=5.0, metavar="HZ",
+        help="cutoff frequency of the filter, default 5",
+    )  # fmt: skip
     parser.add_argument(
         "--held-out", type=float, default=0.3, metavar="SHARE",
-        help="end of every motion that is only predicted, default 0.3",
+        help="fraction at the end of every motion used for testing only, default 0.3",
     )  # fmt: skip
     parser.add_argument(
         "--mounting", type=float, nargs=3, action="append", default=[], metavar=("R", "P", "Y"),
-        help="how the base stood in the world [rad]; again for the next log",
+        help="orientation of the base in the world [rad]; once for all logs or once per log",
     )  # fmt: skip
-    parser.add_argument("--plot", metavar="PNG", type=Path, help="draw what the models leave")
+    parser.add_argument(
+        "--plot", metavar="PNG", type=Path, help="plot the residual torques of the models"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Identify, say how good it is, and write the file, whole or not at all."""
+    """Identify the parameters, report their quality and write the file atomically."""
     end_in_order()
     if not 0.05 <= options.held_out <= 0.5:
         raise ConfigurationError(f"--held-out: got {options.held_out:g}, allowed 0.05 to 0.5")
     if options.output is not None:
         check_output(options.output, beside=[*options.logs, options.cell, options.parameters])
     elif not options.load:
-        raise ConfigurationError("-o: missing: the file to write")
+        raise ConfigurationError("-o: missing. Name the file to write.")
     if options.load:
         _refuse_what_a_load_has_not(options)
     if options.plot is not None:
         check_output(
             options.plot, *SUFFIXES, option="--plot", beside=[*options.logs, options.output]
         )
-        pyplot()  # refused now, and not after minutes
+        pyplot()  # a missing matplotlib must fail now, not after minutes
     arm, load = _arm(options)
     motions = _motions(options, arm)
     if options.load:
@@ -117,22 +126,23 @@ def run(options: argparse.Namespace) -> int:
         partial.write_text(parameters_text(found.robot, _notes(found, options)), encoding="utf-8")
         with_parameters(arm.robot, partial)
     say(
-        f"{options.output}: of an arm in a cell file: perturbation: {{parameters: "
-        f"{options.output}}} is the body of a twin, identified: {options.output} is for laws"
+        f"{options.output}: written. In a cell file, perturbation: {{parameters: "
+        f"{options.output}}} gives a twin this body, and identified: {options.output} gives it to "
+        "controllets"
     )
     if options.plot:
         from multipanda_py.identification.plots import draw_residuals
 
         draw_residuals(found, options.plot)
-        say(f"{options.plot}: torques that the models had not seen")
+        say(f"{options.plot}: residual torques of the held-out part")
     return OK
 
 
 def _refuse_what_a_load_has_not(options: argparse.Namespace) -> None:
-    """Refuse options of bodies and friction, which nobody would look at.
+    """Reject options for bodies and friction, which ``--load`` does not use.
 
     Raises:
-        ConfigurationError: With the first of them.
+        ConfigurationError: One of these options is given; the message names the first.
     """
     usual = Options()
     for name, asked in (
@@ -142,14 +152,16 @@ def _refuse_what_a_load_has_not(options: argparse.Namespace) -> None:
         ("--held-out", options.held_out != usual.held_out),
     ):
         if asked:
-            raise ConfigurationError(f"{name}: is for an arm, and not for --load")
+            raise ConfigurationError(f"{name}: not allowed with --load. Remove it.")
 
 
 def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
-    """Return the arm that was measured, and what its robot was told that it carries."""
+    """Return the measured arm and the payload that its robot compensated."""
     load = NO_LOAD
     if options.cell and options.robot:
-        raise ConfigurationError("--robot: the cell file says already what the arm is")
+        raise ConfigurationError(
+            "--robot: not allowed with --cell, which names the robot already."
+        )
     if options.cell:
         config = CellConfig.from_yaml(options.cell)
         name = arm_of(config.arms, options.arm)
@@ -168,7 +180,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
 
 
 def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredMotion]:
-    """Return the logs as motions of the arm."""
+    """Read the logs as motions of the arm."""
     if len(options.mounting) not in (0, 1, len(options.logs)):
         raise ConfigurationError(
             f"--mounting: got {len(options.mounting)}, allowed one for all logs or one per log"
@@ -183,41 +195,44 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
         one = log.the_arm(_name_in(log, options))
         if known_robot(one) not in (None, arm.robot.name) and arm.robot.name in MODELS:
             raise IdentificationRefused(
-                f"{path}: {one.arm} is a {one.robot}, not a {arm.robot.name}: say which it is"
+                f"{path}: {one.arm} is a {one.robot}, not a {arm.robot.name}. Name the right "
+                "model with --robot or --cell."
             )
         gravity = None
         if options.mounting:
             rpy = options.mounting[min(i, len(options.mounting) - 1)]
             gravity = gravity_in_base(rpy)
         motion = motion_of(one, str(path), gravity)
-        if one.robot is None and Path(path).suffix.lower() in TABLES:  # its joints have no names
+        if one.robot is None and Path(path).suffix.lower() in TABLES:  # tables name no joints
             motion = replace(motion, joints=None)
         motions.append(motion)
     return motions
 
 
 def _name_in(log: Log, options: argparse.Namespace) -> str | None:
-    """Return the name of the arm in a log; None if it is the only one there.
+    """Return the name of the arm in a log; None if the log has one unnamed arm.
 
     Raises:
-        IdentificationRefused: If the log is of another arm of the same cell.
+        IdentificationRefused: The log is of another arm of the same cell.
     """
     asked: str | None = options.arm
     if options.cell is None or asked in log.arms:
-        return asked  # of the log, as there is nothing else that it could be of
+        return asked  # the name in the log, since no cell gives another
     known = CellConfig.from_yaml(options.cell).arms
     if asked is not None and (others := [name for name in log.arms if name in known]):
-        raise IdentificationRefused(f"{log.where}: is of {', '.join(others)}, not of {asked}")
+        raise IdentificationRefused(
+            f"{log.where}: is a log of {', '.join(others)}, not of {asked}"
+        )
     return None
 
 
 def _report(found: Identified) -> None:
-    """Say how well every joint's torque is told."""
+    """Print the quality of the torque prediction of every joint."""
     say(f"{len(found.base)} base parameters, condition number {found.condition:.3g}")
     if found.rotors == "unseen":
-        say("sensors are behind the gears: rotors stay as the model says")
+        say("torque sensors are behind the gears: rotor inertia is that of the model")
     if found.delay:
-        say(f"torques are {1e3 * found.delay:.2g} ms behind positions")
+        say(f"torques are delayed by {1e3 * found.delay:.2g} ms relative to positions")
     say(f"RMSE of held-out torque {'':12}" + "".join(f"{j.name:>10}" for j in found.robot.joints))
     for name, rmse in found.held_out.items():
         say(f"  {name:34}" + "".join(f"{value:10.4f}" for value in rmse))
@@ -225,13 +240,13 @@ def _report(found: Identified) -> None:
     if not better.all():
         names = ", ".join(found.robot.joints[k].name for k in np.flatnonzero(~better))
         complain(
-            f"note: torques of {names} are told no better than by the datasheet: has the cutoff "
-            "left noise in, or was the motion slow?"
+            f"note: torques of {names} are predicted no better than by the datasheet. Lower "
+            "--cutoff if noise is left, or record a faster motion."
         )
 
 
 def _notes(found: Identified, options: argparse.Namespace) -> dict[str, Any]:
-    """Return what the file says of how it came about."""
+    """Return the conditions and results of the identification for the file."""
     return {
         "logs": [str(log) for log in options.logs],
         "friction_model": options.friction,
@@ -252,7 +267,7 @@ def _notes(found: Identified, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[MeasuredMotion]) -> int:
-    """Say and write what the flange carries."""
+    """Print the payload at the flange, and write it if there is an output file."""
     found = find_load(motions, arm, options.cutoff)
     body = found.load
     inertia = moments_of(body.inertia)
@@ -262,15 +277,15 @@ def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[Measur
     if found.tells_inertia:
         say(f"inertia about it xx yy zz xy xz yz {np.round(inertia, 6).tolist()} kg m^2")
     else:
-        complain("the arm stood still: the inertia cannot be told; written is that of a thing of "
-                 "ordinary size")  # fmt: skip
+        complain("the arm did not move, so the inertia of the payload is unknown; the file has "
+                 "that of a body of ordinary size")  # fmt: skip
     if options.output:
         section = {
             "load_mass": round(float(body.mass), 5),
             "load_com": [round(float(v), 6) for v in body.com],
             "load_inertia": [float(f"{v:.6g}") for v in inertia],
         }
-        head = "# What the arm carries beyond hand and tool; a section `franka` of a cell file.\n"
+        head = "# Payload beyond gripper and tool: section `franka` of an arm in a cell file.\n"
         write_whole(options.output, head + yaml.safe_dump({"franka": section}, sort_keys=False))
         say(f"{options.output}: load_mass, load_com and load_inertia")
     return OK

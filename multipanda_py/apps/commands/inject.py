@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do something to a simulated robot that is running: a fault, a push, a look."""
+"""Inject faults or disturbances into a running simulated robot, or read its state."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ SUMMARY = "Inject a fault into a robot that multipanda fci-sim simulates."
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("address", metavar="ADDRESS", help="of the robot, such as 127.0.0.1")
+    parser.add_argument(
+        "address", metavar="ADDRESS", help="address of the robot, such as 127.0.0.1"
+    )
     parser.add_argument("fault", metavar="FAULT", help="one of the faults below")
-    parser.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="of the fault")
+    parser.add_argument(
+        "arguments", nargs="*", metavar="NAME=VALUE", help="arguments of the fault"
+    )
     lines = [admin_arguments.usage_of(getattr(Admin, f"do_{name}")) for name in _ordered()]
     parser.epilog = "faults, with their arguments:\n" + "\n".join(
         f"  {usage}\n      {text}" for usage, text in lines
@@ -28,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check the request, send it, and say how the robot is then.
+    """Check the request, send it and print the state of the robot.
 
     Raises:
-        ConfigurationError: If there is no such fault, or it takes no such arguments.
-        BackendError: If no simulated robot listens, or it refuses.
+        ConfigurationError: There is no such fault, or it has no such arguments.
+        BackendError: No simulated robot is reachable, or it rejects the request.
     """
     name = options.fault.replace("-", "_")
     command = admin_arguments.find(Admin, name)
@@ -56,12 +60,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _ordered() -> list[str]:
-    """Return the commands in the order in which they are written."""
+    """Return the command names in the order of their declaration."""
     return [name.removeprefix("do_") for name in vars(Admin) if name.startswith("do_")]
 
 
 def _condition(stats: dict[str, Any]) -> str:
-    """Say how a robot is."""
+    """Describe the state of a robot."""
     if not stats["running"]:
         return "the robot is switched off"
     errors = f" ({', '.join(stats['errors'])})" if stats["errors"] else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List what a cell file can name: controllets, features, backends, actuators and robots."""
+"""List the parts a cell file can name: controllets, features, backends, actuators and robots."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # Parameters and targets of every controllet, feature and actuator
 
 Names are as in the cell file, under `params` of a controllet, and as ROS parameters of the
-controllet's own node; those of a feature begin with its name. All may be changed while the law
-runs, several at once, between two cycles:
+controllet's own node. Names of a feature's parameters begin with the name of the feature. All
+parameters may be changed while the controllet runs; several values set together take effect
+between two cycles:
 
 ```
 controllets: {soft: {type: cartesian_impedance, params: {gain_frame: tool, gain_time: 0.5}}}
@@ -36,18 +37,19 @@ ros2 param set /left/soft nullspace.stiffness "[20.0, 20.0, 20.0, 20.0, 20.0, 20
 cell.set_parameters("left/soft", {"gain_frame": "tool", "gain_time": 0.5})
 ```
 
-Bounds hold for each number of a vector, or there is one for each. What has a number per joint has
-as many as the robot has joints; its defaults and bounds are the robot's, here those of an FR3.
-Where arms of one controllet differ in these, each has its own: `stiffness.left` in place of
-`stiffness`. A value out of bounds is refused with the reason, and nothing changes. What
-actuators have is one number for all joints, or one for each."""
+Bounds apply to each number of a vector, or there is one bound per number. A parameter with a
+number per joint has as many numbers as the robot has joints. Its defaults and bounds are those of
+the robot, here an FR3. If the arms of one controllet differ in them, each arm has its own
+parameter, such as `stiffness.left` instead of `stiffness`. A value out of bounds is rejected with
+the reason, and nothing changes. A parameter of an actuator is one number for all joints, or one
+for each."""
 _ROBOT = """
 ## Settings of an arm's robot
 
-In the cell file under the name of an arm's backend, for simulated arms under `franka`, and changed
-while the arm holds; a controllet that has the arm must be deactivated first. Real Franka arms are
-let go of for some tenths of a second for that.
-Values of one call, or of one atomic set of parameters, are applied as a whole or not at all.
+In the cell file under the name of an arm's backend, for simulated arms under `franka`. The
+settings change while the arm holds; a controllet that has the arm must be deactivated first. A
+change releases a real Franka arm for some tenths of a second.
+Values of one call, or of one atomic set of parameters, are applied together or not at all.
 
 ```
 arms: {left: {backend: franka, robot_ip: 172.16.0.2, franka: {load_mass: 0.5}}}
@@ -55,8 +57,9 @@ ros2 param set /left/franka load_mass 0.5
 cell.set_robot_settings("left", load_mass=0.5, load_com=[0.0, 0.0, 0.1])
 ```
 
-A simulated arm stops at upper thresholds that are given, not at the defaults; it compensates the
-load, and holds with `joint_impedance` after it has stopped. The rest it takes without effect.
+A simulated arm stops at upper thresholds that are set explicitly, not at the defaults. It
+compensates the payload, and holds with `joint_impedance` after a stop. Other settings have no
+effect.
 """
 _COLUMNS = ("parameter", "type", "unit", "bounds", "default", "meaning")
 
@@ -64,14 +67,14 @@ _COLUMNS = ("parameter", "type", "unit", "bounds", "default", "meaning")
 def markdown(
     found: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> str:
-    """Return a Markdown page: what the registry found, by kind, and settings of robots."""
+    """Return a Markdown page with everything the registry found, by kind, and robot settings."""
     kinds = (line for kind in found for line in _kind(kind, found))
     return "\n".join([_HEAD, *_targets(), *kinds, *_robot(found.get("backends", ()))])
 
 
 def _targets() -> Iterator[str]:
     yield "\n## Targets\n"
-    yield "Methods are those of `Cell`; by ROS the same is asked through topics and an action.\n"
+    yield "Methods are those of `Cell`. In ROS, topics and an action provide the same targets.\n"
     rows = [_channel_row(channel) for channel in built_in_channels().values()]
     yield from _table(("target", "meaning", "topic or action", "method"), rows)
 
@@ -93,13 +96,13 @@ def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterat
         if facts:
             yield "\n" + "\n".join(f"- {fact}" for fact in facts)
         rows = [_row(parameter) for parameter in item.get("parameters", ())]
-        if rows and kind != "backends":  # theirs have a section of their own
+        if rows and kind != "backends":  # parameters of backends have a section of their own
             yield ""
             yield from _table(_COLUMNS, rows)
 
 
 def _robot(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the settings that may change, of every backend that has its own."""
+    """Yield the settings that may change at run time, for every backend with such settings."""
     yield _ROBOT
     for backend in backends:
         live = [setting for setting in backend.get("parameters", ()) if not setting["read_only"]]
@@ -109,7 +112,7 @@ def _robot(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _facts(item: Mapping[str, Any]) -> Iterator[str]:
-    """Say what an entry works on and with."""
+    """Yield facts of an item: arms, targets, features and reports."""
     if "arms" in item:
         least, most = item["arms"]["min"], item["arms"]["max"]
         yield (
@@ -139,11 +142,11 @@ def _facts(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def actuator_facts(item: Mapping[str, Any]) -> list[str]:
-    """Say how many motors an actuator has, what is found from data, and where it is from."""
+    """Return motors, identified parameters and source of an actuator."""
     preset = f"2 motors per joint; stiffness presets in {item['preset']}"
     facts = [preset if item["motors"] == 2 else "1 motor per joint; no stiffness presets"]
     if item["identified"]:
-        facts.append(f"found from data: {', '.join(item['identified'])}")
+        facts.append(f"identified from data: {', '.join(item['identified'])}")
     return [*facts, f"source: {item['source']}"] if item["source"] else facts
 
 
@@ -189,26 +192,26 @@ ROBOTS = "robots"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "kind", nargs="?", choices=(*registry.KINDS, ROBOTS), help="only this kind"
+        "kind", nargs="?", choices=(*registry.KINDS, ROBOTS), help="list only this kind"
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="for programs")
-    form.add_argument("--markdown", action="store_true", help="as the page doc/parameters.md")
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--markdown", action="store_true", help="print the page doc/parameters.md")
     parser.add_argument(
-        "--built-in", action="store_true", help="without what other packages bring"
+        "--built-in", action="store_true", help="leave out parts of other packages"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print everything that the registry knows."""
+    """Print every part that the registry knows."""
     kinds = [options.kind] if options.kind else [*registry.KINDS, ROBOTS]
     names = registry.built_in if options.built_in else registry.names
     found = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS}
-    if ROBOTS in kinds and not options.markdown:  # that page is one of parameters
+    if ROBOTS in kinds and not options.markdown:  # the page shows parameters, robots have none
         found[ROBOTS] = list(map(robot, robots(options.built_in)))
     if options.markdown:
         broken = [item for entries in found.values() for item in entries if "error" in item]
-        if broken:  # a page without a law that is there would not be true
+        if broken:  # the page must not leave out a part silently
             complain("\n".join(f"multipanda list: {item['error']}" for item in broken))
             return FAILED
         say(markdown(found))
@@ -224,12 +227,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def entry(kind: str, name: str) -> dict[str, Any]:
-    """Describe one name; what cannot be loaded or described has an ``error`` instead."""
+    """Describe one part; if it cannot be loaded or described, the entry has an ``error``."""
     try:
         return _entry(kind, name)
     except ConfigurationError as error:
         return {"name": name, "error": str(error)}
-    except Exception as error:  # of declarations that are other people's
+    except Exception as error:  # declarations of other packages may raise anything
         return {"name": name, "error": f"its declarations raise {type(error).__name__}: {error}"}
 
 
@@ -271,12 +274,12 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
 
 
 def robots(built_in: bool) -> list[str]:
-    """Return the names of the robots that there are, or of those of this package."""
+    """Return the names of all robots, or of the robots of this package."""
     return [name for name in MODELS if MODELS.is_built_in(name) or not built_in]
 
 
 def robot(name: str) -> dict[str, Any]:
-    """Describe a robot; one that cannot be read has an ``error`` instead."""
+    """Describe a robot; if it cannot be read, the entry has an ``error``."""
     try:
         found = MODELS[name]
     except ConfigurationError as error:
@@ -285,8 +288,8 @@ def robot(name: str) -> dict[str, Any]:
     mass = sum(link.inertial.mass for link in found.links)
     words = f"{found.n_joints} joints, {mass:.1f} kg, up to {found.limits.torque.max():g} Nm"
     if endless:
-        words += f"; {', '.join(endless)} turn without end"
-    words += "; has a hand of its own" * found.has_hand
+        words += f"; {', '.join(endless)} turn without limits"
+    words += "; has a built-in gripper" * found.has_hand
     return {
         "name": name,
         "summary": words,
@@ -299,7 +302,7 @@ def robot(name: str) -> dict[str, Any]:
 
 
 def _own_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:
-    """Describe the channels that a part has brought itself."""
+    """Describe the channels that a part declares itself, as opposed to the built-in channels."""
     return [
         {
             "name": channel.name,
@@ -334,21 +337,21 @@ def _parameter(spec: Spec) -> dict[str, Any]:
 
 
 def _type(spec: Spec) -> str:
-    """Return what a value is, in words."""
+    """Return the type of a parameter for readers."""
     if spec.per_joint:
         return "a number per joint"
     return f"{spec.width} numbers" if spec.kind == "vector" else spec.kind
 
 
 def _finite(bound: Bound) -> Any:
-    """Return a bound as JSON has it: a number, none, or a list of them."""
+    """Return a bound for JSON: a number, None if infinite, or a list of them."""
     if isinstance(bound, tuple):
         return [_finite(element) for element in bound]
     return None if math.isinf(bound) else bound
 
 
 def _lines(item: dict[str, Any]) -> list[str]:
-    """Return the text of one entry."""
+    """Return the text lines of one entry."""
     if "error" in item:
         return [f"  {item['name']}", f"    BROKEN: {item['error']}"]
     lines = [f"  {item['name']}", f"    {item['summary']}"]
@@ -378,7 +381,7 @@ def _lines(item: dict[str, Any]) -> list[str]:
 
 
 def _parameter_row(parameter: dict[str, Any]) -> tuple[str, ...]:
-    """Return name, type, unit, bounds, default and meaning as texts."""
+    """Return name, type, unit, bounds, default and meaning as text."""
     low, high, default = parameter["low"], parameter["high"], parameter["default"]
     if parameter["options"]:
         bounds = " | ".join(parameter["options"])
@@ -395,7 +398,7 @@ def _parameter_row(parameter: dict[str, Any]) -> tuple[str, ...]:
 
 
 def bound_text(bound: Any, missing: str) -> str:
-    """Return a bound as text, or those of the elements if they have one each."""
+    """Return a bound as text; a list of bounds is joined with spaces."""
     if isinstance(bound, list):
         return " ".join(bound_text(element, missing) for element in bound)
     return missing if bound is None else f"{bound:g}"

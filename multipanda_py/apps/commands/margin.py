@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure how much latency the controllets of a cell can stand."""
+"""Compute bandwidth and delay margin of the controllets of a cell."""
 
 from __future__ import annotations
 
@@ -20,38 +20,40 @@ from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.realtime.startup import build_loop
 from multipanda_py.state import INTERFACES, Vector
 
-SUMMARY = "Measure bandwidth and delay margin of a cell's controllets, without moving anything."
+SUMMARY = "Compute bandwidth and delay margin of a cell's controllets, without moving anything."
 MARGIN = 0.3
-"""Distance of random postures from the joint limits [rad]."""
+"""Minimum distance of random configurations from the joint limits [rad]."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("cell", metavar="CELL", help="a cell file")
+    parser.add_argument("cell", metavar="CELL", help="cell file")
     parser.add_argument(
         "--controllet", metavar="NAME", action="append",
-        help="an instance, such as left/impedance; again for more; all if none is named",
+        help="controllet, such as left/impedance; may be repeated; default: all",
     )  # fmt: skip
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--posture", metavar="Q", type=float, nargs="+",
-        help="joint positions [rad] of every arm; q_start of the cell file if not given",
+        help="joint positions of every arm [rad]; default: q_start of the cell file",
     )  # fmt: skip
-    where.add_argument("--random", metavar="N", type=_count, help="the worst of N random postures")
-    parser.add_argument("--seed", type=int, default=0, help="of the random postures")
+    where.add_argument(
+        "--random", metavar="N", type=_count, help="report the worst of N random configurations"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random configurations")
     parser.add_argument(
         "--lag", type=_positive_or_zero, default=0.002, metavar="S",
-        help="time constant with which torques follow [s], default 0.002",
+        help="time constant of the torque control of the robot [s], default 0.002",
     )  # fmt: skip
     parser.add_argument(
         "--inertia", type=_scale, default=0.8, metavar="X",
-        help="of the arms relative to their models, default 0.8",
+        help="inertia of the arms relative to their models, default 0.8",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print one line per controllet."""
+    """Print one line per controllet with its bandwidth and delay margin."""
     rows = list(_measure(CellConfig.from_yaml(options.cell), options))
     if options.json:
         say(json.dumps(rows, indent=2))
@@ -63,19 +65,19 @@ def run(options: argparse.Namespace) -> int:
     width = max(len(row["controllet"]) for row in rows)
     for row in rows:
         margin = row["delay_margin_ms"]
-        text = "not even without delay" if margin is None else f"{margin:5.1f} ms"
+        text = "unstable even without delay" if margin is None else f"{margin:5.1f} ms"
         if margin is not None and margin >= row["longest_ms"]:
             text += " or more"
         if row["taken_ms"]:
-            text += f", of which its backend takes {row['taken_ms']:.1f} ms"
+            text += f", of which the backend takes {row['taken_ms']:.1f} ms"
             if margin is not None and margin < row["taken_ms"]:
-                text += ": not stable there"
+                text += ": unstable with this backend"
         say(f"  {row['controllet']:{width}}  {row['bandwidth']:6.1f} 1/s  {text}")
     return OK
 
 
 def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the worst of what is found for each controllet, in the postures asked for."""
+    """Yield the worst result of each controllet over the requested configurations."""
     unconnected = config.model_copy(
         update={
             "arms": {
@@ -93,7 +95,8 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
             raise UnknownName("controllet", name, known)
         if name not in torque:
             raise ConfigurationError(
-                f"controllet: got {name}, which commands no torques; its loop is the robot's own"
+                f"controllet: {name} commands no torques, so the robot closes the control loop. "
+                "Choose a controllet with torque commands."
             )
     loop = build_loop(unconnected, specs, Mailbox(unconnected, specs))
     period = 1.0 / config.cell.rate
@@ -131,7 +134,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
 def _postures(
     config: CellConfig, places: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
-    """Yield joint positions of a controllet's arms, each (N,)."""
+    """Yield joint positions of all arms of a controllet, each of shape (N,)."""
     arms = [list(config.arms.values())[place] for place in places]
     if options.random:
         rng = np.random.default_rng(options.seed)

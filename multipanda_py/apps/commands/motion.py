@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let an arm go through a motion that a file has, as `multipanda excite` writes it."""
+"""Execute a motion file, as ``multipanda excite`` writes it, on an arm of a cell."""
 
 from __future__ import annotations
 
@@ -21,31 +21,36 @@ from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
 LAW = "joint_trajectory"
 NEAR = 0.02
-"""How far an arm may be from where a motion begins, and ends [rad, m]."""
+"""Tolerance of the start and end of a motion: joint positions [rad, m] and velocities at the start
+[rad/s, m/s]."""
 LONGEST_WAY = 60.0
-"""For the way to its begin [s]."""
+"""Time limit for the approach to the start of a motion [s]."""
 AFTERWARDS = 0.2
-"""For an arm to come to rest after a motion [s]."""
+"""Time for an arm to come to rest after a motion [s]."""
 
 
 def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
-    """Return the points of a motion, (p, 1 + 3 j), as :meth:`.Cell.follow` takes them.
+    """Read a motion file for :meth:`.Cell.follow`.
 
     Args:
-        path: The file.
-        name: Of the arm that is to go through it.
-        arm: What it is.
+        path: CSV file with columns time, q, dq and ddq.
+        name: Name of the arm that executes the motion.
+        arm: Configuration of this arm.
+
+    Returns:
+        Points of the motion, (p, 1 + 3 j): time [s], positions, velocities and accelerations of
+        the j joints.
 
     Raises:
-        ConfigurationError: If the file is no such motion, one of an arm with other joints, or one
-            that this arm cannot follow.
+        ConfigurationError: The file is not a motion, belongs to an arm with other joints, or has
+            a motion that this arm cannot follow.
     """
     joints = arm.robot.n_joints
     names = column_names(joints)
     try:
         file = io.StringIO(read_text(path, MAX_DESCRIPTION))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a file without rows
+            warnings.simplefilter("ignore")  # numpy warns about a file without rows
             head = file.readline().strip().split(",")
             points = np.loadtxt(file, delimiter=",", ndmin=2) if head == names else None
     except OSError as error:
@@ -57,7 +62,7 @@ def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
             f"{path}: got columns {', '.join(head)[:80]}, allowed finite numbers in columns "
             f"time, q1 ... ddq{joints}, as multipanda excite writes them"
         )
-    try:  # before it moves to where the motion begins
+    try:  # rejects the motion before the arm moves to its start
         rest = _at_rest(name, points[0, 1 : 1 + joints])
         check_trajectory(points, rest, arm.robot.limits, GateConfig().limits())
     except TargetRejected as error:
@@ -74,16 +79,19 @@ def _at_rest(name: str, q: Vector) -> ArmSnapshot:
 
 
 def go_to_begin(cell: Cell, arm: str, points: Matrix) -> str:
-    """Bring an arm to where a motion begins; return the ``joint_trajectory`` that does it.
+    """Move an arm to the start of a motion.
+
+    Returns:
+        Name of the ``joint_trajectory`` controllet that moves the arm.
 
     Raises:
-        ConfigurationError: If the cell has no such law for this arm.
-        LoopError: If the arm does not get there.
+        ConfigurationError: The cell has no such controllet for this arm alone.
+        LoopError: The arm does not reach the start.
     """
     law = next((c.name for c in cell.controllets() if c.type == LAW and c.arms == (arm,)), None)
     if law is None:
         raise ConfigurationError(
-            f"controllets: got none of type {LAW} for {arm} alone, by which a motion is followed"
+            f"controllets: no {LAW} for {arm} alone. Declare one, since it follows the motion."
         )
     cell.switch([law], strictness="force_auto", timeout=5.0)
     begin = points[0, 1 : 1 + cell.state(arm).q.size]
@@ -94,19 +102,19 @@ def go_to_begin(cell: Cell, arm: str, points: Matrix) -> str:
         if time.monotonic() > until:
             away = np.abs(cell.state(arm).q - begin).max()
             raise LoopError(
-                f"{arm}: is {away:.3f} rad away from where the motion begins after "
-                f"{LONGEST_WAY:g} s: is something in its way?"
+                f"{arm}: is {away:.3f} rad away from the start of the motion after "
+                f"{LONGEST_WAY:g} s. Check whether an obstacle blocks its path."
             )
         time.sleep(0.05)
     return law
 
 
 def follow(cell: Cell, arm: str, law: str, points: Matrix) -> None:
-    """Let an arm go through a motion, and return when it is at its end.
+    """Execute a motion on an arm and wait for its end.
 
     Raises:
-        TargetRejected: If the arm cannot follow it.
-        LoopError: If it faults on the way, or ends elsewhere.
+        TargetRejected: The arm cannot follow the motion.
+        LoopError: The arm faults during the motion, or does not reach its end.
     """
     begin = cell.state(arm).time
     cell.follow(arm, points)
@@ -128,10 +136,10 @@ def _check(cell: Cell, arm: str, law: str) -> None:
     cell.check()
     fault = cell.state(arm).fault
     if fault:
-        raise LoopError(f"{arm}: stopped on its way: {fault}")
+        raise LoopError(f"{arm}: stopped during the motion: {fault}")
     if law not in cell.active:
-        raise LoopError(f"{arm}: stopped on its way: {law} is not active any more")
+        raise LoopError(f"{arm}: stopped during the motion: {law} is no longer active")
     state = MotionState(int(cell.report(law).value(STATE)))
     if state > MotionState.DONE:
         what = state.name.lower().replace("_", " ")
-        raise LoopError(f"{arm}: stopped on its way: {what}")
+        raise LoopError(f"{arm}: stopped during the motion: {what}")

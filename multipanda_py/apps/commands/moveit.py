@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write what MoveIt 2 takes, of any cell."""
+"""Write the MoveIt 2 configuration of a cell."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ SUMMARY = "Write the MoveIt 2 configuration of a cell: SRDF, limits, planners, c
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="CELL", help="the cell file")
+    parser.add_argument("file", metavar="CELL", help="cell file")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FOLDER", help="default: moveit_<cell>"
+        "-o", "--output", type=Path, metavar="FOLDER", help="output folder; default moveit_<cell>"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the files, and say what groups there are."""
-    # Not above: the collision library takes time that no other command has to wait for.
+    """Write the files and print the planning groups."""
+    # This import loads the collision library, whose time other commands should not spend.
     from multipanda_py.planning.moveit_files import moveit_files
     from multipanda_py.planning.moveit_srdf import Groups
 

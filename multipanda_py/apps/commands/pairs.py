@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record the same motions on a twin and on a plant."""
+"""Record the same motions on a simulated twin and on a reference robot."""
 
 from __future__ import annotations
 
@@ -19,70 +19,75 @@ from multipanda_py.identification.paired.replay import FOLLOW, replay_logs
 from multipanda_py.realtime.system.signals import end_in_order
 
 SUMMARY = (
-    "Record the same motions on a twin and on a plant, simulated, real or recorded before, into a "
-    "data set to learn from."
+    "Record the same motions on a twin and on a plant: a simulation, a real arm or earlier logs. "
+    "The result is a data set for learning."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("cell", metavar="CELL", help="the twin, a simulated cell file")
-    parser.add_argument("--arm", metavar="ARM", help="which moves; the only one if none is named")
+    parser.add_argument("cell", metavar="CELL", help="cell file of the simulated twin")
+    parser.add_argument("--arm", metavar="ARM", help="arm that moves; not needed for one arm")
     parser.add_argument(
         "--plant", metavar="FILE",
-        help="the plant, another cell file; if its arm is real, this arm MOVES all over its "
+        help="cell file of the plant; if its arm is real, this arm MOVES through its whole "
         "workspace, one motion after another",
     )  # fmt: skip
     parser.add_argument(
         "--logs", metavar="FILE", type=Path, nargs="+",
-        help="instead of a plant: recordings of it, .mcap, bags, .csv or .parquet, whose motions "
-        "from rest to rest the twin does again",
+        help="recordings instead of a plant, .mcap, bags, .csv or .parquet; the twin repeats "
+        "their motions, each from rest to rest",
     )  # fmt: skip
-    parser.add_argument("--log-arm", metavar="ARM", help="which of several arms of --logs")
-    parser.add_argument("--robot", metavar="MODEL", help="of --logs that do not say")
+    parser.add_argument("--log-arm", metavar="ARM", help="arm in --logs, if there are several")
+    parser.add_argument("--robot", metavar="MODEL", help="robot model for --logs without one")
     parser.add_argument(
         "--follow", choices=FOLLOW,
-        help="what of --logs the twin is told; default what was commanded, if recorded",
+        help="motion in --logs that the twin follows; default: commanded, if recorded",
     )  # fmt: skip
     parser.add_argument(
-        "--law", choices=LAWS, default=LAWS[0], help=f"of the twin, default {LAWS[0]}"
-    )
-    parser.add_argument("--plant-law", choices=LAWS, help="of the plant, default that of the twin")
-    parser.add_argument(
-        "--spec", metavar="FILE", help="without --plant: ranges, as for multipanda perturb"
+        "--law", choices=LAWS, default=LAWS[0], help=f"controllet of the twin, default {LAWS[0]}"
     )
     parser.add_argument(
-        "--plant-seed", type=seed, default=1, help="of the plant that is drawn, default 1"
+        "--plant-law", choices=LAWS, help="controllet of the plant; default: as for the twin"
+    )
+    parser.add_argument(
+        "--spec",
+        metavar="FILE",
+        help="without --plant: ranges for a random plant, as for multipanda perturb",
+    )
+    parser.add_argument(
+        "--plant-seed", type=seed, default=1, help="seed of the random plant, default 1"
     )
     for kind, default in (("multi", 850), ("single", 870), ("linear", 50)):
         parser.add_argument(
-            f"--{kind}", type=int, default=default, metavar="N", help=f"default {default}"
-        )
+            f"--{kind}", type=int, default=default, metavar="N",
+            help=f"number of such motions, default {default}",
+        )  # fmt: skip
     parser.add_argument(
         "--margin", type=float, default=0.03, metavar="M",
-        help="least distance to floor, things and other arms, default 0.03",
+        help="minimum distance to floor, objects and other arms, default 0.03",
     )  # fmt: skip
     parser.add_argument(
         "--align", choices=ALIGNMENTS,
-        help="how both sides are cut to one begin: both at the same time (default), or since each "
-        "one's law was told (default of real arms), where each leaves its rest, or the plant by "
-        "cross-correlation",
+        help="alignment of the start on both sides: the same time (default), the time of the "
+        "first command (default for real arms), the start of motion, or cross-correlation",
     )  # fmt: skip
-    parser.add_argument("--seed", type=seed, default=0, help="of motions, noise and split")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of motions, noise and split")
     parser.add_argument(
-        "--jobs", type=int, default=-1, metavar="N", help="processes, default one per core"
-    )
+        "--jobs", type=int, default=-1, metavar="N",
+        help="number of processes; default: one per core",
+    )  # fmt: skip
     parser.add_argument(
         "--parallel", choices=PARALLEL, default=PARALLEL[0],
-        help="by which joblib simulates: processes of this machine (default), or Dask",
+        help="backend of joblib: processes on this machine (default), or Dask",
     )  # fmt: skip
     parser.add_argument(
         "--cluster", metavar="HOST:PORT", default="",
-        help="the scheduler of --parallel dask; without, a cluster of this machine",
+        help="scheduler for --parallel dask; without it, a cluster on this machine",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", metavar="FOLDER", type=Path, required=True,
-        help="of the data set; what was broken off goes on with the same arguments",
+        help="folder of the data set; the same arguments continue an interrupted recording",
     )  # fmt: skip
 
 
@@ -97,10 +102,10 @@ def run(options: argparse.Namespace) -> int:
     if not 0.0 <= options.margin <= 1.0:
         raise ConfigurationError(f"--margin: got {options.margin:g}, allowed 0 to 1 m")
     if options.jobs != -1 and options.jobs < 1:
-        raise ConfigurationError(f"--jobs: got {options.jobs}, allowed 1 and more, or -1")
+        raise ConfigurationError(f"--jobs: got {options.jobs}, allowed 1 and above, or -1")
     given = [name for name in ("plant", "spec", "logs") if getattr(options, name)]
     if given[1:]:
-        raise ConfigurationError(f"--{given[1]}: got one with --{given[0]}, allowed one of them")
+        raise ConfigurationError(f"--{given[1]}: not allowed together with --{given[0]}")
     twin = CellConfig.from_yaml(options.cell)
     arm = arm_of(twin.arms, options.arm)
     count = _replayed(options, twin, arm) if options.logs else _recorded(options, twin, arm)
@@ -109,10 +114,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Have a plant move."""
+    """Record the motions of a simulated or real plant."""
     for name in ("follow", "robot", "log_arm"):
         if getattr(options, name):
-            raise ConfigurationError(f"--{name.replace('_', '-')}: got one, allowed with --logs")
+            raise ConfigurationError(f"--{name.replace('_', '-')}: only allowed with --logs")
     if options.plant:
         plant = CellConfig.from_yaml(options.plant)
     else:
@@ -134,9 +139,9 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
 
 
 def _replayed(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Have the twin do what a plant has done."""
+    """Repeat the recorded motions of a plant on the twin."""
     if options.plant_law:
-        raise ConfigurationError("--plant-law: got one with --logs, which have their own")
+        raise ConfigurationError("--plant-law: not allowed with --logs. Remove it.")
     return replay_logs(
         twin,
         options.logs,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serve a page in the browser that shows and moves a cell: its own one, or that of a node."""
+"""Serve a browser page that shows and moves the cell of this command or of a ROS node."""
 
 from __future__ import annotations
 
@@ -22,46 +22,54 @@ from multipanda_py.realtime.system.priority import other_cpus
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import require
 
-SUMMARY = "Serve a page in the browser that shows and moves a cell; Ctrl-C ends it."
+SUMMARY = "Serve a browser page that shows and moves a cell; Ctrl-C ends it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "file", metavar="FILE", nargs="?",
-        help="a cell file: run it; with --node: describes its cell, if the node's own words do "
-        "not, as on another machine",
+        help="cell file to run; with --node: description of the node's cell, needed if the node "
+        "does not provide it, for example from another machine",
     )  # fmt: skip
     parser.add_argument(
         "--node", metavar="NAMESPACE", nargs="?", const="",
-        help="be a client of a node that runs already, on this machine or another one",
+        help="connect to a running node with this namespace, on this machine or another one",
     )  # fmt: skip
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS",
-        help="address to listen at; anyone who has the printed address may move the arms",
+        help="address to listen at; anyone with the printed URL can move the arms",
     )  # fmt: skip
     parser.add_argument(
-        "--port", type=port, default=8080, metavar="N", help="to listen at, or the next free one"
+        "--port",
+        type=port,
+        default=8080,
+        metavar="N",
+        help="port to listen at; if it is in use, the next free one",
     )
     parser.add_argument(
-        "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"
+        "--duration",
+        type=positive,
+        default=math.inf,
+        metavar="S",
+        help="end after S seconds; default: Ctrl-C",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve the page of a cell."""
+    """Serve the page of a cell until its end."""
     from multipanda_py.apps.panel import CellPanel
 
     _refuse_host(options.host)
     if options.node is not None:
         _become_client(options)
     if options.file is None:
-        raise ConfigurationError("name a cell file to run, or --node for a node that runs")
+        raise ConfigurationError("name a cell file to run, or --node for a running node")
     cell = Cell.from_yaml(options.file)
     if cell.config.cell.placement == "inline":
         raise ConfigurationError(
-            f"{options.file}: cell.placement: got inline, allowed process or thread: a panel "
-            "shows a cell that runs by itself"
+            f"{options.file}: cell.placement: got inline, allowed process or thread: the panel "
+            "needs a cell that runs in real time"
         )
     end_in_order()
     try:
@@ -69,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         for warning in cell.warnings:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
-            os.sched_setaffinity(0, other_cpus(cell.realtime))  # the loop's is left alone
+            os.sched_setaffinity(0, other_cpus(cell.realtime))  # leaves the processor of the loop
         place = options.host, options.port
         with CellPanel(cell, *place, report=lambda event: say(f"event: {event}")) as panel:
             say(f"the panel is at {panel.address}")
@@ -82,10 +90,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_host(host: str) -> None:
-    """Refuse what this machine cannot listen at: the server would wait for that in silence.
+    """Check that this machine can listen at the host; the web server would wait without a message.
 
     Raises:
-        ConfigurationError: With why.
+        ConfigurationError: The machine cannot listen there; the message gives the reason.
     """
     try:
         kind, *_, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
@@ -98,7 +106,7 @@ def _refuse_host(host: str) -> None:
 
 
 def _become_client(options: argparse.Namespace) -> NoReturn:
-    """Become the process that has ROS in it; what is wrong already is said now."""
+    """Replace this process by one that uses ROS, after the arguments are checked."""
     refuse_namespace(options.node)
     if options.file is not None:
         CellConfig.from_yaml(options.file)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a twin of a cell whose arms differ from what their laws believe."""
+"""Write a twin of a cell whose arms differ from the models of their controllets."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ from multipanda_py.config.perturbation import FR3_GEARS, TYPICAL, PerturbationSp
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import replacing
 
-SUMMARY = "Write a twin of a cell with other inertia, friction, delay, noise, contact and places."
+SUMMARY = "Write a twin of a cell with other inertia, friction, delay, noise, contact and poses."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("cell", metavar="CELL", help="a cell file")
+    parser.add_argument("cell", metavar="CELL", help="cell file")
     parser.add_argument(
         "--spec", metavar="FILE",
-        help="numbers and ranges; by default what a carefully built arm differs by: "
+        help="values and ranges; default: typical deviations of a carefully built arm, "
         f"{TYPICAL.name} of multipanda_py.config.perturbation; {FR3_GEARS.name} has hysteresis",
     )  # fmt: skip
-    parser.add_argument("--seed", type=seed, help="of the numbers; the file's if not given")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the twin")
+    parser.add_argument("--seed", type=seed, help="seed of the values; default: that of the spec")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="cell file of the twin to write"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the twin, whole or not at all."""
+    """Write the cell file of the twin atomically."""
     target = check_output(Path(options.output), *CELL_FILES, beside=[options.cell, options.spec])
     config = CellConfig.from_yaml(options.cell)
     if not any(arm.backend == "mujoco" for arm in config.arms.values()):
         raise ConfigurationError(
-            f"{options.cell}: got a cell of real arms, which are what they are; allowed one with "
-            "simulated arms"
+            f"{options.cell}: has real arms only, which cannot be perturbed. Use a cell file with "
+            "simulated arms."
         )
     spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
-    spec.draw(config, options.seed)  # refused here if a number is out of bounds
+    spec.draw(config, options.seed)  # checks the values before anything is written
     values = spec.values_for(config, options.seed)
     change: dict[str, Any] = {}
     for place, keys in values.items():

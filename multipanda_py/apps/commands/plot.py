@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw a log."""
+"""Plot a log."""
 
 from __future__ import annotations
 
@@ -11,28 +11,32 @@ from multipanda_py.realtime.recording.log import doubts, unrecorded
 from multipanda_py.realtime.recording.log_reader import read
 from multipanda_py.realtime.recording.plots import SUFFIXES, draw
 
-SUMMARY = "Draw a log: joints, torques, errors, forces, laws, faults and timing of every arm."
+SUMMARY = (
+    "Plot a log: joints, torques, errors, forces, controllets, faults and timing of each arm."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("logs", metavar="LOG", nargs="+", help="one log, or several as one")
+    parser.add_argument("logs", metavar="LOG", nargs="+", help="one log, or several to combine")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT",
-        help=f"picture ({', '.join(SUFFIXES)}); default: that of the log's name",
+        help=f"image to write ({', '.join(SUFFIXES)}); default: <log>.png",
     )  # fmt: skip
-    parser.add_argument("--robot", metavar="NAME", help="the arm's model, where no log says")
+    parser.add_argument(
+        "--robot", metavar="NAME", help="model of the arm, if the log does not name it"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw it, and say what is odd about it."""
+    """Plot the log and print notes on suspicious data."""
     output = options.output or Path(Path(options.logs[0]).stem + ".png")
     check_output(output, *SUFFIXES, beside=options.logs)
     log = read(options.logs, robot=options.robot)
     for sentence in unrecorded(log):
         complain(f"note: {sentence}")
     for arm in log.arms.values():
-        for sentence in doubts(arm, moves=False):  # a picture may well show an arm at rest
+        for sentence in doubts(arm, moves=False):  # plots of an arm at rest are useful, too
             complain(f"note: {sentence}")
     for path in draw(log, output):
         say(f"{path}: {path.stat().st_size / 1e3:.0f} kB")

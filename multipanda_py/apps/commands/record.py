@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record a cell: one that this command runs, or one that runs already."""
+"""Record a cell that this command runs, or one that is running already."""
 
 from __future__ import annotations
 
@@ -28,77 +28,83 @@ from multipanda_py.realtime.system.signals import end_in_order
 
 SUMMARY = "Record every cycle of a cell to MCAP; Ctrl-C ends it."
 
-_LOOK = 0.2
+_LOOK = 0.2  # period of checking the recording [s]
 _MEGABYTE = 1e6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", nargs="?", help="a cell file: run it and record")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="cell file to run and record")
     parser.add_argument(
         "--node", metavar="CELL", nargs="?", const="",
-        help="record a cell that runs already, as in a ROS node, by the name in its file; "
-        "without a name: the only one that runs",
+        help="record a cell that is running already, such as in a ROS node; CELL is the name in "
+        "its file, and may be left out if only one cell runs",
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="default: <cell>_<date>.mcap"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="OUT",
+        help="file to write; default: <cell>_<date>.mcap",
     )
     parser.add_argument(
         "--duration", type=positive, metavar="S", help="end after S seconds; default: Ctrl-C"
     )
     parser.add_argument(
-        "--split", type=positive, metavar="MB", help="begin another file after MB megabytes"
+        "--split", type=positive, metavar="MB", help="start another file after MB megabytes"
     )
     parser.add_argument(
         "--torque-terms", action="store_true",
-        help="with what law and features add to torques, of a cell that this command runs",
+        help="record the torques of controllet and features too; only for a cell that this "
+        "command runs",
     )  # fmt: skip
     parser.add_argument(
         "--motion", type=Path, metavar="CSV",
-        help="MOVES an arm of a cell that this command runs to where the motion of multipanda "
-        "excite begins, and records it going through it",
+        help="MOVES an arm of a cell that this command runs: to the start of a motion of "
+        "multipanda excite, then along it while recording",
     )  # fmt: skip
-    parser.add_argument("--arm", metavar="ARM", help="which arm moves, where there are several")
+    parser.add_argument("--arm", metavar="ARM", help="arm for --motion, if there are several")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record, and say what there is."""
+    """Record a cell and print the files and the number of cycle records."""
     if (options.file is None) == (options.node is None):
-        raise ConfigurationError("name a cell file to run and record, or --node, and not both")
+        raise ConfigurationError("name either a cell file to run and record, or --node")
     if options.node is not None and options.torque_terms:
-        raise ConfigurationError("--torque-terms is for a cell that this command runs")
+        raise ConfigurationError("--torque-terms: only for a cell that this command runs")
     if options.motion is None and options.arm is not None:
-        raise ConfigurationError("--arm is for --motion: records have all arms")
+        raise ConfigurationError("--arm: only with --motion. A recording contains all arms.")
     if options.motion is not None and (options.node is not None or options.duration is not None):
         raise ConfigurationError(
-            "--motion is for a cell that this command runs, and lasts as long as the motion does"
+            "--motion: only for a cell that this command runs, and without --duration, since the "
+            "motion sets the duration"
         )
     end_in_order()
     found = _attached(options) if options.file is None else _own(options)
     for path in found.files:
         say(f"{path}: {path.stat().st_size / _MEGABYTE:.1f} MB")
-    say(f"{found.rows} rows, {found.dropped} lost")
+    say(f"{found.rows} cycle records, {found.dropped} lost")
     return FAILED if found.dropped else OK
 
 
 def _own(options: argparse.Namespace) -> Recorded:
     own = Cell.from_yaml(options.file)
-    path = _target(options, own.config.cell.name)  # before any arm is met
+    path = _target(options, own.config.cell.name)  # checked before the arms are connected
     arm, law, points = "", "", None
-    if options.motion is not None:  # refused before anything moves
+    if options.motion is not None:  # checked before anything moves
         arm = arm_of(own.arms, options.arm)
         points = read_motion(options.motion, arm, own.config.arms[arm])
     with own as cell:
         if cell.config.cell.placement == "inline":
             raise ConfigurationError(
-                f"{options.file}: got placement inline, which has no time of its own; allowed "
-                "process or thread: a program that steps it records it by cell.recorder"
+                f"{options.file}: placement inline does not run in real time. Use process or "
+                "thread; a program that steps an inline cell records it with cell.recorder."
             )
         for warning in cell.warnings:
             complain(f"warning: {warning}")
         split = (options.split or 0.0) * _MEGABYTE
         if points is not None:
-            say(f"{arm} goes to where {options.motion} begins")
+            say(f"{arm} moves to the start of {options.motion}")
             law = go_to_begin(cell, arm, points)
         cell.recorder.start(path, split=split, torque_terms=options.torque_terms)
         say(f"recording to {path}")
@@ -144,7 +150,7 @@ def _attached(options: argparse.Namespace) -> Recorded:
 
 
 def _target(options: argparse.Namespace, cell: str) -> Path:
-    """Return where the recording goes, in a folder that is there."""
+    """Return the file to record to, in an existing folder."""
     return check_output(new_file(options.output or _default(cell)))
 
 

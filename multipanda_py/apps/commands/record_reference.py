@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record of a cycle in Markdown, ``python -m multipanda_py.apps.commands.record_reference``."""
+"""Print the reference page of the cycle record as Markdown.
+
+Run it with ``python -m multipanda_py.apps.commands.record_reference``.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ _HEAD = f"""<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make docs` from realtime/cycle_record.py: edit that, not this file. -->
 # The record of a cycle
 
-Every cycle of the loop leaves one row; the last {ROWS} are kept in shared memory. `cell.row()` and
-`cell.rows(since)` return copies as numpy's structured arrays. `cell.follow_rows()` returns a
-follower, which gives every row once, in order, and counts in `dropped` what it came too late for.
-Another process of the same user makes one from the cell file and `cell.rows_path`:
+The control loop writes one record per cycle, called a row. The last {ROWS} rows are kept in shared
+memory. `cell.row()` and `cell.rows(since)` return copies as structured numpy arrays.
+`cell.follow_rows()` returns a follower, which yields every row once and in order. If it reads too
+late, it counts the missed rows in `dropped`.
+Another process of the same user creates one from the cell file and `cell.rows_path`:
 
 ```python
 from multipanda_py.config.cell_file import CellConfig
@@ -27,12 +31,13 @@ rows = follower.wait(1.0)
 q = rows["arms"]["q"]  # (rows, arms, joints)
 ```
 
-A slot has room for the arm with most joints; other arms fill its beginning, the rest is zero.
-Of a joint that slides read m for rad and N for Nm."""
+Joint arrays have as many elements as the arm with most joints. An arm with fewer joints fills the
+first elements, and the others are zero.
+For prismatic joints, read m for rad and N for Nm."""
 
 
 def markdown() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     channels = ", ".join(f"{k}: `{name}`" for k, name in enumerate(TRACED_CHANNELS))
     return "\n".join(
         [
@@ -41,18 +46,18 @@ def markdown() -> str:
             *_table(ROW_FIELDS),
             "\n## `arms`: the record of each arm\n",
             *_table(ARM_FIELDS),
-            f"\nBits of `target_channels`: {channels}. References are what the law gets after its",
-            "features have shaped them, or where it is on a motion that it plans itself; those",
-            "that the law does not follow are zero. Terms are recorded after",
+            f"\nBits of `target_channels`: {channels}. A reference is the target after the",
+            "features have shaped it, or the current point of a motion that the controllet plans.",
+            "References that the controllet does not follow are zero. Terms are recorded after",
             "`cell.trace_torques()`; `follower.terms(row, arm)` names them.",
             "",
-            "What is `sprung` has as many numbers as joints if an arm of the cell has compliant",
-            "actuators, else none; `cell.actuators(arm, row)` reads it. There is no slot for what",
-            "else only some arms have, such as the angles of motors behind elastic joints. Every",
-            "field of an arm is one line of `ARM_FIELDS` in `realtime/cycle_record.py`:",
-            "one more at its end, with the shape `joints`, gives each arm a slot in rows, ring",
-            "and followers, and a view of it in `ArmState` lets a backend fill it. It is zero",
-            "elsewhere. All processes of a cell have to run the same version.",
+            "Fields with the shape `sprung` have one number per joint if an arm of the cell has",
+            "compliant actuators, and none otherwise; `cell.actuators(arm, row)` reads them.",
+            "Other quantities that only some arms have, such as motor angles of elastic joints,",
+            "have no field. Each field of an arm is one line of `ARM_FIELDS` in",
+            "`realtime/cycle_record.py`. A new line at its end, with the shape `joints`, adds an",
+            "array to all records. A backend fills it through a view in `ArmState`; otherwise it",
+            "stays zero. All processes of a cell must run the same version.",
             "",
         ]
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring a twin nearer to its plant, round by round."""
+"""Calibrate a simulated twin to its plant in several rounds."""
 
 from __future__ import annotations
 
@@ -27,59 +27,73 @@ from multipanda_py.identification.validation import TASKS
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import needed, pyplot
 
-SUMMARY = "Validate, identify, put back and validate again, until a twin comes no nearer."
+SUMMARY = "Calibrate a twin: validate, identify, update and repeat until it improves no further."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "--plant", metavar="CELL", required=True, help="a cell, simulated or real, whose arms MOVE"
+        "--plant", metavar="CELL", required=True,
+        help="cell file, simulated or real; its arms MOVE",
+    )  # fmt: skip
+    parser.add_argument(
+        "--twin", metavar="CELL", required=True, help="cell file of the simulated twin"
     )
-    parser.add_argument("--twin", metavar="CELL", required=True, help="a simulated cell file")
     parser.add_argument(
         "-o", "--output", metavar="FOLDER", type=Path, required=True,
-        help="a new folder: report.html and .json, a file per arm, twin.yaml and plant.yaml "
-        "with them",
+        help="new folder for report.html and .json, one file per arm, and twin.yaml and "
+        "plant.yaml that use them",
     )  # fmt: skip
     parser.add_argument(
         "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
-        help="of multipanda validate, again for more; default 1 to 4",
+        help="task of multipanda validate; may be repeated; default 1 to 4",
     )  # fmt: skip
     parser.add_argument(
         "--law", metavar="NAME", action="append",
         choices=sorted({law for task in TASKS.values() for law in task.laws}),
-        help="force laws to use in tasks 3 and 4; ufic if none is named",
+        help="force controllet for tasks 3 and 4; may be repeated; default ufic",
     )  # fmt: skip
     parser.add_argument(
-        "--seconds", type=positive, default=4.0, metavar="S", help="of each task, default 4"
+        "--seconds",
+        type=positive,
+        default=4.0,
+        metavar="S",
+        help="duration of each task, default 4",
     )
-    parser.add_argument("--repeats", type=count, default=1, metavar="N", help="default 1")
-    parser.add_argument("--rounds", type=count, default=3, metavar="N", help="at most, default 3")
+    parser.add_argument(
+        "--repeats", type=count, default=1, metavar="N", help="repetitions of each task, default 1"
+    )
+    parser.add_argument(
+        "--rounds", type=count, default=3, metavar="N", help="maximum number of rounds, default 3"
+    )
     parser.add_argument(
         "--motion", metavar="ARM=CSV", action="append", default=[],
-        help="of multipanda excite, for every round; without it each round searches for another",
+        help="motion of multipanda excite for every round; without it each round searches for one",
     )  # fmt: skip
     parser.add_argument(
-        "--evaluations", type=count, default=600, help="of that search, default 600"
+        "--evaluations",
+        type=count,
+        default=600,
+        help="motions that each search tries, default 600",
     )
-    parser.add_argument("--seed", type=seed, default=0, help="of noise and search, default 0")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of noise and search, default 0")
     parser.add_argument(
         "--again", action="store_true",
-        help="begin anew; without it, a command that was cut off goes on with what it has done",
+        help="start from scratch; without it, an interrupted command continues from its results",
     )  # fmt: skip
     add_recover(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do the rounds; the folder is there whole or not at all."""
+    """Run the rounds and write the output folder atomically."""
     end_in_order()
-    for library in ("scipy.optimize", "cvxpy"):  # refused now, and not after minutes
+    for library in ("scipy.optimize", "cvxpy"):  # a missing one must fail now, not after minutes
         needed(library)
     pyplot()
     target: Path = options.output
     if target.exists() or not target.absolute().parent.is_dir():
         raise ValidationRefused(
-            f"--output: got {target}, allowed a folder that is not there yet, in one that is"
+            f"--output: {target} must be a new folder in an existing folder. Choose another path."
         )
     parts = target.with_name(f".{target.name}.parts")
     try:
@@ -95,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
-    """Do what is not in a folder of parts yet."""
+    """Run the rounds whose results are not in the folder of parts yet."""
     plant, twin = CellConfig.from_yaml(options.plant), CellConfig.from_yaml(options.twin)
     plan = RefinementPlan(
         tasks=sorted(set(options.task or (1, 2, 3, 4))),
@@ -124,13 +138,13 @@ def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
     finally:
         if found is None and set(parts.glob("*")) - before:
             complain(
-                f"refine: what is done is kept in {parts}: the same command goes on with it, "
-                "--again begins anew"
+                f"refine: finished parts are kept in {parts}. Repeat the command to continue, "
+                "or add --again to start from scratch."
             )
 
 
 def _put(found: Refinement, target: Path, options: argparse.Namespace) -> None:
-    """Write the folder, whole or not at all."""
+    """Write the output folder atomically."""
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -142,7 +156,7 @@ def _put(found: Refinement, target: Path, options: argparse.Namespace) -> None:
 
 
 def _write(found: Refinement, folder: Path, options: argparse.Namespace) -> None:
-    """Write the report, and the cells with what was found."""
+    """Write the report and the cell files with the calibrated parameters."""
     about = {"plant": options.plant, "twin": options.twin, "seconds of each task": options.seconds,
              "repeats": options.repeats, "seed": options.seed}  # fmt: skip
     (folder / "report.html").write_text(report.page(found, about), encoding="utf-8")
@@ -157,6 +171,6 @@ def _write(found: Refinement, folder: Path, options: argparse.Namespace) -> None
         ("twin.yaml", options.twin, layer),
         ("plant.yaml", options.plant, law_layer(files)),
     ):
-        head = f"# {Path(source).name} with what multipanda refine has found."
+        head = f"# {Path(source).name} with the parameters that multipanda refine identified."
         (folder / name).write_text(changed_text(source, change, head), encoding="utf-8")
         CellConfig.from_yaml(folder / name)

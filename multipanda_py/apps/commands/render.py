@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw a cell, as a picture of its start or as a film."""
+"""Render a cell, as an image of its start or as a video."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 
 
 RADIUS = 0.08
-"""Of the circles that the tools draw [m]; two radii must pass the gate."""
+"""Radius of the circles that the tools draw [m]; twice the radius must stay within the gate."""
 SWING = 0.15
-"""Of the joints, under a law that takes joint targets only [rad]."""
+"""Amplitude of the joints under a controllet with joint targets only [rad]."""
 PERIOD = 3.0
-"""Of one round [s]."""
+"""Period of one circle [s]."""
 RAMP = 0.6
-"""Over which a motion starts and stops [s]."""
+"""Duration of the start and of the stop of a motion [s]."""
 
 
 class Demo:
-    """Moves every arm on a circle, neighbours in opposite phase, and switches once half-way.
+    """Demo that moves every arm on a circle, neighbours in opposite phase, and switches once.
 
-    The circles lie across the arm, start at the measured pose and end there. With a gate
-    smaller than the circle they shrink to fit. At the switch another controllet takes over
-    in motion: a coupled one if the cell has one, else the next that fits.
+    Each circle lies in the base's y-z plane. It starts and ends at the pose measured at the start.
+    If the gate is smaller than the circle, the circle shrinks to fit. Half-way, other controllets
+    take over in motion. Controllets with poses as targets come first, then those of more arms.
 
     Args:
         cell: A started cell.
-        duration: Of the whole motion [s].
+        duration: Duration of the whole motion [s].
     """
 
     def __init__(self, cell: Cell, duration: float) -> None:
@@ -58,7 +58,7 @@ class Demo:
         idle = [arm for arm in cell.arms if not cell.spec(cell.state(arm).owner).channels]
         taken: set[str] = set()
         chosen = []
-        for spec in cell.specs:  # arms that only hold get the first controllet that moves them
+        for spec in cell.specs:  # an arm that only holds gets the first controllet with targets
             arms = set(spec.config.arms)
             if spec.channels and arms <= set(idle) and not arms & taken:
                 taken |= arms
@@ -69,13 +69,13 @@ class Demo:
         self._q = {arm: cell.state(arm).q for arm in cell.arms}
 
     def update(self, time: float) -> str:
-        """Send the targets of a moment.
+        """Send the targets of one instant.
 
         Args:
-            time: Since the start [s].
+            time: Time since the start [s].
 
         Returns:
-            What was switched to just now, or an empty string.
+            Message of a switch that happened in this call, or an empty string.
         """
         news = ""
         if not self._switched and time >= self._duration / 2:
@@ -98,7 +98,7 @@ class Demo:
         return news
 
     def _switch(self) -> str:
-        """Let other controllets take over every arm that one can be found for."""
+        """Switch to inactive controllets for every arm that has one."""
         cell = self._cell
         active, taken = set(cell.active), set[str]()
         chosen = []
@@ -117,35 +117,35 @@ def _fitness(spec: InstanceSpec) -> tuple[bool, int]:
 
 
 def _circle(angle: float) -> Vector:
-    """Return a point of a unit circle across the arm that begins in its own middle, (3,)."""
+    """Return a point of a unit circle through the origin in the y-z plane, (3,)."""
     return np.array([0.0, np.sin(angle), np.cos(angle)])
 
 
-SUMMARY = "Draw a cell without a window: a picture of its start (png) or a film (mp4, gif, webp)."
+SUMMARY = "Render a cell offscreen: an image of its start (png) or a video (mp4, gif, webp)."
 
 FPS = {".mp4": 30.0, ".gif": 20.0, ".webp": 25.0}
 SMALL, LARGE = (640, 360), (1280, 720)
-"""Default sizes of animated pictures, and of everything else [pixels]."""
+"""Default sizes of GIF and WebP, and of everything else [pixels]."""
 TARGET_CYCLES = 10
-"""Between two targets of the demo."""
+"""Cycles between two targets of the demo."""
 SIMULATED = ("mujoco", "mock")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", help="the cell file")
+    parser.add_argument("file", metavar="FILE", help="cell file")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="picture or film; default: <cell>.png"
+        "-o", "--output", type=Path, metavar="OUT", help="image or video; default: <cell>.png"
     )
     parser.add_argument(
-        "--seconds", type=positive, default=6.0, help="length of a film (default: %(default)g)"
+        "--seconds", type=positive, default=6.0, help="length of a video (default: %(default)g)"
     )
-    parser.add_argument("--fps", type=positive, help="pictures per second of a film")
+    parser.add_argument("--fps", type=positive, help="frames per second of a video")
     for side, small, large in zip(("width", "height"), SMALL, LARGE):
-        text = f"in pixels; default: {large}, {small} for gif and webp"
+        text = f"size in pixels; default: {large}, {small} for gif and webp"
         parser.add_argument(f"--{side}", type=pixels, metavar="N", help=text)
     parser.add_argument(
-        "--camera", default="overview", metavar="NAME", help="default: %(default)s"
+        "--camera", default="overview", metavar="NAME", help="camera name; default: %(default)s"
     )
     parser.add_argument(
         "--demo", action="store_true", help="move every arm on a circle and switch once"
@@ -153,8 +153,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw what the suffix of the output asks for."""
-    # Not above: MuJoCo takes half a second that no other command has to wait for.
+    """Render an image or a video, according to the suffix of the output."""
+    # MuJoCo takes half a second to load, which other commands should not spend.
     from multipanda_py.apps.commands.video import open_film
     from multipanda_py.simulation.rendering import Renderer, render_png
     from multipanda_py.simulation.scene_view import SceneView
@@ -181,7 +181,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def simulated(config: CellConfig) -> CellConfig:
-    """Return the same cell, inline and in simulation: a film moves no real arm."""
+    """Return the cell with all arms simulated and placement inline, so that no real arm moves."""
     data = config.model_dump()
     data["cell"]["placement"] = "inline"
     for arm in data["arms"].values():
@@ -193,19 +193,19 @@ def simulated(config: CellConfig) -> CellConfig:
 def performance(
     config: CellConfig, seconds: float, fps: float, demo: bool, view: SceneView
 ) -> Iterator[int]:
-    """Run the cell, and pose the scene for every picture of a film.
+    """Run the cell and set the scene for every frame of a video.
 
-    The motion is the same for the same cell on any machine. Progress goes to standard error.
+    The motion of a cell is the same on every machine. Progress goes to standard error.
 
     Args:
-        config: An inline cell.
-        seconds: Length of the film [s].
-        fps: Pictures per second.
-        demo: Whether the arms move.
-        view: What to pose.
+        config: Configuration with placement inline.
+        seconds: Length of the video [s].
+        fps: Frames per second.
+        demo: True if the arms move.
+        view: Scene to set.
 
     Yields:
-        Number of the picture.
+        Number of the frame.
     """
     rate = config.cell.rate
     count = max(1, round(seconds * fps))
@@ -222,23 +222,23 @@ def performance(
                 cell.step(batch)
                 done += batch
             view.show(newest_row(cell))
-            _progress(f"picture {number + 1} of {count}")
+            _progress(f"frame {number + 1} of {count}")
             yield number
-        _progress(f"{count} pictures\n")
+        _progress(f"{count} frames\n")
         for event in cell.events():
             complain(f"event: {event}")
 
 
 def newest_row(cell: Cell) -> NDArray[np.void]:
-    """Return a copy of the newest row of a cell, running a first cycle if there is none."""
-    cell.state(cell.arms[0])  # runs that cycle
+    """Return a copy of the newest cycle record; an inline cell without one runs a cycle first."""
+    cell.state(cell.arms[0])  # runs the first cycle if there was none
     total, _ = cell.rows(since=sys.maxsize)
     row: NDArray[np.void] = cell.rows(total - 1)[1][-1]
     return row
 
 
 def _progress(text: str) -> None:
-    """Write over the last line of standard error, if someone watches."""
+    """Overwrite the last line of standard error if it is a terminal."""
     if sys.stderr.isatty() or text.endswith("\n"):
         sys.stderr.write(f"\r\x1b[K{text}" if sys.stderr.isatty() else text)
         sys.stderr.flush()

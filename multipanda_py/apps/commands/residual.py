@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learn what a plant does besides its twin."""
+"""Train, evaluate and run a network for the residual between a robot and its simulated twin."""
 
 from __future__ import annotations
 
@@ -46,18 +46,22 @@ from multipanda_py.robots.residual.weights import load_residual
 
 
 def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
-    parser.add_argument("pairs", metavar="PAIRS", type=Path, help="pairs.parquet")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="the same numbers")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="file of multipanda residual train"
+    )
+    parser.add_argument(
+        "pairs", metavar="PAIRS", type=Path, help="pairs.parquet of multipanda pairs"
+    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the result as JSON too")
     parser.add_argument(
         "--no-bodies", action="store_true",
-        help="the network alone, as for another robot, whose bodies differ otherwise",
+        help="evaluate the network without the body torques, as for a robot with other bodies",
     )  # fmt: skip
-    parser.add_argument("--plot", metavar="PNG", type=Path, help="torques of a motion")
+    parser.add_argument("--plot", metavar="PNG", type=Path, help="plot the torques of one motion")
 
 
 def _run_evaluate(options: argparse.Namespace) -> int:
-    """Evaluate."""
+    """Evaluate a residual on the test motions and print a table."""
     if options.json is not None:
         check_output(options.json, ".json", option="--json")
     if options.plot is not None:
@@ -84,23 +88,25 @@ def _run_evaluate(options: argparse.Namespace) -> int:
 
 
 EVALUATE = Verb(
-    "Say what a residual gains on the test's motions, joint by joint; needs no torch.",
+    "Print how much a residual reduces the error of the test motions, joint by joint; no torch.",
     _add_evaluate_arguments,
     _run_evaluate,
 )
 
 
 def _add_export_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="file of multipanda residual train"
+    )
     parser.add_argument(
         "--no-bodies", action="store_true",
-        help="the network alone; torques of bodies are no network, so who runs it adds them",
+        help="export the network alone; the program that runs it adds the body torques",
     )  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="onnx")
 
 
 def _run_export(options: argparse.Namespace) -> int:
-    """Export."""
+    """Export a residual to ONNX."""
     check_output(options.output, ".onnx", beside=[options.file])
     trained = load_residual(options.file)
     if options.no_bodies:
@@ -115,26 +121,30 @@ def _run_export(options: argparse.Namespace) -> int:
 
 
 EXPORT = Verb(
-    "Write a real-time residual as a model of ONNX, for programs in other languages.",
+    "Write a real-time residual as an ONNX model, for programs in other languages.",
     _add_export_arguments,
     _run_export,
 )
 
 
 def _add_node_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
     parser.add_argument(
-        "--prefix", default="", help="of the joints' names, where two arms are in one message"
+        "file", metavar="FILE", type=Path, help="file of multipanda residual train"
+    )
+    parser.add_argument(
+        "--prefix",
+        default="",
+        help="prefix of the joint names, for messages with joints of several arms",
     )
     parser.add_argument(
         "--remap", action="append", default=[], metavar="FROM:=TO",
-        help="another name for a topic, as ROS has it; may be given more than once",
+        help="ROS remapping of a topic; may be repeated",
     )  # fmt: skip
 
 
 def _run_node(options: argparse.Namespace) -> NoReturn:
-    """Become the node."""
-    CorrectedStates(load_residual(options.file))  # refused now, in one line
+    """Replace this process by the ROS node."""
+    CorrectedStates(load_residual(options.file))  # reports a bad file before the node starts
     require("rclpy", "sensor_msgs", "std_msgs")
     remaps = [word for remap in options.remap for word in ("-r", remap)]
     command = module_command(
@@ -145,7 +155,7 @@ def _run_node(options: argparse.Namespace) -> NoReturn:
 
 
 NODE = Verb(
-    "Take joint_states in and give corrected/joint_states and residual/confidence, over ROS.",
+    "Run a ROS node: joint_states in, corrected/joint_states and residual/confidence out.",
     _add_node_arguments,
     _run_node,
 )
@@ -155,47 +165,55 @@ _USUAL = TrainingSettings()
 
 
 def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pairs", metavar="PAIRS", type=Path, help="pairs.parquet")
+    parser.add_argument(
+        "pairs", metavar="PAIRS", type=Path, help="pairs.parquet of multipanda pairs"
+    )
     parser.add_argument(
         "--kind", choices=KINDS, default=_USUAL.kind,
-        help="real_time (default) beside a loop, precise for whole motions",
+        help="real_time (default): runs with a control loop; precise: needs whole motions",
     )  # fmt: skip
     for name, kind, text in (
-        ("units", int, "of each layer and direction, default three a joint"),
-        ("epochs", int, f"at most, default {_USUAL.epochs}"),
-        ("batch", int, f"intervals of a step, default {_USUAL.batch}"),
-        ("rate", float, f"of learning at first, default {_USUAL.rate:g}"),
-        ("decay", float, f"of weights, default {_USUAL.decay:g}"),
-        ("patience", int, f"epochs without gain that end it, default {_USUAL.patience}"),
-        ("share", float, f"of the shortest motion, for intervals, default {_USUAL.share:g}"),
-        ("dropout", float, "share of samples that are left out, default 0"),
+        ("units", int, "units of each layer and direction, default three per joint"),
+        ("epochs", int, f"maximum number of epochs, default {_USUAL.epochs}"),
+        ("batch", int, f"intervals per training step, default {_USUAL.batch}"),
+        ("rate", float, f"initial learning rate, default {_USUAL.rate:g}"),
+        ("decay", float, f"weight decay, default {_USUAL.decay:g}"),
+        ("patience", int, f"epochs without improvement before the end, default {_USUAL.patience}"),
+        ("share", float, f"interval as fraction of the shortest motion, default {_USUAL.share:g}"),
+        ("dropout", float, "fraction of samples left out, default 0"),
     ):
         parser.add_argument(
             f"--{name}", type=kind, default=getattr(_USUAL, name), metavar="N", help=text
         )
     parser.add_argument(
         "--weights", type=float, nargs=3, default=_USUAL.weights, metavar=("Q", "DQ", "TAU"),
-        help="of errors of positions, velocities and torques, default {:g} {:g} {:g}".format(
+        help="loss weights of positions, velocities and torques, default {:g} {:g} {:g}".format(
             *_USUAL.weights
         ),
     )  # fmt: skip
     parser.add_argument(
         "--bodies", metavar="CELL",
-        help="the twin's cell file: what differing bodies explain is fitted first",
+        help="cell file of the twin; fits differences of its bodies before the network",
     )  # fmt: skip
-    parser.add_argument("--arm", help="of that cell; the only one if none is named")
-    parser.add_argument("--seed", type=seed, default=0, help="of weights, intervals, dropout")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of torch, default 1")
-    parser.add_argument("--begin", metavar="FILE", type=Path, help="weights to begin with")
-    parser.add_argument("--curves", metavar="PNG", type=Path, help="of the loss by epoch")
+    parser.add_argument("--arm", help="arm of that cell; not needed for one arm")
+    parser.add_argument(
+        "--seed", type=seed, default=0, help="seed of weights, intervals and dropout"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="threads of torch, default 1"
+    )
+    parser.add_argument(
+        "--begin", metavar="FILE", type=Path, help="residual whose weights to start from"
+    )
+    parser.add_argument("--curves", metavar="PNG", type=Path, help="plot the loss over epochs")
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, required=True,
-        help="npz; the best so far is in it all the time",
+        help="npz file to write; during training it has the best network so far",
     )  # fmt: skip
 
 
 def _run_train(options: argparse.Namespace) -> int:
-    """Train."""
+    """Train a residual and save it."""
     end_in_order()
     check_output(options.output, ".npz", beside=[options.pairs])
     if options.curves is not None:
@@ -221,12 +239,12 @@ def _run_train(options: argparse.Namespace) -> int:
     if options.curves is not None:
         draw_history(history, options.curves)
     best = min(history.validation)
-    say(f"{options.output}: {len(history.train)} epochs, {best:.3f} of the residual is left")
+    say(f"{options.output}: {len(history.train)} epochs, {best:.3f} of the residual remains")
     return OK
 
 
 def _bodies(options: argparse.Namespace, pairs: PairedMotions) -> BodyDifference | None:
-    """Return what differing bodies explain, if a cell was named."""
+    """Fit the difference of the bodies if a cell is named, else return None."""
     if options.bodies is None:
         return None
     config = CellConfig.from_yaml(options.bodies)
@@ -235,14 +253,15 @@ def _bodies(options: argparse.Namespace, pairs: PairedMotions) -> BodyDifference
 
 
 TRAIN = Verb(
-    "Train a network on the table of multipanda pairs, into one file that runs without torch.",
+    "Train a network on the table of multipanda pairs; the result runs without torch.",
     _add_train_arguments,
     _run_train,
 )
 
 
 SUMMARY = (
-    "Learn what a plant does besides its twin: multipanda residual train|evaluate|export|node."
+    "Learn the difference between a robot and its twin: multipanda residual "
+    "train|evaluate|export|node."
 )
 VERBS = {"train": TRAIN, "evaluate": EVALUATE, "export": EXPORT, "node": NODE}
 
@@ -253,5 +272,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the chosen verb."""
     return run_verb(options)

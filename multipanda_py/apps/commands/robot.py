@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make an arm of one's own from its description."""
+"""Create the description of a new arm from its URDF or MJCF."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="URDF without macros, or MJCF")
-    parser.add_argument("--base", default="", metavar="LINK", help="link to begin with")
-    parser.add_argument("--tip", default="", metavar="LINK", help="link that carries things")
-    parser.add_argument("--name", default="", help="of the robot; default: that of the file")
+    parser.add_argument("--base", default="", metavar="LINK", help="base link of the arm")
+    parser.add_argument("--tip", default="", metavar="LINK", help="link that carries the tool")
+    parser.add_argument("--name", default="", help="name of the robot; default: that of the file")
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path(), metavar="DIR", help="default: this folder"
+        "-o",
+        "--output",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="output folder; default: this folder",
     )
     parser.add_argument(
-        "--extra", type=Path, metavar="YAML", help="what is known already, as limits; it stays so"
+        "--extra", type=Path, metavar="YAML", help="known data, such as limits, kept as they are"
     )
     parser.add_argument(
         "--package-path",
@@ -34,17 +39,21 @@ def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="where package:// leads to, beside the folders above FILE; may be repeated",
+        help="folder for package:// URLs, in addition to the folders above FILE; may be repeated",
     )
     parser.add_argument(
-        "--capsules", type=int, choices=range(1, 5), default=2, help="per link, default: 2"
+        "--capsules",
+        type=int,
+        choices=range(1, 5),
+        default=2,
+        help="maximum number of capsules per link, default 2",
     )
-    parser.add_argument("--force", action="store_true", help="replace a YAML that is there")
-    parser.add_argument("--no-picture", action="store_true", help="draw nothing")
+    parser.add_argument("--force", action="store_true", help="replace an existing YAML file")
+    parser.add_argument("--no-picture", action="store_true", help="draw no image")
 
 
 def _run_import(options: argparse.Namespace) -> int:
-    """Write YAML and picture, and say what was found."""
+    """Write the YAML file and an image, and print the properties of the robot."""
     name = options.name or re.sub(r"\W", "_", options.file.stem)
     if not _NAME.match(name):
         raise ConfigurationError(
@@ -52,7 +61,7 @@ def _run_import(options: argparse.Namespace) -> int:
         )
     target = options.output / f"{name}.yaml"
     if target.exists() and not options.force:
-        raise ConfigurationError(f"{target}: is there already; --force replaces it")
+        raise ConfigurationError(f"{target}: exists already. Replace it with --force.")
     draft = draft_robot(
         options.file,
         base=options.base,
@@ -76,7 +85,7 @@ def _report(draft: RobotDraft) -> None:
     robot, limits = draft.robot, draft.robot.limits
     say(f"{robot.name}: {robot.n_joints} joints, {draft.arm.base} to {draft.arm.tip}")
     for i, joint in enumerate(robot.joints):
-        span, unit = "turns without end", limits.unit(i)
+        span, unit = "turns without limits", limits.unit(i)
         if np.isfinite([limits.lower[i], limits.upper[i]]).all():
             span = f"{limits.lower[i]:.3g} to {limits.upper[i]:.3g} {unit}"
         torque = f"{limits.torque[i]:.4g} {limits.unit(i, 'Nm')}"
@@ -94,19 +103,19 @@ def _draw(draft: RobotDraft, path: Path) -> None:
     try:
         draw_robot(path, draft.robot, draft.chain, draft.shapes)
     except RenderingUnavailable as error:
-        complain(f"warning: no picture: {error}")
+        complain(f"warning: no image: {error}")
         return
-    say(f"wrote {path}: look whether the capsules are where the links are")
+    say(f"wrote {path}: check that the capsules enclose the links")
 
 
 IMPORT = Verb(
-    "Draft the YAML with what a URDF or MJCF lacks of an arm; fit its capsules and draw them.",
+    "Write a YAML draft of the data that a URDF or MJCF lacks; fit capsules and draw them.",
     _add_import_arguments,
     _run_import,
 )
 
 
-SUMMARY = "Draft what a URDF or MJCF lacks of an arm: multipanda robot import FILE."
+SUMMARY = "Draft the data of an arm that its URDF or MJCF lacks: multipanda robot import FILE."
 VERBS = {"import": IMPORT}
 
 
@@ -116,5 +125,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the chosen verb."""
     return run_verb(options)

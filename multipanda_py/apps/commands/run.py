@@ -23,26 +23,26 @@ from multipanda_py.realtime.system.signals import end_in_order
 SUMMARY = "Run a cell without ROS; Ctrl-C ends it."
 
 STATUS_PERIOD = 1.0
-"""Between two status lines [s]."""
-_SLICE = 0.05
+"""Period of status lines [s]."""
+_SLICE = 0.05  # period of checking the cell [s]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", help="the cell file")
+    parser.add_argument("file", metavar="FILE", help="cell file")
     parser.add_argument(
         "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"
     )
-    parser.add_argument("--viewer", action="store_true", help="open a window on the scene")
+    parser.add_argument("--viewer", action="store_true", help="open a window with the scene")
     parser.add_argument(
         "--placement",
         choices=("process", "thread", "inline"),
-        help="where the loop runs, instead of the file's choice; inline is not in real time",
+        help="where the loop runs, instead of the file's setting; inline is not in real time",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the cell and report once a second."""
+    """Run the cell and print its status once a second."""
     cell = Cell.from_yaml(options.file, placement=options.placement)
     end_in_order()
     try:
@@ -67,20 +67,20 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
         say(f"stopped after {time.monotonic() - started:.1f} s")
         return OK
     finally:
-        say_events(cell)  # those of a failure too
+        say_events(cell)  # includes the events of a failure
         if viewer is not None:
             stop_viewer(viewer)
     faults = {arm: cell.state(arm).fault for arm in cell.arms}
     for arm, fault in faults.items():
         if fault:
-            complain(f"multipanda run: arm {arm} ended with a latched fault: {fault}")
+            complain(f"multipanda run: {arm}: ended with a latched fault: {fault}")
     return FAILED if any(faults.values()) else OK
 
 
 def _advance(
     cell: Cell, duration: float, started: float, viewer: subprocess.Popen[bytes] | None
 ) -> None:
-    """Let the cell run for ``duration``: world time if inline, else wall time [s]."""
+    """Run the cell for ``duration`` [s], in simulated time if inline, else in wall time."""
     inline = cell.config.cell.placement == "inline"
     rate = cell.config.cell.rate
     cycles, seen, reported = 0, 0, started
@@ -100,15 +100,15 @@ def _advance(
         batch = max(1, round(min(_SLICE, duration - passed) * rate))
         cell.step(batch)
         cycles += batch
-        if viewer is not None and viewer.poll() is None:  # who looks on wants to see real time
+        if viewer is not None and viewer.poll() is None:  # the viewer should show real time
             time.sleep(max(0.0, started + cycles / rate - time.monotonic()))
 
 
 def _report(cell: Cell, passed: float, wall: float, seen: int) -> int:
-    """Write a status line on the cycles since the last one; return the number of cycles."""
+    """Print the status of the cycles since the last call and return the number of cycles."""
     total, _ = cell.rows(since=sys.maxsize)
     now = cell.statistics(max(2, total - seen))
-    if cell.config.cell.placement == "inline":  # its clock is its own: compare with the wall's
+    if cell.config.cell.placement == "inline":  # simulated time needs comparing with wall time
         timing = f"{(total - seen) / max(wall, 1e-9):6.0f} cycles/s"
         factor = (total - seen) / cell.config.cell.rate / max(wall, 1e-9)
     else:

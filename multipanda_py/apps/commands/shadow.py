@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let a twin follow a cell that runs, or a log, and say where they part."""
+"""Run a digital twin beside a running cell or a log, and report deviations."""
 
 from __future__ import annotations
 
@@ -23,86 +23,86 @@ from multipanda_py.realtime.recording.plots import SUFFIXES
 from multipanda_py.registry import pyplot
 from multipanda_py.robots import MODELS
 
-SUMMARY = "Let a twin follow a cell or a log, and warn where they part more than in good runs."
+SUMMARY = "Run a twin along a cell or a log; warn of larger deviations than in good runs."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("logs", metavar="LOG", nargs="*", help="one log, or several as one")
+    parser.add_argument("logs", metavar="LOG", nargs="*", help="one log, or several to combine")
     parser.add_argument(
         "--node", metavar="CELL", nargs="?", const="",
-        help="follow a cell that runs, as in a ROS node, by the name in its file; without a "
-        "name: the only one that runs",
+        help="follow a running cell, such as in a ROS node; CELL is the name in its file, and may "
+        "be left out if only one cell runs",
     )  # fmt: skip
     parser.add_argument(
         "--topics", metavar="NAMESPACE", nargs="?", const="",
-        help="follow a cell by what it says over ROS, from any machine that hears it, by the "
-        "namespace of its node; needs --twin",
+        help="follow the cell of the node with this namespace by its ROS topics, from any machine "
+        "in its network; needs --twin",
     )  # fmt: skip
     parser.add_argument(
         "--learn", action="store_true",
-        help="learn the band, from logs of good runs or a cell that runs, and write it to OUT",
+        help="learn the band from logs of good runs or a running cell, and write it to OUT",
     )  # fmt: skip
-    parser.add_argument("--band", metavar="FILE", help="the band of good runs")
+    parser.add_argument("--band", metavar="FILE", help="band of deviations in good runs")
     parser.add_argument(
         "--margin", type=positive, default=MARGIN, metavar="SHARE",
-        help=f"by which a learnt band is wider on either side; default {MARGIN:g} of its width",
+        help=f"widen a learnt band by this fraction on both sides; default {MARGIN:g}",
     )  # fmt: skip
     parser.add_argument(
         "--twin", metavar="CELL",
-        help="the cell file that describes the twin; by default the cell as it was recorded",
+        help="cell file that describes the twin; default: the cell as recorded",
     )  # fmt: skip
-    parser.add_argument("--arm", metavar="ARM", help="follow this arm only")
+    parser.add_argument("--arm", metavar="ARM", help="follow only this arm")
     parser.add_argument(
         "--update", action="store_true",
-        help="say what load and friction seem to be beyond the description, in free motion; "
-        "nothing acts on it",
+        help="estimate load and friction that the cell file does not describe, in free motion; "
+        "the estimates are only printed",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT",
-        help="the band that is learnt; else a picture of both: OUT.png, .svg, .pdf, or "
-        "OUT_ARM.png of several arms",
+        help="with --learn: band to write; otherwise: plot of arm and twin, OUT.png, .svg, .pdf, "
+        "or OUT_ARM.png for several arms",
     )  # fmt: skip
     parser.add_argument(
-        "--duration", type=positive, metavar="S", help="of a cell that runs: end after S seconds"
+        "--duration", type=positive, metavar="S", help="for a running cell: end after S seconds"
     )
     parser.add_argument(
         "--ros", action="store_true",
-        help="of a cell that runs: say it in /diagnostics, and send shadow/joint_states",
+        help="for a running cell: publish the result on /diagnostics and shadow/joint_states",
     )  # fmt: skip
     parser.add_argument(
         "--namespace", metavar="NS", default="",
-        help="with --ros: of the node shadow_CELL and of shadow/joint_states, where several cells "
-        "are on one network; default none",
+        help="with --ros: namespace of the node shadow_CELL and of shadow/joint_states, needed "
+        "for several cells in one network; default: none",
     )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
-    """Follow, and say what there is."""
+    """Follow the arms and print the result."""
     live = options.node is not None or options.topics is not None
     sources = (bool(options.logs), options.node is not None, options.topics is not None)
     if sum(sources) != 1:
         raise ConfigurationError(
-            "name logs, --node for a cell that runs on this machine, or --topics for one that is "
-            "heard over ROS, and only one of them"
+            "name logs, --node for a cell that runs on this machine, or --topics for a cell in "
+            "the ROS network, and only one of them"
         )
     if options.topics is not None and not options.twin:
         raise ConfigurationError(
-            "--topics do not say what the arms are: name the cell file that does, --twin CELL"
+            "--topics: needs --twin CELL, since topics do not describe the arms"
         )
     if options.learn and (options.band or options.update or options.output is None):
-        raise ConfigurationError("--learn takes good runs and writes a file: multipanda shadow "
+        raise ConfigurationError("--learn: needs good runs and an output file: multipanda shadow "
                                  "--learn LOG ... -o band.yaml")  # fmt: skip
     if not live and (options.ros or options.duration):
-        raise ConfigurationError("--ros and --duration are for a cell that runs: a log has an end")
+        raise ConfigurationError("--ros, --duration: only for a running cell, not for a log")
     if options.namespace and not options.ros:
-        raise ConfigurationError("--namespace is for --ros")
+        raise ConfigurationError("--namespace: only with --ros")
     refuse_namespace(options.namespace)
     if options.output is not None:
         beside = [*options.logs, options.twin, options.band]
         check_output(options.output, *(() if options.learn else SUFFIXES), beside=beside)
         if not options.learn:
-            pyplot()  # refused now, and not after the log
+            pyplot()  # a missing matplotlib must fail now, not after the log
     band = Band.from_yaml(options.band) if options.band else None
     if live:
         return follow_live(options, band)
@@ -142,10 +142,10 @@ def _log(options: argparse.Namespace, band: Band | None) -> int:
 
 
 def _doubt(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
-    """Refuse what is not of the arms that are described; say what is lacking.
+    """Check that a log fits the arms of the twin, and print notes on missing data.
 
     Raises:
-        ShadowRefused: Another robot, other units, swapped columns, no sample that is one.
+        ShadowRefused: The log has another robot, other units, swapped columns or no valid sample.
     """
     for sentence in unrecorded(log):
         complain(f"note: {sentence}")
@@ -153,7 +153,7 @@ def _doubt(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
         robot = shadow.arms[name].robot.name
         found = mistaken(arm, robot if robot in MODELS else None)
         if not np.isfinite(arm.q).all(axis=1).any():
-            found = [f"{arm.arm}: no sample has positions that are numbers"]
+            found = [f"{arm.arm}: no sample has finite positions"]
         if found:
             raise ShadowRefused(found[0])
         for sentence in holes(arm):
@@ -161,21 +161,21 @@ def _doubt(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
 
 
 def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, ArmLog]]:
-    """Return the cell that describes the twin, and the logs by the names that arms have there."""
+    """Return the cell that describes the twin, and the logs by the arm names of that cell."""
     if options.twin:
         config = CellConfig.from_yaml(options.twin)
     elif log.cell:
         config = CellConfig.from_dict(json.loads(log.cell), "cell of the log")
     else:
         raise ShadowRefused(
-            f"{log.where}: says nothing of its cell: name a cell file that describes the arm, "
+            f"{log.where}: does not describe its cell. Name a cell file that describes the arm: "
             "--twin CELL"
         )
-    if len(log.arms) == 1 and not set(log.arms) & set(config.arms):  # a table has no name for it
+    if len(log.arms) == 1 and not set(log.arms) & set(config.arms):  # tables name no arm
         names = [options.arm] if options.arm else list(config.arms)
         if len(names) != 1:
             raise ShadowRefused(
-                f"{log.where}: which arm is it? The twin has {', '.join(names)}: --arm ARM"
+                f"{log.where}: does not name its arm. Choose one of {', '.join(names)} with --arm."
             )
         named = {names[0]: next(iter(log.arms.values()))}
     elif options.arm:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow a cell that runs, by its memory or by its topics."""
+"""Run a digital twin beside a running cell, from its shared memory or its topics."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from multipanda_py.state import Matrix
 
 
 def check_arms(config: CellConfig, names: tuple[str, ...]) -> None:
-    """Refuse arms that a twin does not have.
+    """Check that the twin has these arms.
 
     Raises:
-        ShadowRefused: With those that it has.
+        ShadowRefused: An arm is missing; the message lists the arms of the twin.
     """
     for name in names:
         if name not in config.arms:
@@ -51,20 +51,27 @@ def write_band(
     margin: float,
     what: str,
 ) -> int:
-    """Learn the band of good runs and write it; say from how much.
+    """Learn the band of deviations of good runs, write it and print its arms and duration.
+
+    Args:
+        path: YAML file to write.
+        runs: Recorded deviations of each run, by arm.
+        arms: Descriptions of the arms, by name.
+        margin: Widening of the band on both sides, as a fraction of its width.
+        what: Source of the data, for the first line of the file.
 
     Raises:
-        ShadowRefused: If there is too little to learn from.
+        ShadowRefused: There is too little data.
     """
     band = learn(runs, {name: arm.limits for name, arm in arms.items()}, margin)
     write_whole(path, f"# Band of {what}, margin {margin:g}.\n{band.to_yaml()}")
     seconds = min(sum(run.judged_for for run in of_arm) for of_arm in runs.values())
-    say(f"{path}: {', '.join(band.arms)}, from {seconds:.1f} s that were judged")
+    say(f"{path}: {', '.join(band.arms)}, from {seconds:.1f} s of compared motion")
     return OK
 
 
 def draw(path: Path | None, shadow: CellShadow, parts: Mapping[str, Sequence[Shadowed]]) -> None:
-    """Draw every arm that was followed, if there is somewhere to draw to."""
+    """Plot every arm that was followed, if there is an output path."""
     if path is None:
         return
     for name, found in parts.items():
@@ -78,7 +85,7 @@ def draw(path: Path | None, shadow: CellShadow, parts: Mapping[str, Sequence[Sha
 
 
 def end(shadow: CellShadow) -> int:
-    """Say what it came to; return the exit code."""
+    """Print the final result and return the exit code."""
     for update in shadow.updates.values():
         for line in update.lines():
             say(line)
@@ -88,21 +95,21 @@ def end(shadow: CellShadow) -> int:
         return OK
     count = len(shadow.alarms)
     if not any(watch.seen for watch in shadow.watches.values()):
-        complain("nothing was judged: a twin settles for a second first")
+        complain("nothing was compared: the twin needs one second to settle first")
         return FAILED
     say(f"{count} times outside the band of good runs" if count else "within the band throughout")
     return FAILED if count else OK
 
 
 class ToldOverRos:
-    """A node that says in ``/diagnostics`` how twins and arms agree.
+    """Publisher of ``/diagnostics`` on the agreement of twins and arms, in a node process.
 
     Args:
-        cell: Name of the cell, and in that of the node: ``shadow_CELL``.
-        namespace: Of the node.
+        cell: Name of the cell; the node is ``shadow_CELL``.
+        namespace: Namespace of the node.
 
     Raises:
-        MissingExtra: If there is no ROS 2.
+        MissingExtra: ROS 2 is not installed.
     """
 
     def __init__(self, cell: str, namespace: str = "") -> None:
@@ -113,19 +120,21 @@ class ToldOverRos:
         )
 
     def say(self, shadow: CellShadow) -> None:
-        """Say how it is now.
+        """Publish the present agreement.
 
         Raises:
-            ShadowRefused: If the node has ended.
+            ShadowRefused: The node has ended.
         """
         line = json.dumps({"cell": self._cell, "time": time.time(), "arms": _arms(shadow)})
         try:
             self._node.tell(line)
         except OSError:
-            raise ShadowRefused("nobody is told over ROS: its node has ended") from None
+            raise ShadowRefused(
+                "--ros: nothing is published, because the node has ended"
+            ) from None
 
     def close(self) -> None:
-        """End the node."""
+        """Stop the node."""
         self._node.close()
 
 
@@ -153,28 +162,28 @@ def _arms(shadow: CellShadow) -> list[dict[str, object]]:
 
 
 PATIENCE = 20.0
-"""For the first state of every arm to be heard [s]."""
+"""Time limit for the first state of every arm [s]."""
 MOST = 1000
-"""States of an arm that wait for another arm which is silent."""
+"""Maximum number of states of an arm that wait for a silent arm."""
 
 
 class HeardOverRos:
-    """Listen to ``joint_states`` and ``external_wrench`` of arms, by a node of its own process.
+    """Subscriber of ``joint_states`` and ``external_wrench`` of arms, in a node process.
 
-    Torques are those that were measured, and what an arm feels is what its wrench says. What was
-    lost on its way is missing.
+    The torques are the measured efforts. External torques are computed from the external wrench
+    by ``tau_ext = J^T F``. Lost messages leave gaps.
 
     Args:
-        namespace: Of the cell.
-        config: The cell that describes the arms.
-        names: Of the arms that are listened to.
+        namespace: Namespace of the cell.
+        config: Cell that describes the arms.
+        names: Names of the arms to follow.
 
     Attributes:
-        config: As given.
-        dropped: States that waited too long for those of a silent arm.
+        config: Cell that describes the arms.
+        dropped: Number of states dropped because another arm was silent for too long.
 
     Raises:
-        MissingExtra: If there is no ROS 2.
+        MissingExtra: ROS 2 is not installed.
 
     Thread: one at a time.
     """
@@ -193,14 +202,17 @@ class HeardOverRos:
 
     @property
     def is_there(self) -> bool:
-        """Whether the node still listens."""
+        """True while the node runs."""
         return self._node.is_alive
 
     def take(self) -> dict[str, ArmLog]:
-        """Return what was heard since the last call, by arm; empty unless of all arms.
+        """Return the states received since the last call, by arm.
+
+        Returns:
+            Log of each arm; empty until every arm has sent a state.
 
         Raises:
-            ShadowRefused: If an arm was never heard, or is another one.
+            ShadowRefused: An arm has sent nothing within 20 s, or is a different robot.
         """
         for line in self._node.lines():
             state = json.loads(line)
@@ -220,12 +232,12 @@ class HeardOverRos:
         return logs
 
     def close(self) -> None:
-        """End the node."""
+        """Stop the node."""
         self._node.close()
 
     def _silence(self) -> str:
         topics = ", ".join(f"{self._root}/{name}/joint_states" for name in sorted(self._silent))
-        return f"nothing was heard on {topics} within {PATIENCE:g} s{where_to_look()}"
+        return f"no message on {topics} within {PATIENCE:g} s{where_to_look()}"
 
     def _log(self, name: str, said: list[dict[str, Any]]) -> ArmLog:
         arm = self._arms[name]
@@ -236,7 +248,7 @@ class HeardOverRos:
         )
         if not all(rows.shape[1] > max(order) for rows in (q, dq, tau)):
             raise ShadowRefused(
-                f"{name}: its joint_states have no velocities or no efforts: nothing moves a twin"
+                f"{name}: its joint_states have no velocities or no efforts, which a twin needs"
             )
         q = q[:, order]
         tool = self._tools[name]
@@ -254,10 +266,10 @@ class HeardOverRos:
 
 
 def _order(arm: ArmDescription, names: list[str]) -> list[int]:
-    """Return where the joints of an arm are among names, with or without the arm's own in front.
+    """Return the index of each joint of an arm in a list of names, with or without arm prefix.
 
     Raises:
-        ShadowRefused: If one is not.
+        ShadowRefused: A joint is missing.
     """
     found = []
     for joint in arm.joint_names:
@@ -274,28 +286,28 @@ def _order(arm: ArmDescription, names: list[str]) -> list[int]:
 
 NICENESS = 15
 PERIOD, LINE = 0.1, 1.0
-"""Between two looks at what arms did, and between two lines of text [s]."""
+"""Period of reading states, and period of text lines [s]."""
 _KEPT = 600.0
-"""So much is drawn, or learnt from, at the end [s]."""
+"""Maximum duration of the data that is plotted or learnt from at the end [s]."""
 
 
 class States(Protocol):
-    """What arms that run do, piece by piece."""
+    """Source of the states of running arms."""
 
     @property
     def dropped(self) -> int:
-        """How much was lost."""
+        """Number of lost states."""
 
     @property
     def is_there(self) -> bool:
-        """Whether more may come."""
+        """True while the source may deliver more states."""
 
     def take(self) -> dict[str, ArmLog]:
-        """Return what they did since the last call, by name; empty if that is nothing."""
+        """Return the states since the last call, by arm; empty if there are none."""
 
 
 def follow_live(options: argparse.Namespace, band: Band | None) -> int:
-    """Follow until the cell ends, the time is over or Ctrl-C comes."""
+    """Follow until the cell ends, the duration is over or Ctrl-C is pressed."""
     end_in_order()
     if options.node is None:
         config = CellConfig.from_yaml(options.twin)
@@ -357,7 +369,7 @@ def _follow(
         if told is not None:
             told.close()
     if states.dropped:
-        complain(f"{states.dropped} rows were lost: this machine has no time to follow them")
+        complain(f"{states.dropped} cycle records were lost: this machine is too slow to follow")
     if options.learn:
         if strange := shadow.strangeness():
             raise ShadowRefused(strange[0])

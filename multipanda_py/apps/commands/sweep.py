@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validate a cell against many perturbed plants."""
+"""Validate a cell against many randomly perturbed plants."""
 
 from __future__ import annotations
 
@@ -21,32 +21,44 @@ from multipanda_py.identification.validation import TASKS
 from multipanda_py.identification.validation.sweep import sweep
 from multipanda_py.realtime.system.signals import end_in_order
 
-SUMMARY = "Validate a cell against many plants drawn from ranges, in processes, into a table."
+SUMMARY = "Validate a cell against many random plants in parallel, and write a table."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("cell", metavar="CELL", help="the twin, a simulated cell file")
-    parser.add_argument("--spec", metavar="FILE", help="ranges, as for multipanda perturb")
-    parser.add_argument("--plants", type=count, default=10, metavar="N", help="default 10")
-    parser.add_argument("--seed", type=seed, default=0, help="of the first plant, default 0")
+    parser.add_argument("cell", metavar="CELL", help="cell file of the simulated twin")
+    parser.add_argument(
+        "--spec", metavar="FILE", help="ranges of the plants, as for multipanda perturb"
+    )
+    parser.add_argument(
+        "--plants", type=count, default=10, metavar="N", help="number of plants, default 10"
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the first plant, default 0")
     parser.add_argument(
         "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
-        help="again for more; all that the cell has arms for if none is named",
+        help="task to run; may be repeated; default: all that the cell has enough arms for",
     )  # fmt: skip
-    parser.add_argument("--repeats", type=count, default=1, metavar="N", help="default 1")
     parser.add_argument(
-        "--seconds", type=positive, default=10.0, metavar="S", help="of each task, default 10"
+        "--repeats", type=count, default=1, metavar="N", help="repetitions of each task, default 1"
     )
-    parser.add_argument("--jobs", type=count, default=1, metavar="N", help="processes, default 1")
+    parser.add_argument(
+        "--seconds",
+        type=positive,
+        default=10.0,
+        metavar="S",
+        help="duration of each task, default 10",
+    )
+    parser.add_argument(
+        "--jobs", type=count, default=1, metavar="N", help="number of processes, default 1"
+    )
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True,
-        help="the table, .parquet; a sweep that was broken off goes on with the same arguments",
+        help="table to write, .parquet; the same arguments continue an interrupted sweep",
     )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the table."""
+    """Run the sweep and write the table."""
     end_in_order()
     target = check_output(Path(options.output), ".parquet")
     config = CellConfig.from_yaml(options.cell)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do a task of several steps."""
+"""Execute a task of several subtasks."""
 
 from __future__ import annotations
 
@@ -30,63 +30,72 @@ from multipanda_py.planning.tasks.sections import PARTS
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import pyplot
 
-SUMMARY = "Do a task of several steps: plan, press, carry, as its file says."
+SUMMARY = "Execute a task file of several subtasks: plan motions, press, carry objects."
 FPS = 25.0
 SUFFIXES = (".mp4", ".gif", ".webp")
 ROOM, RAISED = 1.6, 0.2
-"""Of a film: how much farther away than usual, and how much higher it looks, as things are lifted
-above the arms [-, m]."""
+"""Video camera relative to the default: distance factor, and height [m], because arms may lift
+objects above themselves."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", help="the task file")
-    parser.add_argument("--cell", metavar="CELL", help="a cell file instead of the task's own")
+    parser.add_argument("file", metavar="FILE", help="task file")
+    parser.add_argument(
+        "--cell", metavar="CELL", help="cell file instead of the one that the task names"
+    )
     parser.add_argument(
         "--lockstep", action="store_true",
-        help="as fast as the machine can, and the same on every machine; simulated arms only",
+        help="run as fast as possible and repeatably; simulated arms only",
     )  # fmt: skip
     parser.add_argument(
         "--check", action="store_true",
-        help="plan every subtask from the end of the previous one, report faults, move nothing",
+        help="plan each subtask from the end of the previous one and report faults; nothing moves",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the result of --check as JSON")
     parser.add_argument(
         "--unchecked", action="store_true",
-        help="start without this check; a subtask that cannot be executed fails later",
+        help="start without this check; an infeasible subtask fails when it is reached",
     )  # fmt: skip
     parser.add_argument(
         "--without", choices=PARTS,
-        help="leave a part out, to see what the task needs: no forces, no plans, or never both "
-        "at once; simulated arms only",
+        help="leave out a part to see its effect: no forces, no plans, or never both at the same "
+        "time; simulated arms with --lockstep only",
     )  # fmt: skip
     parser.add_argument(
-        "--film", type=Path, metavar="OUT", help="of it, mp4, gif or webp; in lockstep"
+        "--film",
+        type=Path,
+        metavar="OUT",
+        help="video to write, mp4, gif or webp; runs in lockstep",
     )
     parser.add_argument(
         "--report", type=Path, metavar="FOLDER",
-        help="measures of each subtask, forces and ways drawn, into a folder",
+        help="folder for a report: measures of each subtask, plots of forces and paths",
     )  # fmt: skip
-    parser.add_argument("--width", type=pixels, default=640, metavar="N", help="of the film")
-    parser.add_argument("--height", type=pixels, default=360, metavar="N", help="of the film")
-    parser.add_argument("--fps", type=positive, default=FPS, help="of the film")
+    parser.add_argument(
+        "--width", type=pixels, default=640, metavar="N", help="width of the video [pixels]"
+    )
+    parser.add_argument(
+        "--height", type=pixels, default=360, metavar="N", help="height of the video [pixels]"
+    )
+    parser.add_argument("--fps", type=positive, default=FPS, help="frames per second of the video")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do the task."""
+    """Execute or check the task."""
     task = TaskFile.from_yaml(options.file)
     path = options.cell or task.cell
     if not path:
-        raise ConfigurationError(f"{options.file}: cell: missing; or give --cell")
+        raise ConfigurationError(f"{options.file}: cell: missing. Add the key or use --cell.")
     film = options.film
     if film is not None:
         check_output(film, *SUFFIXES, option="--film")
     inline = options.lockstep or film is not None
     if options.without and not inline:
-        raise ConfigurationError("--without: got no --lockstep, allowed with it: arms that press "
-                                 "on nothing may drop what they carry")  # fmt: skip
+        raise ConfigurationError("--without: needs --lockstep, because real arms without force "
+                                 "may drop what they carry")  # fmt: skip
     if options.report is not None:
-        pyplot()  # or it is missing before anything moves
+        pyplot()  # a missing matplotlib must fail before anything moves
     cell = Cell.from_yaml(path, placement="inline" if inline else None)
     task.check(cell.config)
     if options.check:
@@ -138,7 +147,7 @@ def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> 
 
 
 def in_words(checks: Sequence[SubtaskCheck]) -> str:
-    """Return a sentence with the number of checked subtasks and the time."""
+    """Describe the number of checked subtasks and the computing time."""
     count = sum(one.is_checked for one in checks)
     seconds = sum(one.seconds for one in checks)
     return f"{count} of {len(checks)} subtasks checked in {seconds:.1f} s"
@@ -147,8 +156,8 @@ def in_words(checks: Sequence[SubtaskCheck]) -> str:
 def filmed(
     runner: TaskRunner, options: argparse.Namespace, note: Callable[[], None] | None
 ) -> bool:
-    """Do the task and make a film of it; return whether it was done."""
-    # Not above: MuJoCo is an extra, and takes half a second that no other command has to wait for.
+    """Execute the task and render it to a video; return True if it was completed."""
+    # MuJoCo is an optional dependency and takes half a second to load, so it is imported here.
     import mujoco
 
     from multipanda_py.apps.commands.video import open_film
@@ -176,5 +185,5 @@ def filmed(
                 pictures += 1
 
         is_done = runner.run(take)
-    say(f"{options.film}: {pictures} pictures")
+    say(f"{options.film}: {pictures} frames")
     return is_done

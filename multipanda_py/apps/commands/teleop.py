@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a cell whose arms follow a device."""
+"""Run a cell whose arms follow an input device."""
 
 from __future__ import annotations
 
@@ -17,52 +17,67 @@ from multipanda_py.realtime.system.signals import end_in_order
 if TYPE_CHECKING:
     from multipanda_py.apps.teleoperation import Source
 
-SUMMARY = "Run a cell whose arms follow a device in a hand; Ctrl-C ends it."
+SUMMARY = "Run a cell whose arms follow an input device; Ctrl-C ends it."
 SOURCES = ("keyboard", "gamepad", "spacemouse", "ros", "leader")
 RATES = {"leader": 30.0}
-"""Of targets, unless told otherwise; of all others 50 [Hz]."""
+"""Default rates of targets [Hz]; for the other devices it is 50 Hz."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", help="the cell file")
-    parser.add_argument("--source", choices=SOURCES, default="keyboard", help="the device")
+    parser.add_argument("file", metavar="FILE", help="cell file")
+    parser.add_argument("--source", choices=SOURCES, default="keyboard", help="input device")
     parser.add_argument(
         "--arm", action="append", default=[], metavar="ARM",
-        help="it may move, more than once for several; by default all of the cell",
+        help="arm that the device moves; may be repeated; default: all arms of the cell",
     )  # fmt: skip
     parser.add_argument(
         "--rate", type=positive, metavar="HZ",
-        help="of targets, 20 to 100; by default 50, of a leader 30",
+        help="rate of targets, 20 to 100; default 50, for a leader 30",
     )  # fmt: skip
     parser.add_argument(
-        "--scale", type=positive, default=1.0, metavar="S", help="metres of the tool per metre"
+        "--scale",
+        type=positive,
+        default=1.0,
+        metavar="S",
+        help="tool translation per device translation, default 1",
     )
     parser.add_argument(
-        "--turn-scale", type=positive, default=1.0, metavar="S", help="likewise of turns"
+        "--turn-scale",
+        type=positive,
+        default=1.0,
+        metavar="S",
+        help="tool rotation per device rotation, default 1",
     )
     parser.add_argument(
         "--frame", default="", metavar="FRAME",
-        help="along whose axes: tool, world or an arm's base; by default the arm's own base",
+        help="frame of the device axes: tool, world or an arm (its base); default: the arm's base",
     )  # fmt: skip
     parser.add_argument(
-        "--namespace", default="hand", metavar="NAME", help="of the topics of --source ros"
+        "--namespace",
+        default="hand",
+        metavar="NAME",
+        help="namespace of the topics for --source ros",
     )
     parser.add_argument(
         "--leader", action="append", default=[], metavar="PLACE",
-        help="of --source leader: namespace and arm that leads, as /north/left; one per --arm",
+        help="for --source leader: namespace and leading arm, such as /north/left; one per --arm",
     )  # fmt: skip
     parser.add_argument(
         "--feedback", type=float, default=0.0, metavar="G",
-        help="share of the follower's wrench that a leader is to feel, 0 to 1; by default none",
+        help="scale of the follower's wrench on the leader, 0 to 1; default 0",
     )  # fmt: skip
     parser.add_argument(
-        "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"
+        "--duration",
+        type=positive,
+        default=math.inf,
+        metavar="S",
+        help="end after S seconds; default: Ctrl-C",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the cell, and move its arms by the device."""
+    """Run the cell and move its arms with the device."""
     from multipanda_py.apps.teleoperation import Teleoperator
 
     cell = Cell.from_yaml(options.file)
@@ -79,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         for warning in cell.warnings:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
-            os.sched_setaffinity(0, other_cpus(cell.realtime))  # the loop's is left alone
+            os.sched_setaffinity(0, other_cpus(cell.realtime))  # leaves the processor of the loop
         rate = options.rate or RATES.get(options.source, 50.0)
         teleoperator = Teleoperator(
             cell, [source], rate, options.scale, options.turn_scale, say, laws=cell.config.active
@@ -111,8 +126,8 @@ def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
         return leader.Leader(leaders, options.feedback, options.frame, say)
     if options.leader or options.feedback:
         raise ConfigurationError(
-            f"--leader and --feedback: got them with --source {options.source}, allowed with "
-            "--source leader"
+            f"--leader, --feedback: not allowed with --source {options.source}. Use "
+            "--source leader."
         )
     if options.source == "ros":
         return ros_streams.RosStreams(arms, options.namespace, options.frame)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure how far a twin is from a plant."""
+"""Measure the deviation of a simulated twin from its plant in standard tasks."""
 
 from __future__ import annotations
 
@@ -26,43 +26,51 @@ from multipanda_py.realtime.recording.log import unrecorded
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import pyplot
 
-SUMMARY = "Measure how far a simulated twin is from an arm, or from another simulation, by tasks."
+SUMMARY = "Measure the deviation of a simulated twin from a robot or another simulation, by tasks."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "--plant", metavar="FILE", required=True,
-        help="a cell file, simulated or real, or a log of one task",
+        help="cell file, simulated or real, or a log of one task",
     )  # fmt: skip
-    parser.add_argument("--twin", metavar="CELL", required=True, help="a simulated cell file")
+    parser.add_argument(
+        "--twin", metavar="CELL", required=True, help="cell file of the simulated twin"
+    )
     parser.add_argument(
         "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
-        help="1 to 5, again for more: "
+        help="task to run, may be repeated: "
         + "; ".join(f"{number} {task.title}" for number, task in TASKS.items())
-        + ". All that the cells have arms for if none is named",
+        + "; default: all that the cells have enough arms for",
     )  # fmt: skip
     parser.add_argument(
         "--law", metavar="NAME", action="append",
         choices=sorted({law for task in TASKS.values() for law in task.laws}),
-        help="force laws to use in tasks 3 and 4, ufic and plain_pi; both if none is named",
+        help="force controllet for tasks 3 and 4, ufic or plain_pi; default: both",
     )  # fmt: skip
-    parser.add_argument("--repeats", type=count, default=5, metavar="N", help="default 5")
     parser.add_argument(
-        "--seconds", type=positive, default=10.0, metavar="S", help="of each, default 10"
+        "--repeats", type=count, default=5, metavar="N", help="repetitions of each task, default 5"
     )
-    parser.add_argument("--seed", type=seed, default=0, help="of the noise, default 0")
+    parser.add_argument(
+        "--seconds",
+        type=positive,
+        default=10.0,
+        metavar="S",
+        help="duration of each task, default 10",
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the noise, default 0")
     add_recover(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="validation.html",
-        help="the report; its numbers are beside it as JSON. Default validation.html",
+        help="report to write, with its numbers as JSON next to it; default validation.html",
     )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do the tasks and write the report."""
+    """Run the tasks and write the report."""
     end_in_order()
-    pyplot()  # refused now, and not after minutes
+    pyplot()  # a missing matplotlib must fail now, not after minutes
     target = check_output(Path(options.output), ".html")
     check_output(target.with_suffix(".json"))
     twin = CellConfig.from_yaml(options.twin)

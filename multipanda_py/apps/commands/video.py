@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Animated pictures small enough for a README."""
+"""Write videos and small animated images."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from multipanda_py.registry import missing
 from multipanda_py.simulation.rendering import Image, VideoWriter
 
 COLORS = 160
-"""Of a GIF: its size grows with them."""
+"""Colors of a GIF; its file size grows with them."""
 QUALITY = 70
 
 
 class AnimationWriter:
-    """Collects images and writes them as one GIF or WebP; a context manager.
+    """Writer that collects images and writes them as one GIF or WebP; a context manager.
 
-    A GIF has one palette, that of its first image, and no dithering: what does not move
-    then stays the same from image to image, and costs nothing.
+    All images of a GIF use the palette of the first one, without dithering. Parts that do not
+    move are then identical in all images and need no space.
 
     Args:
         path: File name with suffix ``.gif`` or ``.webp``.
-        fps: Images per second; a GIF rounds the time of one to 10 ms.
+        fps: Images per second; a GIF rounds the time of an image to 10 ms.
 
     Raises:
-        RenderingUnavailable: If Pillow is missing.
+        RenderingUnavailable: Pillow is not installed.
     """
 
     def __init__(self, path: Path, fps: float) -> None:
@@ -60,7 +60,7 @@ class AnimationWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Write the file, unless something went wrong on the way."""
+        """Write the file, unless the block raised an exception."""
         if kind is None and self._images:
             first, *others = self._images
             extra = {} if self._is_gif else {"quality": QUALITY, "method": 4}
@@ -69,5 +69,5 @@ class AnimationWriter:
 
 
 def open_film(path: Path, fps: float) -> VideoWriter | AnimationWriter:
-    """Return what writes a film with the suffix of ``path``."""
+    """Return the video writer for the suffix of ``path``."""
     return VideoWriter(path, fps) if path.suffix.lower() == ".mp4" else AnimationWriter(path, fps)

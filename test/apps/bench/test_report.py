@@ -203,7 +203,7 @@ def test_a_folder_that_takes_no_report_was_found_out_after_ten_minutes(
     monkeypatch.setattr(tempfile, "TemporaryFile", no_room)
     assert main(["bench", "-o", str(tmp_path)]) == 1
     assert capsys.readouterr().err.splitlines() == [
-        f"multipanda bench: {tmp_path}: no report can be written: No space left on device"
+        f"multipanda bench: {tmp_path}: the report cannot be written: No space left on device"
     ]
 
 

@@ -127,7 +127,7 @@ LEARN = {
     "too short": "too short to learn from",
     "no torque": "neither commanded nor measured torques",
     "no time": "no column with the time",
-    "no numbers at all": "no sample has positions that are numbers",
+    "no numbers at all": "no sample has finite positions",
     **MORE,
 }
 VALIDATE = {

@@ -83,10 +83,10 @@ def test_export_writes_a_model(files, tmp_path, capsys):
         (["evaluate", "FILE", "none.parquet"], "none.parquet: cannot be read"),
         (["evaluate", "PAIRS", "PAIRS"], "not a trained residual"),
         (["evaluate", "FILE", "FILE"], "not a table"),
-        (["evaluate", "FILE", "PAIRS", "--plot", "x.txt"], "--plot: got"),
-        (["export", "FILE", "-o", "x.npz"], "--output: got"),
+        (["evaluate", "FILE", "PAIRS", "--plot", "x.txt"], "--plot: x.txt "),
+        (["export", "FILE", "-o", "x.npz"], "--output: x.npz "),
         (["export", "PAIRS", "-o", "x.onnx"], "not a trained residual"),
-        (["train", "PAIRS", "-o", "x.txt"], "--output: got"),
+        (["train", "PAIRS", "-o", "x.txt"], "--output: x.txt "),
         (["train", "PAIRS", "-o", "x.npz", "--threads", "0"], "--threads: got 0"),
     ],
 )

@@ -84,7 +84,7 @@ def test_the_yaml_reads_as_an_arm_that_contains_its_links(bench):
 def test_a_yaml_that_is_there_is_not_written_over(bench, capsys):
     before = (bench / "bench_arm.yaml").read_text()
     assert draft(BENCH_ARM, bench) == 1
-    assert "bench_arm.yaml: is there already; --force replaces it" in capsys.readouterr().err
+    assert "bench_arm.yaml: exists already" in capsys.readouterr().err
     assert draft(BENCH_ARM, bench, "--force") == 0
     assert (bench / "bench_arm.yaml").read_text() == before  # the same file, the same draft
 
@@ -195,7 +195,7 @@ def test_the_picture_has_the_capsules_on_its_right_half(tmp_path, capsys):
     imageio = pytest.importorskip("imageio.v3")
     assert main(["robot", "import", str(BENCH_ARM), "-o", str(tmp_path)]) == 0
     said = capsys.readouterr()
-    if "no picture" in said.err:
+    if "no image" in said.err:
         pytest.skip(said.err)
     image = imageio.imread(tmp_path / "bench_arm.png")[..., :3].astype(int)
     orange = (image[..., 0] > image[..., 2] + 80) & (image[..., 0] > 150)

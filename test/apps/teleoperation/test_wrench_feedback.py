@@ -132,7 +132,7 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
     ("options", "words"),
     [
         (["--source", "leader"], "--leader: got none, allowed one for each of the arms left"),
-        (["--feedback", "0.3"], "allowed with --source leader"),
+        (["--feedback", "0.3"], "--leader, --feedback: not allowed with --source "),
         (["--source", "leader", "--leader", "/a b"], "allowed a namespace and an arm"),
         (["--source", "leader", "--leader", "/a/b", "--feedback", "2"], "feedback: got 2"),
     ],

@@ -66,6 +66,6 @@ def test_a_robot_is_recorded_and_identified(cells, tmp_path, capsys):
     points, log, robot = (tmp_path / name for name in ("motion.csv", "run.mcap", "robot.yaml"))
     np.savetxt(points, table, delimiter=",", header=",".join(names), comments="")
     assert main(["record", plant, "--motion", str(points), "-o", str(log)]) == 0
-    assert "rows, 0 lost" in capsys.readouterr().out
+    assert "cycle records, 0 lost" in capsys.readouterr().out
     assert main(["identify", str(log), "--cell", twin, "--arm", "arm", "-o", str(robot)]) == 0
     assert "held_out_rmse" in robot.read_text()

@@ -229,12 +229,12 @@ def test_one_joint_s_springs_are_for_any_number_of_joints(tmp_path, capsys):
     ("line", "reason"),
     [
         ("nothing.csv --type sea", "nothing.csv: cannot be read as a table"),
-        ("{table}.txt --type sea", "got no table, allowed .csv or .parquet"),
+        ("{table}.txt --type sea", "not a table. Use a .csv or .parquet file"),
         ("{table} --type seas", "actuator 'seas' does not exist; known: awas2, bavs, qbmove, sea"),
-        ("{table} --type sea -o {table}/x.yaml", "--output: got"),
-        ("{table} --type sea --plot x.txt", "--plot: got x.txt, allowed a file .png"),
+        ("{table} --type sea -o {table}/x.yaml", "--output: "),
+        ("{table} --type sea --plot x.txt", "--plot: x.txt must be a file .png"),
         ("{table} --type sea --fit k", "sea: parameter 'k' does not exist"),
-        ("{empty} --type sea", "got no rows, allowed one for each sample"),
+        ("{empty} --type sea", "has no rows. Provide one row for each sample"),
         ("{table} --type qbmove -o {output}", "{table}: no springs of a qbmove give these torque"),
     ],
 )

@@ -121,5 +121,5 @@ def test_the_result_was_another_one_than_the_search_had_said_and_nobody_said_why
     searched = float(said.err.partition("200/201: condition ")[2].split()[0])
     found = float(said.out.split()[-1])
     assert found > searched
-    assert f"excite: it was {searched:.1f} " in said.err
+    assert f"excite: the condition number was {searched:.1f} " in said.err
     assert np.ptp(np.loadtxt(target, delimiter=",", skiprows=1)[:, 1:8], axis=0).max() < 2.01

@@ -88,7 +88,7 @@ def folder(tmp_path_factory):
 def test_a_refinement_that_was_cut_off_goes_on_with_what_it_has_done(folder, capsys):
     """Minutes of tasks and motions were lost, those of a real arm too."""
     log = json.loads((folder.parent / "said.json").read_text())
-    kept = "what is done is kept in"
+    kept = "finished parts are kept in"
     assert sum(kept in text for text in log["said"]) == 1
     assert any(text.startswith("5 runs ") for text in log["said"])  # 2 of each cell, and a motion
     runs = [json.dumps(run) for run in log["runs"]]
@@ -134,8 +134,8 @@ def test_the_folder_has_what_goes_on_from_here(folder, tmp_path):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["-o", "config"], "allowed a folder that is not there yet"),
-        (["-o", "nowhere/refined"], "in one that is"),
+        (["-o", "config"], "--output: config must be a new folder"),
+        (["-o", "nowhere/refined"], "must be a new folder in an existing folder"),
         (["--motion", "middle=m.csv"], "allowed ARM=CSV with one of left, right"),
         (["--motion", "left=missing.csv"], "missing.csv: cannot be read"),
         (["--twin", "config/four_arms_sim.yaml"], "arms: got left in the plant alone"),

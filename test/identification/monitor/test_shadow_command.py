@@ -90,7 +90,7 @@ def test_a_table_of_others_needs_a_cell_that_describes_the_arm(recorded, capsys,
     assert main(["shadow", str(table)]) == 1
     assert "--twin CELL" in capsys.readouterr().err
     assert main(["shadow", str(table), *twin]) == 1
-    assert "left, right: --arm ARM" in capsys.readouterr().err
+    assert "left, right with --arm" in capsys.readouterr().err
     assert main(["shadow", str(table), *twin, "--arm", "middle"]) == 1
     assert "'middle'" in capsys.readouterr().err
     assert main(["shadow", str(table), *twin, "--arm", "left"]) == 0
@@ -105,15 +105,15 @@ def test_a_table_of_others_needs_a_cell_that_describes_the_arm(recorded, capsys,
         ("", "name logs, --node for a cell that runs on this machine, or --topics"),
         ("one.mcap --node", "only one of them"),
         ("--node --topics", "only one of them"),
-        ("--topics", "name the cell file that does, --twin CELL"),
+        ("--topics", "--topics: needs --twin CELL"),
         ("--topics --twin nothing.yaml", "cannot be read"),
-        ("--learn one.mcap", "--learn takes good runs and writes a file"),
-        ("--learn one.mcap --update -o x.yaml", "--learn takes good runs and writes a file"),
-        ("--learn --node -o nowhere/x.yaml", "allowed a file in a folder that is there"),
-        ("one.mcap --ros", "--ros and --duration are for a cell that runs"),
-        ("--node x --namespace north", "--namespace is for --ros"),
+        ("--learn one.mcap", "--learn: needs good runs and an output file"),
+        ("--learn one.mcap --update -o x.yaml", "--learn: needs good runs and an output file"),
+        ("--learn --node -o nowhere/x.yaml", "must be a file in an existing folder"),
+        ("one.mcap --ros", "--ros, --duration: only for a running cell"),
+        ("--node x --namespace north", "--namespace: only with --ros"),
         ("--node x --ros --namespace 2nd", "namespace: got '2nd', allowed names of letters"),
-        ("one.mcap -o x.txt", "--output: got x.txt, allowed a file .png or .svg or .pdf"),
+        ("one.mcap -o x.txt", "--output: x.txt must be a file .png or .svg or .pdf"),
         ("one.mcap -o nowhere/x.png", "there is no folder"),
         ("--learn one.mcap -o nowhere/x.yaml", "there is no folder"),
         ("one.mcap -o x.PNG.txt", "its suffix is '.txt'"),

@@ -235,7 +235,7 @@ def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, 
     error = numbers["tasks"][0]["errors"]["arm"]["tau"]
     assert np.mean(error["per_axis_mean"]) == pytest.approx(0.2, rel=0.15)
     assert main([*arguments, "-o", str(tmp_path / "report.txt")]) == 1
-    assert "allowed a file .html" in capsys.readouterr().err
+    assert "must be a file .html" in capsys.readouterr().err
 
 
 def test_a_report_whose_numbers_cannot_be_written_is_not_written_either(tmp_path):
