@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much latency a law can stand at a posture, seen from outside."""
+"""Delay margin and bandwidth of a controllet, from a numerical linearisation of its torques.
+
+The analysis treats the controllet as a black box that maps joint positions and velocities to
+torques.
+"""
 
 from __future__ import annotations
 
@@ -13,38 +17,41 @@ from multipanda_py.robots.dynamics.arm_model import ArmModel
 from multipanda_py.state import ArmState, Matrix, Vector
 
 SETTLE = 20
-"""Cycles at rest after an activation, in which a law may finish what it spreads over some."""
+"""Minimum number of cycles at rest after an activation, before the torques are differentiated."""
 LONGEST_SETTLE, STILL = 5000, 1e-5
-"""Largest number of cycles until a law counts as settled; change of a torque per cycle below which
-it is settled [Nm]."""
+"""Maximum number of cycles to settle; torque change per cycle below which a controllet is settled
+[Nm]."""
 SPEED_STEP, ANGLE_STEP = 1e-4, 1e-5
-"""Steps of the finite differences at rest [rad/s, rad]."""
+"""Finite-difference steps of speed and angle at rest [rad/s, rad]."""
 ONE_SIDED = 0.02
-"""Share of a damping by which it may differ with the way of a motion and count as one: a law that
-remembers, such as hold, moves on a little between two steps."""
+"""Tolerated relative difference between the damping of motion in positive and in negative
+direction. A controllet with memory, such as hold, differs slightly between two steps."""
 MOTIONS = 3
-"""Slow motions, and their opposites, around which a law with one-sided parts is seen."""
+"""Number of slow motions around which a direction-dependent controllet is linearised. Each motion
+is also used with its sign reversed."""
 SLOW, SPEED_LEAP, ANGLE_LEAP = 1e-3, 1e-6, 1e-6
-"""Size of these [rad/s], and steps so small beside it that hardly any part is left or met; with
-smaller steps of angle, a part that is met all the same would look like a stiff spring."""
+"""Norm of the slow motions [rad/s], and finite-difference steps around them [rad/s, rad]. The
+steps are small so that they hardly ever cross a boundary between two pieces. With smaller angle
+steps, a crossed boundary would look like a stiff spring."""
 LONGEST = 40
-"""Delays are tried up to here [cycles]."""
+"""Longest delay that is examined [cycles]."""
 STEADY = 1e-4
-"""What an eigenvalue may be beyond 1: free directions and drifts slower than 10 s are no swing."""
+"""Tolerance of the spectral radius above 1. It admits free directions and drifts slower than 10
+s."""
 SWING = 30.0
-"""Frequency from which on a mode counts as a swing that latency may drive [rad/s]."""
+"""Minimum frequency of a mode that counts as an oscillation driven by latency [rad/s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A law, with or without features, that can be put at any posture.
+    """Controllet, with or without features, that can be evaluated at any configuration.
 
     Attributes:
-        states: Live states of its arms.
-        models: Their models.
-        tau: Where :attr:`update` leaves the torques, per arm (n,).
-        activate: Makes the law take over at the states of now.
-        update: Computes the torques of one cycle.
+        states: Live states of the arms.
+        models: Dynamic models of the arms.
+        tau: Torques written by ``update``, one (n,) per arm [Nm].
+        activate: Function that activates the controllet at the current states.
+        update: Function that computes the torques of one cycle.
     """
 
     states: Sequence[ArmState]
@@ -55,18 +62,18 @@ class Probe:
 
     @property
     def parts(self) -> list[slice]:
-        """Where the joints of every arm are among those of all, N together."""
+        """Slice of each arm within the joint vector of all arms, (N,)."""
         ends = np.cumsum([state.n_joints for state in self.states]).tolist()
         return [slice(end - state.n_joints, end) for end, state in zip(ends, self.states)]
 
     def place(self, q: Vector, dq: Vector) -> None:
-        """Put all arms at positions and velocities, (N,)."""
+        """Set positions and velocities of all arms, (N,) [rad, rad/s], and update the models."""
         for part, state, model in zip(self.parts, self.states, self.models):
             state.q[:], state.dq[:] = q[part], dq[part]
             model.update(state)
 
     def torque(self, q: Vector, dq: Vector) -> Vector:
-        """Return the torques of the next cycle at positions and velocities, (N,) [Nm]."""
+        """Return the torques of one cycle at the given positions and velocities, (N,) [Nm]."""
         self.place(q, dq)
         self.update()
         return np.concatenate(self.tau)
@@ -74,12 +81,19 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    r"""A law around a posture: :math:`\delta\tau = -K \delta q - D \delta\dot q`, on an inertia.
+    """Linear approximation of a controllet around a configuration at rest.
+
+    Equation::
+
+        delta_tau = -K delta_q - D delta_dq
+
+    - K: Joint stiffness, (N, N) [Nm/rad].
+    - D: Joint damping, (N, N) [Nm s/rad].
 
     Attributes:
-        mass: M, (N, N) [kg m^2].
-        pieces: K and D, each (N, N) [Nm/rad, Nm s/rad]; more than one of a law with parts
-            that act in one direction only, such as a stop in front of an obstacle.
+        mass: Inertia matrix M of all arms, (N, N) [kg m^2].
+        pieces: Pairs of K and D. A controllet with terms that act in one direction only, such as a
+            stop in front of an obstacle, has more than one pair.
     """
 
     mass: Matrix
@@ -87,30 +101,32 @@ class Linearised:
 
     @property
     def bandwidth(self) -> float:
-        r"""Largest real eigenvalue of :math:`M^{-1} D`: of the velocity loop [1/s]."""
+        """Bandwidth of the velocity loop: largest real part of the eigenvalues of M^-1 D [1/s]."""
         return _bandwidth(self.mass, (d for _, d in self.pieces))
 
     def radius(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
-        r"""Return the spectral radius of the loop of law and arm, cycle by cycle.
+        """Return the spectral radius of the discrete closed loop of controllet and arm.
 
-        .. math::
-            u^+ = u + (1 - e^{-T / T_l}) (\tau_{-k} - u), \qquad
-            \dot q^+ = \dot q + T (s M)^{-1} u^+, \qquad q^+ = q + T \dot q^+
+        Equations, with u the torque that acts on the arm::
+
+            u[k+1]  = u[k] + (1 - exp(-T / T_l)) (tau[k-d] - u[k])
+            dq[k+1] = dq[k] + T (s M)^-1 u[k+1]
+            q[k+1]  = q[k] + T dq[k+1]
 
         Args:
-            delay: k, from a state to the torque it asks for [cycles].
-            lag: :math:`T_l`, time constant of the torque [s].
-            inertia_scale: s, the arm's inertia relative to the model's.
-            period: T [s].
+            delay: Delay d from a state to the torque computed for it [cycles].
+            lag: Time constant T_l of the torque [s]; 0 means no lag.
+            inertia_scale: Ratio s of the true inertia to that of the model.
+            period: Cycle time T [s].
         """
         return float(np.abs(self._eigenvalues(delay, lag, inertia_scale, period)).max())
 
     def swing(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
-        """Return the largest size of an eigenvalue of modes that swing, with 30 rad/s or more.
+        """Return the largest magnitude of the eigenvalues with a frequency of 30 rad/s or more.
 
-        Those are what latency drives. What pushes two round bodies apart also pushes them past
-        one another, as on the top of a hill: that grows too, slowly, and without latency as with
-        it. Arguments as in :meth:`radius`.
+        Latency drives these oscillating modes. Slow instabilities, such as two round bodies that
+        push each other aside, grow with and without latency and are excluded. See ``radius`` for
+        the arguments.
         """
         found = self._eigenvalues(delay, lag, inertia_scale, period)
         swings = np.abs(found[np.abs(np.angle(found)) >= SWING * period])
@@ -143,9 +159,9 @@ class Linearised:
         return np.concatenate(found).astype(np.complex128)
 
     def delay_margin(self, lag: float, inertia_scale: float, period: float = 1e-3) -> int:
-        """Return the longest delay, from 0 to 40 cycles, up to which the loop is stable.
+        """Return the largest delay for which the loop is stable, from 0 to 40 cycles.
 
-        It is -1 if even without a delay it is not. Arguments as in :meth:`radius`.
+        The result is -1 if the loop is unstable without delay. See ``radius`` for the arguments.
         """
         stable, unstable = -1, LONGEST + 1
         while unstable - stable > 1:
@@ -158,16 +174,16 @@ class Linearised:
 
 
 def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
-    """Activate a law at a posture, let it settle, and differentiate its torques.
+    """Activate a controllet at a configuration, let it settle, and differentiate its torques.
 
-    A law that brakes motions one way otherwise than the other is linear in pieces only. Each is
-    seen around a slow motion that stays within it: joint by joint from rest, every column would
-    be of another piece, and the whole of none.
+    A controllet whose damping depends on the direction of motion is only piecewise linear. It is
+    linearised around slow motions, because steps from rest would mix the columns of different
+    pieces.
 
     Args:
-        probe: The law.
-        q: Joint positions of all its arms, (N,) [rad].
-        settle: Minimum number of cycles at rest before.
+        probe: Controllet to linearise.
+        q: Joint positions of all arms, (N,) [rad].
+        settle: Minimum number of cycles at rest before the differentiation.
     """
     rest = np.zeros(len(q))
     pieces = [
@@ -178,7 +194,7 @@ def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
 
 
 def bandwidth(probe: Probe, q: Vector, settle: int = SETTLE) -> float:
-    """Return :attr:`Linearised.bandwidth` alone, at half the cost. Arguments as in `linearise`."""
+    """Return ``Linearised.bandwidth`` without K, at half the cost. Arguments as in `linearise`."""
     dampings = [d for _, d in _dampings(probe, q, settle)]
     return _bandwidth(_mass(probe, q), dampings)
 
@@ -189,7 +205,7 @@ def _bandwidth(mass: Matrix, dampings: Iterable[Matrix]) -> float:
 
 
 def _mass(probe: Probe, q: Vector) -> Matrix:
-    """Return the inertia of all arms, (N, N) [kg m^2]."""
+    """Return the inertia matrix of all arms, (N, N) [kg m^2]."""
     probe.place(q, np.zeros(len(q)))
     mass = np.zeros((len(q), len(q)))
     for part, state in zip(probe.parts, probe.states):
@@ -198,13 +214,13 @@ def _mass(probe: Probe, q: Vector) -> Matrix:
 
 
 def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | None, Matrix]]:
-    """Activate, and yield D at rest, or every motion (N,) [rad/s] with D around it."""
+    """Activate the controllet; yield (None, D at rest), or (motion, D) for each slow motion."""
     n, rest = len(q), np.zeros(len(q))
     probe.place(q, rest)
     probe.activate()
     for _ in range(settle):
         here = probe.torque(q, rest)
-    for _ in range(LONGEST_SETTLE):  # barriers that joints start in return over some time
+    for _ in range(LONGEST_SETTLE):  # barriers with joints inside expand over some cycles
         before, here = here, probe.torque(q, rest)
         if np.abs(here - before).max() < STILL:
             break
@@ -222,7 +238,6 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
 
 
 def _damping_around(probe: Probe, q: Vector, motion: Vector) -> Matrix:
-    """Return D around a motion, (N,) [rad/s]."""
     damping = np.zeros((len(q), len(q)))
     for joint, step in enumerate(SPEED_LEAP * np.eye(len(q))):
         damping[:, joint] = _fall(probe, (q, motion + step), (q, motion - step)) / SPEED_LEAP
@@ -230,7 +245,6 @@ def _damping_around(probe: Probe, q: Vector, motion: Vector) -> Matrix:
 
 
 def _stiffness_around(probe: Probe, q: Vector, motion: Vector) -> Matrix:
-    """Return K around a motion, (N,) [rad/s]."""
     stiffness = np.zeros((len(q), len(q)))
     for joint, step in enumerate(ANGLE_LEAP * np.eye(len(q))):
         stiffness[:, joint] = _fall(probe, (q + step, motion), (q - step, motion)) / ANGLE_LEAP
@@ -238,9 +252,9 @@ def _stiffness_around(probe: Probe, q: Vector, motion: Vector) -> Matrix:
 
 
 def _fall(probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector]) -> Vector:
-    """Return half of the difference of the torques at two states, (N,) [Nm].
+    """Return half the difference of the torques at two states, (N,) [Nm].
 
-    Each state is evaluated twice, in an order in which a drift from cycle to cycle cancels out.
+    Each state is evaluated twice, in an order that cancels a linear drift from cycle to cycle.
     """
     first = probe.torque(*ahead)
     torques = probe.torque(*back)
@@ -250,7 +264,6 @@ def _fall(probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector
 
 
 def _stiffness(probe: Probe, q: Vector, rest: Vector) -> Matrix:
-    """Return K from steps at rest, (N, N) [Nm/rad]."""
     stiffness = np.zeros((len(q), len(q)))
     for joint, step in enumerate(ANGLE_STEP * np.eye(len(q))):
         ahead, back = (probe.torque(q + way, rest) for way in (step, -step))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How hands that hold an object share a wrench on it, and what of their motion is the object's."""
+"""Grasp map of an object held by several end effectors."""
 
 from __future__ import annotations
 
@@ -17,64 +17,68 @@ _three, _six = Struct("3d").pack_into, Struct("6d").pack_into
 
 
 class GraspMap:
-    r"""Share wrenches by levers and inertia, so that light wrists get little of a moment.
+    """Distribution of an object wrench, and separation of object motion from grasp errors.
 
-    With A the map from the object's twist to those of the hands, one below the other, the hands'
-    inertia :math:`\Lambda = \mathrm{diag}(\Lambda_i)`, and n the forces by which the hands press
-    the object between them (:math:`A^T n = 0`):
+    Equations::
 
-    .. math::
-        \Lambda_o = A^T \Lambda A, \qquad
-        B = \Lambda A \Lambda_o^{-1}, \qquad
-        c = \frac{B^T n}{n^T n}, \qquad
-        B_n = B - n c^T
+        Lambda   = diag(Lambda_1, ..., Lambda_N)
+        Lambda_o = A^T Lambda A
+        B        = Lambda A Lambda_o^-1
+        c        = B^T n / (n^T n)
+        B_n      = B - n c^T
 
-    Both are generalised inverses of the grasp map: :math:`A^T B = A^T B_n = I`, so that the hands
-    together exert exactly the wrench that is shared. B is the inertia-weighted, dynamically
-    consistent one: free hands accelerate like the rigid object, and a moment becomes forces at
-    the levers, torques only as far as the wrists' inertia goes or where there are no levers. But
-    hands of unequal inertia would press the object with it; :math:`B_n` never does
-    (:math:`n^T B_n = 0`), so it shares what may last.
+    - A: Map from the twist of the object to the stacked twists of the end effectors, (6 N, 6).
+    - Lambda_i: Task-space inertia of end effector i, (6, 6) [kg, kg m^2].
+    - Lambda_o: Inertia of all end effectors at the object origin, (6, 6).
+    - n: Internal forces towards the object, with A^T n = 0, (6 N,).
+    - B, B_n: Generalised inverses of the grasp map: A^T B = A^T B_n = I, (6 N, 6).
 
-    The transposes measure: :math:`B^T \dot x` is the object's velocity and
-    :math:`(I - A B^T) \dot x` the slip of the hands. Springs and dampers on what is measured,
-    whose wrenches are shared by the same map, are gradients and only take energy, and damp no
-    faster than they do on a hand or on :math:`\Lambda_o`, :math:`B_n` as on the inverse inertia
+    With both inverses, the end-effector wrenches add up to exactly the desired object wrench. B is
+    inertia-weighted and dynamically consistent: free end effectors accelerate like the rigid
+    object. It realises a moment by forces at the levers. Torques of the wrists remain small
+    because their inertia is small. However, end effectors of unequal inertia would exert an
+    internal force. B_n has no internal force (n^T B_n = 0) and therefore distributes static
+    wrenches.
 
-    .. math::
-        B_n^T \Lambda^{-1} B_n = \Lambda_o^{-1} + c\, c^T\, n^T \Lambda^{-1} n
+    The transposes project measured motion. B^T dx is the object velocity and (I - A B^T) dx the
+    slip, with dx the end-effector twists. Springs and dampers act on these projections and are
+    distributed by the same map, so they are passive. The inverse inertia that the object spring
+    acts on is::
+
+        B_n^T Lambda^-1 B_n = Lambda_o^-1 + c c^T (n^T Lambda^-1 n)
 
     Sources: Khatib 1987 (consistent inverse); Walker, Freeman and Marcus, Int. J. Robotics
     Research 1991, and Erhart and Hirche, IEEE Trans. Robotics 2015 (load distributions and
     internal force).
 
-    All maps are rows of one matrix, so that measuring takes two products and sharing one, and
-    what a law multiplies by its gains lies side by side; it is made anew by :meth:`refresh`,
-    which need not be in every cycle.
+    All maps are stored in one matrix, so that a projection takes two products and a distribution
+    one. ``refresh`` recomputes it and need not be called in every cycle. The owner writes
+    ``ways``; the controllet writes ``error``, ``springs``, ``wrench``, ``brake``, ``dampers`` and
+    ``squeeze``.
 
     Args:
-        n_hands: N.
+        n_hands: Number of end effectors N.
 
     Attributes:
-        ways: From the hands to where their grasps say that they are, e, written to by the owner,
-            and how fast these change, minus the hands' velocities, (2, 6 N).
-        inward: The forces in n, (N, 3).
-        presses: The same as floats.
-        size: :math:`n^T n`.
-        errors: :math:`(I - A B_n^T) e`, (6 N,) [m, rad].
-        shift: :math:`B_n^T e`, (6,) [m, rad].
-        error: Of the object, written to by the law, (6,) [m, rad].
-        ways_off: ``errors``, then ``error``, (6 N + 6,).
-        rate: :math:`-B_n^T \dot x`, of the object, (6,) [m/s, rad/s].
-        rates: :math:`-(I - A B^T) \dot x`, (6 N,) [m/s, rad/s].
-        rates_off: ``rate``, then ``rates``, (6 + 6 N,).
-        springs: :math:`R_1`, against the errors, written to by the law, (6 N,) [N, Nm].
-        wrench: Of the object's spring, a part of W, written to by the law, (6,).
-        pulls: ``springs``, then ``wrench``, (6 N + 6,).
-        brake: Of the object's damper, a part of W, written to by the law, (6,).
-        dampers: :math:`R_2`, against the rates, written to by the law, (6 N,).
-        brakes: ``brake``, then ``dampers``, (6 + 6 N,).
-        squeeze: :math:`F_s`, written to by the law, (1,) [N].
+        ways: Displacements e from the end effectors to their grasp poses, and negative
+            end-effector twists, (2, 6 N) [m, rad; m/s, rad/s].
+        inward: Force part of n, (N, 3).
+        presses: Force part of n, as tuples of floats.
+        size: Squared norm n^T n.
+        errors: Grasp errors (I - A B_n^T) e, (6 N,) [m, rad].
+        shift: Object displacement B_n^T e, (6,) [m, rad].
+        error: Pose error of the object, (6,) [m, rad].
+        ways_off: View of ``errors`` and ``error``, (6 N + 6,).
+        rate: Negative object velocity -B_n^T dx, (6,) [m/s, rad/s].
+        rates: Negative slip -(I - A B^T) dx, (6 N,) [m/s, rad/s].
+        rates_off: View of ``rate`` and ``rates``, (6 + 6 N,).
+        springs: Spring wrenches R_1 against ``errors``, (6 N,) [N, Nm].
+        wrench: Spring wrench of the object, part of W, (6,) [N, Nm].
+        pulls: View of ``springs`` and ``wrench``, (6 N + 6,).
+        brake: Damper wrench of the object, part of W, (6,) [N, Nm].
+        dampers: Damper wrenches R_2 against ``rates``, (6 N,) [N, Nm].
+        brakes: View of ``brake`` and ``dampers``, (6 + 6 N,).
+        squeeze: Internal force F_s, (1,) [N].
 
     Thread: control.
     """
@@ -122,13 +126,18 @@ class GraspMap:
         self._on_hands = list(self._shared.reshape(n_hands, 6))
 
     def refresh(self, levers: Matrix, inertias: Sequence[Matrix]) -> None:
-        """Make all maps for levers (N, 3) [m] and the inertia of every hand, N of (6, 6)."""
+        """Recompute all maps.
+
+        Args:
+            levers: Vectors from the object origin to the end effectors, (N, 3) [m].
+            inertias: Task-space inertia of each end effector, N of (6, 6) [kg, kg m^2].
+        """
         shifts, presses = self._shifts, []
         sx = sy = sz = 0.0
         for (x, y, z), own, inertia, views in zip(
             levers.tolist(), self._levers, inertias, self._views
         ):
-            # v_i = v_o + w x r: minus the skew matrix of the lever
+            # v_i = v_o + w x r: this block of A is the negative skew matrix of the lever.
             _three(own, 24, 0.0, z, -y)
             _three(own, 72, -z, 0.0, x)
             _three(own, 120, y, -x, 0.0)
@@ -149,7 +158,7 @@ class GraspMap:
     def _set_presses(
         self, presses: list[tuple[float, float, float]], total: Sequence[float]
     ) -> None:
-        """Take off what does not cancel, which would move the object."""
+        """Set n without its mean, since a nonzero sum of forces would move the object."""
         n = len(presses)
         mx, my, mz = (part / n for part in total)
         self.presses = presses = [(x - mx, y - my, z - mz) for x, y, z in presses]
@@ -159,30 +168,36 @@ class GraspMap:
             _three(share, 0, x / size, y / size, z / size)
 
     def measure(self) -> None:
-        """Find what of the hands' ways and rates is the object's, and what is not."""
+        """Separate measured displacements and twists into object motion and grasp errors."""
         self._of_ways.dot(self._way, self._found)
         self._of_rates.dot(self._way_rate, self.rates_off)
 
     def share(self) -> list[Vector]:
-        r"""Return the wrench of every hand, N of (6,); overwritten by the next call.
+        """Return the wrench of each end effector, N of (6,) [N, Nm]. The next call overwrites it.
 
-        .. math:: F = B_n W + (I - B_n A^T) R_1 + (I - B A^T) R_2 + n F_s
+        Equation::
+
+            F = B_n W + (I - B_n A^T) R_1 + (I - B A^T) R_2 + n F_s
+
+        - W: Object wrench ``wrench`` + ``brake``, (6,).
+        - R_1, R_2: Spring and damper wrenches of the grasps, (6 N,).
+        - F_s: Internal force [N].
         """
         self._asked.dot(self._of_wrenches, self._shared)
         return self._on_hands
 
     def add_up(self, wrenches: Vector) -> Vector:
-        r"""Return :math:`A^T F`, what wrenches on the hands (6 N,) do to the object, (6,)."""
+        """Return the object wrench A^T F, (6,), of end-effector wrenches F, (6 N,) [N, Nm]."""
         total: Vector = np.dot(wrenches, self._shifts)
         return total
 
     def carried(self, wrench: Vector) -> Vector:
-        r"""Return :math:`B_n W`, what the hands do to carry a load (6,), (6 N,)."""
+        """Return the end-effector wrenches B_n W, (6 N,), that carry a load W, (6,) [N, Nm]."""
         wrenches: Vector = np.dot(wrench, self._lasting)
         return wrenches
 
     def inertia_inv(self, inertia_invs: Sequence[Matrix]) -> Matrix:
-        r"""Return :math:`B_n^T \Lambda^{-1} B_n`, (6, 6), from the inverses of the hands'."""
+        """Return B_n^T Lambda^-1 B_n, (6, 6), from the inverse inertia of each end effector."""
         for inverse, (force, _), mobile in zip(inertia_invs, self._forces, self._mobile):
             inverse.dot(force, mobile)
         light = float(self._mobile.reshape(-1).dot(self._press))

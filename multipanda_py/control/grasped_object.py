@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How hard hands press what they hold, and how hard they may."""
+"""Pose, velocity and internal force of an object held by several end effectors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _log3, _exp3 = pin.log3, pin.exp3
 _negative, _three = np.negative, Struct("3d").pack_into
 
 LIGHTEST = TaskInertia.THRESHOLD
-"""Least inverse inertia that a hand counts with. A hand that cannot move in some direction would
-else be braked there relative to the others as if they were as heavy [1/kg]."""
+"""Minimum eigenvalue of the inverse inertia of an end effector [1/kg]. Near a singularity, the
+damping between end effectors would otherwise treat all of them as equally heavy."""
 
 
 class Base:
-    """Turns what one arm knows into the axes of the world, and wrenches back.
+    """Transformation of quantities of one arm from its base frame to the world, and back.
 
-    Arms whose base is not rotated, the usual case, cost nothing to turn.
+    An arm whose base is not rotated needs no matrix product.
     """
 
     def __init__(self, position: Vector, rotation: Matrix) -> None:
@@ -39,54 +39,60 @@ class Base:
         self._product = np.zeros((6, 6))
 
     def rotation_to_world(self, rotation: Matrix, out: Matrix) -> Matrix:
-        """Turn a rotation (3, 3); ``out`` may be left unused."""
+        """Return a rotation (3, 3) in the world. ``out`` is a buffer that may remain unused."""
         return rotation if self._aligned else self._turn.dot(rotation, out)
 
     def point_to_world(self, position: Vector, out: memoryview) -> None:
-        """Turn and move a point (3,) [m]."""
+        """Write a point (3,) [m] in the world into ``out``."""
         x, y, z = (position if self._aligned else self._turn.dot(position)).tolist()
         bx, by, bz = self._place
         _three(out, 0, x + bx, y + by, z + bz)
 
     def six_to_world(self, six: Vector) -> Vector:
-        """Turn a twist or wrench (6,)."""
+        """Return a twist or wrench (6,) along the axes of the world."""
         return six if self._aligned else self._turn6.dot(six)
 
     def six_to_base(self, six: Vector) -> Vector:
-        """Turn a wrench (6,) along the axes of the base."""
+        """Return a wrench (6,) along the axes of the base."""
         return six if self._aligned else six.dot(self._turn6)
 
     def matrix_to_world(self, matrix: Matrix, out: Matrix) -> Matrix:
-        """Turn a matrix (6, 6) that maps twists or wrenches; ``out`` may be left unused."""
+        """Return an inertia or inverse inertia (6, 6) in world axes. ``out`` may remain unused."""
         if self._aligned:
             return matrix
         return self._turn6.dot(matrix, self._product).dot(self._turn6.T, out)
 
 
 class HeldObject:
-    r"""Estimate an object's pose and velocity from the hands that hold it.
+    """Estimate pose and velocity of a grasped object from the end effectors that hold it.
 
-    Its origin is the mean of where each hand says that it is, its rotation the mean of theirs
-    (the exponential of the mean logarithm about the first),
+    The origin is the mean of the origins implied by the end effectors. The rotation is the mean of
+    the implied rotations, by the exponential of the mean logarithm about the first::
 
-    .. math::
-        p_o = \tfrac1N \sum_i (p_i - R_o\, {}^{o}p_i), \qquad R_i' = R_i\, {}^{o}R_i^T, \qquad
-        R_o = \exp\left( \tfrac1N \sum_i \log (R_i' R_1'^T) \right) R_1'
+        p_o = 1/N sum_i (p_i - R_o r_i)
+        R_i' = R_i G_i^T
+        R_o = exp(1/N sum_i log(R_i' R_1'^T)) R_1'
 
-    The grasps' own mean is zero, so all places come from one product, of :math:`R_o^T` on top of
-    the hands' positions.
-    Where the hands do not agree, heavy ones count for more: :attr:`sharing` says by how much that
-    pose is off, and how the object moves. All in the world.
+    - p_o, R_o: Position [m] and rotation of the object in the world.
+    - p_i, R_i: Position [m] and rotation of end effector i in the world.
+    - r_i, G_i: Position [m] and rotation of end effector i in the object frame at the grasp.
+    - N: Number of end effectors.
+
+    The grasp positions r_i have zero mean, so one product yields the origin and all position
+    errors. If the end effectors disagree, heavy ones count more: ``sharing`` computes the
+    resulting correction of the pose and the velocity of the object. All quantities are in the
+    world frame.
 
     Attributes:
-        position: Of the object, (3,) [m].
-        rotation: (3, 3).
-        levers: From the origin to each hand, as sharing knows them, (N, 3) [m].
-        inward: From each hand to the origin, of about length 1; they add up to nothing, (N, 3).
-        sharing: What of the hands' motion is the object's, and how they share its wrench.
-        errors: From each hand to where its grasp says that it is, (N, 6) [m, rad].
-        rates: How fast that changes, (N, 6) [m/s, rad/s].
-        hands: Position of each hand, (N, 3) [m].
+        position: Position of the object, (3,) [m].
+        rotation: Rotation of the object, (3, 3).
+        levers: Vectors from the origin to the end effectors at the last refresh, (N, 3) [m].
+        inward: Directions from the end effectors to the origin, of approximately unit length, with
+            zero sum, (N, 3).
+        sharing: Grasp map of the object.
+        errors: Displacements from the end effectors to their grasp poses, (N, 6) [m, rad].
+        rates: Time derivatives of ``errors``, (N, 6) [m/s, rad/s].
+        hands: Positions of the end effectors, (N, 3) [m].
 
     Thread: control.
     """
@@ -117,7 +123,7 @@ class HeldObject:
         self._hand_views, self._rate_views = [hand.data for hand in self.hands], list(rates)
 
     def grasp(self, states: Sequence[ArmState]) -> None:
-        """Take the hands where they are for the grasp, and their centre for the object."""
+        """Define the grasp by the current end-effector poses, with the object at their centre."""
         self._sense(states)
         self.position[:] = self.hands.mean(axis=0)
         self.rotation[:] = np.eye(3)
@@ -127,11 +133,11 @@ class HeldObject:
         self.update(states)
 
     def update(self, states: Sequence[ArmState], refresh: bool = True) -> None:
-        """Estimate pose and velocity, and every hand's deviation from its grasp.
+        """Estimate pose and velocity of the object, and the grasp error of each end effector.
 
         Args:
-            states: Of the arms.
-            refresh: Whether levers and inertia of now are to count, which costs the most.
+            states: States of the arms.
+            refresh: True to recompute levers and inertias, the most expensive step.
         """
         self._sense(states)
         self._average_rotation()
@@ -143,7 +149,7 @@ class HeldObject:
         self.sharing.measure()
 
     def inertia_inv(self, hand: int) -> Matrix:
-        """Return the inverse inertia at a hand, bounded near singularities, (6, 6) [1/kg]."""
+        """Return the inverse inertia of an end effector, bounded near singularities, (6, 6)."""
         space = self._states[hand].operational_space()
         inverse = space.inertia_inv
         if space.damping > 0.0:
@@ -152,7 +158,6 @@ class HeldObject:
         return self.bases[hand].matrix_to_world(inverse, self._inverses[hand])
 
     def _inertia(self, hand: int) -> Matrix:
-        """Return the inverse of :meth:`inertia_inv`, (6, 6) [kg]."""
         space = self._states[hand].operational_space()
         inertia = space.inertia
         if space.damping > 0.0:
@@ -168,13 +173,13 @@ class HeldObject:
             _negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
 
     def _average_rotation(self) -> None:
-        """Average what the hands say, and take each hand's rotational error from it."""
+        """Average the object rotations implied by the end effectors, and write their errors."""
         said = self._said
         for rotation, back, opinion in zip(self._rotations, self._grasp_backs, said):
             rotation.dot(back, opinion)
         first, second, *others = said
         x, y, z = _log3(second.dot(first.T, self._product)).tolist()
-        if not others:  # the mean is half way between them
+        if not others:  # the mean lies midway between the two
             x, y, z = 0.5 * x, 0.5 * y, 0.5 * z
             mean, other = self._turned_views
             _three(mean, 0, x, y, z)
@@ -190,15 +195,20 @@ class HeldObject:
 
 
 class SqueezeMeasurement:
-    r"""Find how hard the hands press the object, from their estimated wrenches.
+    """Estimate the internal force on the object from the external wrenches of the end effectors.
 
-    .. math:: F_s = -\frac{n^T F_{ext}}{n^T n}
+    Equation::
 
-    with n from the hands to the object's origin. What the hands do to carry it has no part in
-    it: that is orthogonal to n.
+        F_s = -(n^T F_ext) / (n^T n)
+
+    - F_s: Internal force, positive in compression [N].
+    - n: Forces from the end effectors to the object origin, (6 N,).
+    - F_ext: Estimated external wrenches of the end effectors, (6 N,) [N, Nm].
+
+    Wrenches that carry the object do not contribute, because they are orthogonal to n.
 
     Args:
-        held: The object.
+        held: Grasped object.
 
     Thread: control.
     """
@@ -207,7 +217,7 @@ class SqueezeMeasurement:
         self._bases, self._sharing = held.bases, held.sharing
 
     def take(self, states: Sequence[ArmState]) -> float:
-        """Return the squeeze [N] of the measured states."""
+        """Return the internal force [N] of the measured states."""
         total, sharing = 0.0, self._sharing
         for base, state, (x, y, z) in zip(self._bases, states, sharing.presses):
             fx, fy, fz, _, _, _ = base.six_to_world(state.wrench_ext_in_base).tolist()
@@ -216,13 +226,13 @@ class SqueezeMeasurement:
 
 
 class BearableSqueeze:
-    """Find how much of a squeeze the joints of all hands can press with.
+    """Limit an internal force to the torque limits of all arms.
 
-    Shared by all, so that what is held is still pressed from all sides alike.
+    All end effectors use the same scale, so the forces on the object stay balanced.
 
     Args:
-        held: The object.
-        context: Of the law.
+        held: Grasped object.
+        context: Context of the controllet.
 
     Thread: control.
     """
@@ -233,17 +243,17 @@ class BearableSqueeze:
         self._wrench = np.zeros(6)
 
     def of(self, squeeze: float, states: Sequence[ArmState]) -> float:
-        """Return what of a squeeze the joints bear in this posture [N]."""
+        """Return the part of an internal force that the torque limits allow here [N]."""
         return squeeze if squeeze < SURE else squeeze * self._least(squeeze, states)[0]
 
     def overload(self, squeeze: float, states: Sequence[ArmState]) -> str:
-        """Say what is left of a squeeze [N] that joints do not bear; return nothing where all."""
+        """Return a warning if torque limits reduce an internal force [N], otherwise ""."""
         share, name = self._least(squeeze, states)
         if share == 1.0:
             return ""
         return (
-            f"{name}: joints bear {share * squeeze:.1f} of {squeeze:.1f} N of squeeze in this "
-            "posture, with which all hands press now"
+            f"{name}: torque limits reduce the internal force to {share * squeeze:.1f} of "
+            f"{squeeze:.1f} N on all arms. Change the configuration or lower squeeze."
         )
 
     def _least(self, squeeze: float, states: Sequence[ArmState]) -> tuple[float, str]:
@@ -259,32 +269,32 @@ class BearableSqueeze:
 def buckling(
     squeeze: float, dampers: Sequence[ModalDamping], stiffness: Vector, held: HeldObject
 ) -> str:
-    r"""Say so where the springs across are too soft for a squeeze; return nothing where not.
+    """Return a warning if the lateral stiffness is too low for an internal force, otherwise "".
 
-    Two hands a width L apart that press with F lose what they hold sideways unless each is
-    held by more than :math:`k = 2 F / L`: a turn of the thing by :math:`\theta` moves either
-    hand by :math:`\theta L / 2`, and turns the force by F :math:`\theta`.
+    Two end effectors at distance L that press with a force F need a lateral stiffness above ``k =
+    2 F / L`` each. A rotation of the object by theta moves each end effector by theta L / 2 and
+    adds a lateral force of F theta.
 
     Args:
-        squeeze: Force that is asked for [N].
-        dampers: Of the hands, which know what is left of their stiffness.
-        stiffness: Of the hands, (6,) [N/m, Nm/rad].
-        held: The object.
+        squeeze: Desired internal force [N].
+        dampers: Modal dampers of the end effectors, with their remaining stiffness.
+        stiffness: Stiffness of the end effectors, (6,) [N/m, Nm/rad].
+        held: Grasped object.
     """
     across = softest_across(dampers, stiffness, held)
     width = 2.0 * float(np.linalg.norm(held.levers, axis=1).mean())
     if not 2.0 * squeeze > across * width:
         return ""
     return (
-        f"a squeeze of {squeeze:.1f} N on {width:.2f} m needs {2.0 * squeeze / width:.0f} "
-        f"N/m of relative_stiffness across it, and has {across:.0f}: what is held may "
-        f"buckle out of the hands; squeeze by less than {0.5 * across * width:.1f} N or "
-        "raise relative_stiffness"
+        f"an internal force of {squeeze:.1f} N over {width:.2f} m needs a lateral stiffness of "
+        f"{2.0 * squeeze / width:.0f} N/m, but relative_stiffness provides {across:.0f} N/m. "
+        f"The grasp may buckle. Lower squeeze below {0.5 * across * width:.1f} N or "
+        "raise relative_stiffness."
     )
 
 
 def softest_across(dampers: Sequence[ModalDamping], stiffness: Vector, held: HeldObject) -> float:
-    """Return the least stiffness of a hand across the way it presses [N/m]."""
+    """Return the minimum end-effector stiffness perpendicular to the internal force [N/m]."""
     least = math.inf
     for damper, inward in zip(dampers, held.inward):
         kept = np.diag(stiffness[:3]) if damper.kept == 1.0 else damper.stiffness[:3, :3]

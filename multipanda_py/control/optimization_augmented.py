@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The integral part of a joint PID that does not wind up."""
+"""Parameters and joint-space terms of the controllet ``optimization_augmented``."""
 
 from __future__ import annotations
 
@@ -16,81 +16,90 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmLimits, ArmState, Vector
 
 MODES = ("optimization", "force", "hybrid")
-"""What counts: the plan, a pose and forces, or the plan and forces."""
+"""Control modes: joint plan, pose and forces, or joint plan and forces."""
 
 MOST = (3000.0,) * 3 + (200.0,) * 3
-"""Stiffest spring across a force: stiffer ones shake a late hand on what is hard
-[N/m, Nm/rad]."""
+"""Maximum stiffness of the pose in mode force. Higher values cause oscillation on stiff contacts
+at high latency [N/m, Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
 class AugmentedParams:
-    """Mode, integral of the plan, force part, and impedance of the pose."""
+    """Mode, plan integral, force gains and pose impedance of the controllet."""
 
     mode: str = choice(
         "optimization", options=MODES,
-        doc="optimization: the plan; hybrid: plan and forces; force: pose and forces",
+        doc="optimization: plan; hybrid: plan and forces; force: pose and forces",
     )  # fmt: skip
     blend_time: float = number(
         0.3, unit="s", low=0.05, high=5,
-        doc="in which a mode goes over into another, and the plan gives up or takes back the "
-        "direction of a force",
+        doc="blend time between modes, and for the plan to release or regain the direction of a "
+        "controlled force",
     )  # fmt: skip
     integral_rate: float = number(
         1.0, unit="1/s", low=0, high=3,
-        doc="gain of the plan's integral over its stiffness; 0 leaves it as it is",
+        doc="integral gain of the plan divided by its stiffness; 0 freezes the integral",
     )  # fmt: skip
     integral_share: float = number(
-        0.1, low=0, high=0.3, doc="share of the torque limits that the integral may have"
-    )
-    # Bounds of the force part as of the other laws: stable on 1e3 to 1e5 N/m on a late arm.
+        0.1, low=0, high=0.3,
+        doc="maximum torque of the integral as a fraction of the torque limits",
+    )  # fmt: skip
+    # Within these bounds, as in the other controllets, force control is stable on contacts of 1e3
+    # to 1e5 N/m at high latency.
     force_kp: float = number(0.2, low=0, high=0.5, doc="proportional gain on the force error")
     force_ki: float = number(10.0, unit="1/s", low=0, high=15, doc="integral gain of the force")
     force_filter_time: float = number(
         0.02, unit="s", low=0.02, high=0.03, doc="time constant of the force measurement"
     )
     force_integral_limit: float = number(
-        20.0, unit="N", low=0, high=100, doc="of the integral part of the force"
+        20.0, unit="N", low=0, high=100, doc="maximum force of the integral part"
     )
     touch_force: float = number(
         1.5, unit="N", low=0.05, high=50,
-        doc="measured force from which a hand counts as touching; all have to before any presses",
+        doc="measured force above which an arm counts as in contact; all must be in contact first",
     )  # fmt: skip
     approach_speed: float = number(
-        0.01, unit="m/s", low=1e-4, high=0.03, doc="with which contact is looked for"
+        0.01, unit="m/s", low=1e-4, high=0.03, doc="speed of the search for contact"
     )
     loss_distance: float = number(
         0.05, unit="m", low=0.001, high=0.5,
-        doc="contact is looked for within twice that along the force",
+        doc="half the search distance along the direction of the force",
     )  # fmt: skip
     release_time: float = number(
-        0.01, unit="s", low=0.001, high=0.05, doc="with which forces fade when a contact is lost"
-    )
+        0.01, unit="s", low=0.001, high=0.05,
+        doc="time constant with which forces fade after a loss of contact",
+    )  # fmt: skip
     tank_gain: float = number(
         200.0, low=0, high=1e4, doc="K_p of the initial energy K_p F_d^2 / 2 of a force"
     )
-    tank_max: float = number(100.0, unit="J", low=0, high=1000, doc="upper limit of that")
-    tank_power: float = number(
-        2.0, unit="W", low=0, high=100, doc="allowance of a force for work on friction"
+    tank_max: float = number(
+        100.0, unit="J", low=0, high=1000, doc="maximum initial energy of a force"
     )
+    tank_power: float = number(
+        2.0, unit="W", low=0, high=100,
+        doc="recharging power of the energy tank, for work against friction",
+    )  # fmt: skip
     position_stiffness: Vector = vector(
         600, 600, 600, 30, 30, 30, unit="N/m, Nm/rad", low=0, high=MOST,
-        doc="of the pose, in mode force, along the axes of the base",
+        doc="stiffness of the pose in mode force, along the axes of the base",
     )  # fmt: skip
     position_damping_ratio: Vector = vector(
-        1, 1, 1, 1, 1, 1, low=0.5, high=5, doc="of the same; 1 is critically damped"
-    )
+        1, 1, 1, 1, 1, 1, low=0.5, high=5,
+        doc="damping ratio of the pose in mode force; 1 is critical",
+    )  # fmt: skip
     position_clip: Vector = vector(
         0.1, 0.1, 0.1, 0.4, 0.4, 0.4, unit="m, rad", low=1e-4, high=10,
-        doc="largest error per axis that its spring acts on",
+        doc="maximum pose error per axis that the spring acts on",
     )  # fmt: skip
     position_speed: float = number(
-        0.1, unit="m/s", low=0.001, high=1, doc="with which it goes to a pose that is asked for"
+        0.1, unit="m/s", low=0.001, high=1, doc="speed of the reference towards a target pose"
     )
-    turn_speed: float = number(0.5, unit="rad/s", low=0.005, high=3, doc="with which it turns")
+    turn_speed: float = number(
+        0.5, unit="rad/s", low=0.005, high=3, doc="angular speed of the reference"
+    )
 
     def gains(self) -> ForceGains:
-        """Return what a force controller takes; who loses a contact here does not search on."""
+        """Return the gains of a force controller that does not search after a loss of contact."""
         return ForceGains(
             self.force_kp, self.force_ki, 0.0, self.force_filter_time,
             self.force_integral_limit, self.touch_force, self.approach_speed,
@@ -100,16 +109,21 @@ class AugmentedParams:
 
 
 class BoundedPull:
-    r"""Bound a spring by torque and speed limits, and damp it where a direction is lost.
+    """Cartesian spring within torque and speed limits, damped along singular directions.
 
-    .. math::
-        F = s_v s_\tau K e + d\, D (\dot x_d - \dot x) + F_d
+    Equation::
 
-    with :math:`s_\tau` of :class:`.BearableShare`, :math:`s_v` and *d* of :class:`.SpeedMargin`,
-    and :math:`F_d` of :class:`.LostModes`.
+        F = s_v s_tau K e + d D (dx_d - dx) + F_d
+
+    - K, D: Stiffness and damping, (6, 6).
+    - e: Clipped pose error, (6,) [m, rad].
+    - dx, dx_d: Measured and reference twist, (6,) [m/s, rad/s].
+    - s_tau: Torque-limit scale of ``BearableShare``.
+    - s_v, d: Spring and damper scale of ``SpeedMargin``.
+    - F_d: Damping of singular directions by ``LostModes``, (6,) [N, Nm].
 
     Args:
-        arm: The arm.
+        arm: Description of the arm.
 
     Thread: control.
     """
@@ -119,7 +133,7 @@ class BoundedPull:
         self._margin = SpeedMargin(arm.limits)
 
     def of(self, spring: CartesianSpring, state: ArmState) -> Vector:
-        """Return F of a spring measured in this cycle, whose gains are along the base, (6,)."""
+        """Return F, (6,), of a spring measured in this cycle with gains along the base axes."""
         pull = spring.spring * self._bearable.of(spring.spring, state)
         lost = self._lost.damp(state, pull, spring.damping_along)
         brake, used = spring.damper, self._margin.used(state)
@@ -134,29 +148,37 @@ class BoundedPull:
 
 _add, _dot, _multiply = np.add, np.dot, np.multiply
 SATURATED = 0.95
-"""Share of a torque limit from which a joint counts as giving all it has."""
+"""Fraction of a torque limit above which a joint counts as saturated."""
 
 
 class PlanIntegral:
-    r"""Integrate the error of joints behind a plan, where the plan is to be reached.
+    """Integral of the joint error to a plan, without windup along controlled forces.
 
-    .. math::
-        \dot I = k_i \beta K (e - s\, M^{-1} J_u^T \Lambda_u J_u e), \qquad |I_j| \le I_{max,j},
-        \qquad \beta_j = \min(1, \zeta_j) \min(1, \sqrt{K_j / K_{0,j}})
+    Equations::
 
-    with the share *s* that a controlled force has of its direction *u*: there, where a contact
-    keeps the tool from the plan for good, the integral would grow without an end and fight the
-    one of the force. Springs softer than the default :math:`K_0`, or less damped, bear only an
-    integral that is as much slower, by :math:`\beta`; else they swing. A joint that gives all its
-    torque integrates only back.
+        dI/dt  = k_i beta K (e - s M^-1 J_u^T Lambda_u J_u e),   |I_j| <= I_max,j
+        beta_j = min(1, zeta_j) min(1, sqrt(K_j / K_0,j))
+
+    - I: Integral torque, (n,) [Nm].
+    - k_i: Integral rate [1/s].
+    - K, zeta: Joint stiffness [Nm/rad] and damping ratio of the plan, (n,).
+    - e: Joint error from the measured positions to the plan, (n,) [rad].
+    - s: Fraction of the direction u that force control owns, 0 to 1.
+    - J_u: Jacobian along u, u^T J, (n,).
+    - Lambda_u: Effective mass along u, 1 / (J_u M^-1 J_u^T).
+
+    Along a controlled force, contact permanently keeps the tool from the plan. Without the
+    projection, the integral would grow without bound and oppose the integral of the force. Softer
+    springs than the default K_0, or lower damping ratios, need a slower integral to avoid
+    oscillation (beta). A saturated joint integrates only towards lower torque.
 
     Args:
-        limits: Of the joints.
+        limits: Joint limits of the arm.
         period: Cycle time [s].
         usual: Default stiffness K_0, (n,) [Nm/rad].
 
     Attributes:
-        torque: I, (n,) [Nm].
+        torque: Integral torque I, (n,) [Nm].
 
     Thread: control.
     """
@@ -169,13 +191,19 @@ class PlanIntegral:
         self._gain, self._most = np.zeros(n), np.zeros(n)
 
     def set_gains(self, rate: float, stiffness: Vector, ratio: Vector, share: float) -> None:
-        """Set k_i [1/s], K (n,) [Nm/rad], its damping ratios, and the share that I may have."""
+        """Set the gains and the bound of the integral.
+
+        Args:
+            rate: Integral rate k_i [1/s].
+            stiffness: Joint stiffness K, (n,) [Nm/rad].
+            ratio: Damping ratios zeta, (n,).
+            share: Bound of I as a fraction of the torque limits.
+        """
         slow = np.minimum(ratio, 1.0) * np.minimum(np.sqrt(stiffness / self._usual), 1.0)
         _multiply(stiffness, rate * self._period * slow, self._gain)
         _multiply(self._torque_limit, share, self._most)
 
     def reset(self) -> None:
-        """Forget."""
         self.torque[:] = 0.0
 
     def begin(self, torque: Vector) -> None:
@@ -183,13 +211,13 @@ class PlanIntegral:
         np.minimum(np.maximum(torque, -self._most), self._most, out=self.torque)
 
     def step(self, state: ArmState, error: Vector, direction: Vector, share: float) -> Vector:
-        """Take one cycle's error in, (n,) [rad]; return I.
+        """Integrate the error of one cycle, and return I, (n,) [Nm].
 
         Args:
-            state: The arm.
-            error: From the measured positions to the plan.
-            direction: u, along the axes of the base, (6,).
-            share: s, 0 to 1.
+            state: State of the arm.
+            error: Joint error from the measured positions to the plan, (n,) [rad].
+            direction: Unit direction u of the force along the base axes, (6,).
+            share: Fraction s of the direction that force control owns, 0 to 1.
         """
         step = self._step
         if share > 0.0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take what an arm at rest seems to feel for the error of its estimate."""
+"""Motion mapping, force reflection, passivity and wrench tare for teleoperation."""
 
 from __future__ import annotations
 
@@ -14,25 +14,32 @@ _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 
 class MotionMapping:
-    r"""Carry the leader's motion since both were coupled over to the follower.
+    """Mapping of the leader's motion since coupling to a reference for the follower.
 
-    .. math::
-        p_F = p_{F0} + \alpha\, C (p_L - p_{L0}), \qquad
-        R_F = C\, R_L R_{L0}^T\, C^T R_{F0}, \qquad C = {}^{w}R_F^T \; {}^{w}R_L
+    Equations::
 
-    Poses are in each arm's own base; C turns the axes of the leader's base into those of the
-    follower's, so that motion is the same along the axes of the world, wherever the bases
-    stand. Only translation is scaled, by alpha.
+        p_F = p_F0 + alpha C (p_L - p_L0)
+        R_F = C R_L R_L0^T C^T R_F0
+        C   = R_wF^T R_wL
+
+    - p_L, R_L: Position [m] and rotation of the leader's tool in its base.
+    - p_F, R_F: Position [m] and rotation of the follower's tool in its base.
+    - Index 0: Value at coupling.
+    - C: Rotation from the axes of the leader's base to those of the follower's.
+    - R_wL, R_wF: Rotations of the bases in the world.
+    - alpha: Scale of the translation.
+
+    Motion is therefore the same along the world axes, whatever the orientation of the bases.
 
     Args:
-        rotation_leader_in_world: Orientation of the leader's base, (3, 3).
-        rotation_follower_in_world: Orientation of the follower's base, (3, 3).
+        rotation_leader_in_world: Rotation of the leader's base, (3, 3).
+        rotation_follower_in_world: Rotation of the follower's base, (3, 3).
 
     Attributes:
-        turn: C, (3, 3).
-        position: Where the follower should be, in its base, (3,) [m].
-        rotation: How it should be turned, (3, 3).
-        twist: How it should move, (6,) [m/s, rad/s].
+        turn: Rotation C, (3, 3).
+        position: Reference position of the follower in its base, (3,) [m].
+        rotation: Reference rotation of the follower in its base, (3, 3).
+        twist: Reference twist of the follower, (6,) [m/s, rad/s].
 
     Thread: control.
     """
@@ -56,7 +63,7 @@ class MotionMapping:
         rotation_follower: Matrix,
         scale: float,
     ) -> None:
-        """Count motion from these poses on, with translation scaled by ``scale``."""
+        """Start the mapping at these poses, with ``scale`` as the scale of translation."""
         self._scale = scale
         _multiply(self.turn, scale, self._scaled)
         self._leader[:], self._follower[:] = position_leader, position_follower
@@ -75,23 +82,30 @@ _dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
 
 
 class ForceReflection:
-    r"""Filter a wrench, take noise out of it, bound it and scale it.
+    """Filter of the reflected wrench, with deadband, bound and gain.
 
-    .. math::
-        \dot y = (C^T F_{ext} - y) / T_f, \qquad
-        z = \mathrm{dead}(y, F_0), \qquad
-        F_{fb} = g\, z \min\left(1, \frac{F_{max}}{|z|}\right)
+    Equations, for force and torque separately::
 
-    for force and torque each, with their own deadbands and bounds. Below half of the deadband
-    nothing is left, so that what remains of an error of the estimate moves no hand; above one
-    and a half of it the deadband is taken off. There is no corner, and no slope above one
-    (:func:`.remaining`): the deadband adds no gain to the loop.
+        dy/dt = (C^T F_ext - y) / T_f
+        z     = dead(y, F_0)
+        F_fb  = g z min(1, F_max / |z|)
+
+    - F_ext: External wrench on the follower's tool [N, Nm].
+    - C: Rotation from the leader's base to the follower's.
+    - T_f: Filter time constant [s].
+    - F_0, F_max: Deadband and bound of force [N] or torque [Nm].
+    - g: Gain.
+    - F_fb: Wrench reflected to the leader.
+
+    The smooth deadband removes estimation errors: the output is zero below 0.5 F_0 and reduced by
+    F_0 above 1.5 F_0. It has no corner and a maximum slope of 1 (``remaining``), so it adds no
+    gain to the loop.
 
     Attributes:
-        wrench: What the leader feels, in its base, (6,) [N, Nm].
-        force: Size of the force [N].
-        torque: Size of the torque [Nm].
-        touch: How much of a contact there is: 0 within the deadband, near 1 far above it.
+        wrench: Reflected wrench F_fb along the axes of the leader's base, (6,) [N, Nm].
+        force: Norm of the reflected force [N].
+        torque: Norm of the reflected torque [Nm].
+        touch: Contact strength: 0 within the deadband, close to 1 far above it.
 
     Thread: control.
     """
@@ -107,25 +121,24 @@ class ForceReflection:
         self._shapes = [(0.0, math.inf, 1.0), (0.0, math.inf, 1.0)]
 
     def set_filter(self, time_constant: float, period: float) -> None:
-        """Set the filter's time constant [s]; zero is no filter."""
+        """Set the filter time constant [s]. Zero disables the filter."""
         self._share = -math.expm1(-period / time_constant) if time_constant > 0.0 else 1.0
 
     def set_shape(
         self, force: tuple[float, float, float], torque: tuple[float, float, float]
     ) -> None:
-        """Set deadband, bound and gain of force [N] and torque [Nm]."""
+        """Set deadband, bound and gain of the force [N] and of the torque [Nm]."""
         self._shapes = [force, torque]
 
     def reset(self) -> None:
-        """Forget what was felt before."""
         self._filtered[:] = 0.0
 
     def feel(self, wrench: Vector, turn: Matrix) -> Vector:
-        """Take one cycle's wrench in, (6,) along the follower's base; return :attr:`wrench`.
+        """Filter the wrench of one cycle, and return ``wrench``.
 
         Args:
-            wrench: On the follower's tool, by the world [N, Nm].
-            turn: From the axes of the leader's base to those of the follower's, (3, 3).
+            wrench: External wrench on the follower's tool, along its base axes, (6,) [N, Nm].
+            turn: Rotation C from the leader's base axes to the follower's, (3, 3).
         """
         new = self._new
         _dot(wrench[:3], turn, new[:3])
@@ -148,45 +161,58 @@ _dot = np.dot
 
 
 class ReflectionAccount:
-    r"""Keep the balance of a reflected wrench, and fade it out where it has given too much.
+    """Passivity observer that scales the reflected wrench after it has released too much energy.
 
-    .. math::
-        \dot E = - F^T v + \beta\, \dot q^T D \dot q\ [E < 0], \qquad
-        E_F = \frac{|f|^2}{2 \kappa_f} + \frac{|m|^2}{2 \kappa_m}, \\
-        s = \min\left(1, \max\left(0, 1 + \frac{E}{E_F} \right)\right), \qquad E \le c\, E_F
+    Equations::
 
-    with v the twist of the leader's tool and s the share of the wrench F that it feels.
-    :math:`\kappa` is the stiffness that a wall behind the follower has for the leader: a spring
-    of it stores :math:`E_F` at that wrench. Who presses against the reflection puts energy in
-    and gets it back; a wrench that nobody has pressed up moves a leader that yields no farther
-    than such a spring would. That is what the error of an estimate, which pushes the same way
-    for ever, has in common with a delayed contact, which gives back more than it got: both run
-    into debt and fade, whatever model of the contact holds. At one size of F the share is a
-    function of E alone, so what fades on the way out comes back on the way in, and the leader
-    never gets more than :math:`E_F` beyond what it gave, but for the share :math:`\beta < 1` of
-    what its own dampers took. A bounded account (c) does not pay for what a lossy contact took
-    long ago; in free space it is empty. Who presses on feels at least half, who yields may feel
-    nothing: that takes what a force that changes its size meanwhile could still give.
+        dE/dt = -F^T v + beta dq^T D dq [E < 0],   E <= c E_F
+        E_F   = |f|^2 / (2 kappa_f) + |m|^2 / (2 kappa_m)
+        s     = clip(1 + E / E_F, 0, 1)
+
+    - E: Energy balance of the leader; negative after a net release of energy [J].
+    - F: Reflected wrench with force f [N] and moment m [Nm].
+    - v: Twist of the leader's tool, (6,).
+    - beta, c: ``REPAID`` and ``SOFTEST``.
+    - D: Joint damping of the leader.
+    - kappa_f, kappa_m: Stiffness of a wall behind the follower as rendered to the leader [N/m,
+      Nm/rad].
+    - E_F: Energy that a spring of this stiffness stores at the wrench F [J].
+    - s: Scale of the wrench that the leader receives.
+
+    An operator who presses against the reflected wrench stores energy and gets it back. A wrench
+    without preceding work moves a compliant leader no farther than a spring of stiffness kappa
+    would. Both a constant estimation error and a delayed contact eventually release more energy
+    than they have stored. E then becomes negative and the wrench fades, independent of any contact
+    model.
+
+    At a constant norm of F, the scale depends only on E, so a wrench that fades while the leader
+    yields returns when it moves back. The leader never receives more than E_F above the energy it
+    has supplied, apart from the fraction beta < 1 of its damping. The bound c limits credit
+    from energy that a lossy contact has absorbed earlier. In free space the balance is zero. A
+    leader that presses receives 50 % or more of the wrench, whereas a yielding one may receive
+    zero. This prevents energy gain from a force whose norm changes in between.
 
     Sources: Hannaford and Ryu, IEEE Trans. Robotics and Automation 2002 (passivity observer);
-    Franken, Stramigioli, Misra, Secchi and Macchelli, IEEE Trans. Robotics 2011 (energy tanks
-    in teleoperation).
+    Franken, Stramigioli, Misra, Secchi and Macchelli, IEEE Trans. Robotics 2011 (energy tanks in
+    teleoperation).
 
     Attributes:
-        energy: E, what the leader has in it; a debt if negative [J].
-        share: s.
+        energy: Energy balance E [J].
+        share: Wrench scale s.
 
     Thread: control.
     """
 
     REPAID = 0.25
-    """beta: share of what the dampers of the leader take that pays a debt."""
+    """Fraction beta of the energy dissipated by the leader's dampers that repays a negative
+    balance."""
     SOFTEST = 4.0
-    """c: contacts down to this part of the stiffness are paid back in full."""
+    """Bound c of the balance in units of E_F. Contacts as soft as kappa / c are returned in
+    full."""
     LEAST = 0.5
-    """Share that whoever presses feels at least."""
+    """Minimum scale of the wrench for a leader that presses against it."""
     SLOW, SLOW_TURN = 0.2, 1.0
-    """Over these speeds of pressing that sets in [m/s], [rad/s]."""
+    """Speeds of pressing over which the minimum scale fades in [m/s, rad/s]."""
     TINY = 1e-9
 
     def __init__(self) -> None:
@@ -194,26 +220,25 @@ class ReflectionAccount:
         self._force = self._torque = 0.0
 
     def set_stiffness(self, force: float, torque: float) -> None:
-        """Set the stiffnesses that the leader may feel [N/m], [Nm/rad]."""
+        """Set the maximum stiffnesses rendered to the leader [N/m, Nm/rad]."""
         self._force, self._torque = 0.5 / force, 0.5 / torque
 
     def reset(self) -> None:
-        """Begin with an even balance."""
         self.energy, self.share = 0.0, 1.0
 
     def pass_on(
         self, force: float, torque: float, wrench: Vector, twist: Vector, taken: float,
         period: float,
     ) -> float:  # fmt: skip
-        """Book one cycle, and return the share of the wrench that the leader feels.
+        """Update the energy balance for one cycle, and return the scale of the reflected wrench.
 
         Args:
-            force: Size of the wrench's force [N].
-            torque: Size of its torque [Nm].
-            wrench: To be reflected, (6,) [N, Nm].
-            twist: Of the leader's tool, (6,) [m/s, rad/s].
-            taken: Power that the leader's dampers take [W].
-            period: Length of the cycle [s].
+            force: Norm of the force [N].
+            torque: Norm of the torque [Nm].
+            wrench: Reflected wrench, (6,) [N, Nm].
+            twist: Twist of the leader's tool, (6,) [m/s, rad/s].
+            taken: Power dissipated by the leader's dampers [W].
+            period: Cycle time [s].
         """
         stored = force * force * self._force + torque * torque * self._torque
         energy = before = self.energy
@@ -238,27 +263,33 @@ class ReflectionAccount:
 _subtract, _add = np.subtract, np.add
 
 STILL = 0.05
-"""Speed of any joint from which an arm is not at rest; measured noise stays below [rad/s]."""
+"""Minimum joint speed of an arm in motion; measured noise is below it [rad/s]."""
 
 
 class WrenchTare:
-    r"""Average a wrench while arms stand still, and take the mean off from then on.
+    """Offset of a wrench, averaged while the arms are at rest without contact.
 
-    .. math::
-        b = \mathrm{bound}\left( \tfrac1n \sum_{k=1}^{n} F_k \right), \qquad F' = F - b
+    Equations::
 
-    The mean is that of a wrench, not of joint torques: a forgotten load, the largest error
-    there is, keeps its force along the axes of the base in every posture. What is larger than
-    the bound is a contact as far as it is larger. Motion starts the average anew, and until it
-    is complete nothing is felt.
+        b  = bound(1/n sum_k F_k)
+        F' = F - b
+
+    - F_k: Wrench in cycle k of n, (6,) [N, Nm].
+    - b: Offset, (6,). ``bound`` limits the norms of force and torque.
+    - F': Wrench without the offset.
+
+    The average is taken of the wrench and not of joint torques. The largest error is an unmodelled
+    payload, and its force is constant along the base axes in every configuration. The part of the
+    mean above the bound counts as contact. Motion restarts the average. The output is zero until
+    the average is complete.
 
     Args:
         period: Cycle time [s].
 
     Attributes:
-        wrench: What is felt, (6,) [N, Nm].
-        bias: b, (6,) [N, Nm].
-        done: Whether the mean is complete.
+        wrench: Wrench F' without the offset, (6,) [N, Nm].
+        bias: Offset b, (6,) [N, Nm].
+        done: True when the average is complete.
 
     Thread: control.
     """
@@ -271,7 +302,13 @@ class WrenchTare:
         self.done = True
 
     def start(self, time: float, max_force: float, max_torque: float) -> None:
-        """Begin to average over ``time`` [s]; at most this may be an error [N], [Nm]."""
+        """Start the average.
+
+        Args:
+            time: Averaging time [s].
+            max_force: Maximum force of the offset [N].
+            max_torque: Maximum torque of the offset [Nm].
+        """
         self._cycles = self._left = round(time / self._period)
         self._bounds = (max_force, max_torque)
         self.done = self._left == 0
@@ -279,11 +316,11 @@ class WrenchTare:
             array[:] = 0.0
 
     def take(self, wrench: Vector, *arms: ArmState) -> Vector:
-        """Take one cycle's wrench in, (6,); return :attr:`wrench`.
+        """Process the wrench of one cycle, and return ``wrench``.
 
         Args:
-            wrench: As estimated [N, Nm].
-            arms: Those that have to stand still for the mean.
+            wrench: Estimated wrench, (6,) [N, Nm].
+            arms: Arms that must be at rest during the average.
         """
         if self.done:
             return _subtract(wrench, self.bias, self.wrench)

@@ -53,8 +53,8 @@ def test_a_simulated_cell_rests(simulated: Cell) -> None:
     assert set(cell.active) >= set(cell.config.active)
     cell.step(round(SECONDS * cell.config.cell.rate))
     idle = [
-        f"{arm} has 6 joints, all of which its tool's pose takes: nullspace acts only where a "
-        "posture is singular"
+        f"{arm}: the tool pose determines all 6 joints, so nullspace acts only near singular "
+        "configurations"
         for arm in cell.arms
         if cell.state(arm).q.size == 6 and "nullspace" in features_of(cell, arm)
     ]

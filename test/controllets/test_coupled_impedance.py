@@ -318,7 +318,7 @@ def test_joints_that_could_not_bear_a_squeeze_pressed_sideways():
         most = min(100.0, 1.0 / hardest)
         for tau, torque in zip(law.tau, per_newton):
             assert tau == pytest.approx(most * torque, abs=1e-6)
-        told = [text for text in law.context.notices if "joints bear" in text]
+        told = [text for text in law.context.notices if "torque limits" in text]
         assert len(told) == (most < 100.0)
         assert all(f" {most:.1f} of 100.0 N " in text for text in told)
         law.context.notices.clear()

@@ -98,7 +98,7 @@ def test_nobody_heard_that_a_wrist_kept_from_a_block_takes_the_force(
     here, wrench = cell.pose("arm"), [0.0, 0.0, -force, 0.0, 0.0, 0.0]
     cell.set_target("arm", Pose(here.position + [0.0, 0.0, height], here.rotation), wrench=wrench)
     cell.step(2000)
-    told = [event.text for event in cell.events() if "gives all it may" in event.text]
+    told = [event.text for event in cell.events() if "full force applied" in event.text]
     pressed = -cell.simulation.contact_force("block")[2]
     if felt:
         assert len(told) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of several hands that press: what it is asked for, feels and exerts."""
+"""Contact detection and force control of one arm among several that press."""
 
 from __future__ import annotations
 
@@ -13,33 +13,37 @@ from multipanda_py.control.force.force_impedance import LEAST_MOBILITY
 from multipanda_py.state import ArmState, Vector
 
 SMALLEST = 0.5
-"""Requested force from which contact is estimated [N]."""
+"""Minimum desired force for contact detection [N]."""
 BEGINS, ENDS = 0.5, 0.2
-"""Fractions of the requested force: above the first contact begins, below the second it ends."""
+"""Fractions of the desired force above which contact begins and below which it ends."""
 HOLD = 0.5
-"""Time below the second fraction after which contact has ended [s]."""
+"""Time below the lower fraction after which contact has ended [s]."""
 FILTER = 0.01
-"""Time constant of the low-pass on the reaction force [s]."""
+"""Time constant of the low-pass filter on the reaction force [s]."""
 
 
 class ToolContact:
-    r"""Estimate whether a tool presses on something with the force that is requested of it.
+    """Detect contact of a tool that is commanded to exert a force.
 
-    With the requested force :math:`F_d`, the estimated external force :math:`F_{ext}` and the
-    reaction :math:`r = -F_{ext}^T F_d / \|F_d\|`, low-passed,
+    Equations, with r low-pass filtered::
 
-    .. math:: \text{contact begins with } r > 0.5\, \|F_d\|, \qquad
-        \text{and ends after } r < 0.2\, \|F_d\| \text{ for 0.5 s.}
+        r = -F_ext^T F_d / |F_d|
+        contact begins if r > 0.5 |F_d|
+        contact ends   if r < 0.2 |F_d| for 0.5 s
 
-    Both are needed. The external force alone is also that of an unknown payload or of a biased
-    sensor, and the requested force alone that of a tool on its way to the surface. A tool that
-    bounces stays in contact.
+    - F_d: Desired force of the tool, (3,) [N].
+    - F_ext: Estimated external force on the tool, (3,) [N].
+    - r: Reaction force against the desired force [N].
+
+    The two forces are needed together. An unknown payload or a sensor bias also causes an external
+    force, and a tool in free motion towards a surface also has a desired force. A bouncing tool
+    stays in contact.
 
     Args:
         period: Cycle time [s].
 
     Attributes:
-        is_on: Whether there is contact.
+        is_on: True while the tool is in contact.
 
     Thread: control.
     """
@@ -51,16 +55,16 @@ class ToolContact:
         self.reset()
 
     def reset(self) -> None:
-        """Begin without contact and without an earlier measurement."""
+        """Clear the contact and the filter."""
         self.is_on, self._left = False, 0
         self._reaction: float | None = None
 
     def pause(self) -> None:
-        """Restart the low-pass and the hold time, as cycles are missing before the next one."""
+        """Restart the filter and the hold time after missing cycles."""
         self._reaction, self._left = None, 1
 
     def update(self, requested: Sequence[float], external: Sequence[float]) -> None:
-        """Update by the forces of one cycle, both along the same axes, (3,) [N]."""
+        """Update the contact by the forces of one cycle, both along the same axes, (3,) [N]."""
         (x, y, z), (fx, fy, fz) = requested, external
         size = math.sqrt(x * x + y * y + z * z)
         if size < SMALLEST:
@@ -81,35 +85,35 @@ _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
 
 
 class PressingHand:
-    """Direction, contact and force controller of one hand.
+    """Direction, contact and force control of one end effector.
 
     Args:
-        name: Of the arm.
+        name: Name of the arm.
         period: Cycle time [s].
-        gains: Of the force part.
+        gains: Gains of the force controller.
 
     Attributes:
-        name: Of the arm.
-        force: The controller.
-        asked: The wrench that it is to exert, (6,) [N, Nm].
-        size: Of that; zero for none.
-        direction: *u*, in which force is controlled now, (6,).
-        felt: Force that the hand exerts along it, measured [N].
-        speed: Along it [m/s].
-        mass: Along it [kg].
-        touches: Whether contact is felt.
-        exerted: Of the last cycle [N].
+        name: Name of the arm.
+        force: Force controller.
+        asked: Desired wrench on the environment, (6,) [N, Nm].
+        size: Norm of the desired wrench; 0 if none is desired.
+        direction: Unit direction u of the controlled force, (6,).
+        felt: Measured force of the end effector along u [N].
+        speed: Speed along u [m/s].
+        mass: Effective mass along u [kg].
+        touches: True while the end effector is in contact.
+        exerted: Force commanded in the last cycle [N].
 
     Thread: control.
     """
 
     TURN_SPEED = 2.0
-    """With which the direction follows one that is asked for [rad/s]."""
+    """Maximum rotation speed of the direction towards the desired one [rad/s]."""
     MUCH = 0.5
-    """Turn from which contact is looked for anew along the new direction [rad]."""
+    """Angle to the desired direction above which the search for contact starts again [rad]."""
     LOST = 0.1
-    """Share of the force that is aimed at, and of ``contact_force``, below which contact counts
-    as lost."""
+    """Fraction below which contact counts as lost, of the current goal force and of
+    ``contact_force``."""
 
     def __init__(self, name: str, period: float, gains: ForceGains) -> None:
         self.name, self._period = name, period
@@ -119,7 +123,7 @@ class PressingHand:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was asked for."""
+        """Clear the desired wrench, the direction and the contact."""
         for array in (self.asked, self.direction, self._wanted):
             array[:] = 0.0
         self.size, self.mass = 0.0, 1.0
@@ -127,13 +131,13 @@ class PressingHand:
         self.rest()
 
     def rest(self) -> None:
-        """Exert nothing, and look for contact anew when asked."""
+        """Exert no force, and search for contact at the next request."""
         self.force.reset()
         self.exerted = self._filtered = self._quick = self._old_speed = 0.0
         self.touches, self._is_new = False, True
 
     def ask(self, wrench: Vector) -> bool:
-        """Take a wrench that it is to exert, (6,); return whether it has to touch first."""
+        """Set the desired wrench, (6,) [N, Nm]. Return True if contact must be searched first."""
         size = math.sqrt(float(_dot(wrench, wrench)))
         is_new = size > 0.0 and self.size == 0.0
         self.asked[:], self.size = wrench, size
@@ -143,16 +147,16 @@ class PressingHand:
 
     @property
     def is_turned_much(self) -> bool:
-        """Whether its direction is to be another one than it is; at first it has none."""
+        """True if the desired direction deviates by more than ``MUCH``, or if none is set."""
         return float(_dot(self.direction, self._wanted)) < math.cos(self.MUCH)
 
     def begin(self) -> None:
-        """Take the direction that is asked for at once."""
+        """Adopt the desired direction without a transition."""
         self.direction[:] = self._wanted
         self.rest()
 
     def follow(self) -> None:
-        """Turn towards the direction that is asked for."""
+        """Rotate the direction towards the desired one by one cycle."""
         u = self.direction
         change = _subtract(self._wanted, u, self._change)
         angle = math.sqrt(float(_dot(change, change)))
@@ -166,7 +170,7 @@ class PressingHand:
         u /= math.sqrt(float(_dot(u, u)))
 
     def feel(self, state: ArmState) -> None:
-        """Measure force, speed and mass along the direction, and whether there is contact."""
+        """Measure force, speed and effective mass along the direction, and detect contact."""
         u, gains = self.direction, self.force.gains
         self.felt = -float(_dot(u, state.wrench_ext_in_base))
         self.speed = float(_dot(u, state.twist_ee_in_base))
@@ -192,10 +196,10 @@ class PressingHand:
         """Control the force for one cycle.
 
         Args:
-            state: The arm.
-            size: Of the force that is to be exerted [N].
-            felt: Force that the controller is to take for measured [N].
-            speed: Likewise [m/s].
+            state: State of the arm.
+            size: Desired force [N].
+            felt: Force used as the measurement of the controller [N].
+            speed: Speed used as the measurement of the controller [m/s].
         """
         force = self.force
         work = 0.5 * (speed + self._old_speed) * self.exerted * self._period

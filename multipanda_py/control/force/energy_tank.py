@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of an energy tank that limits a law."""
+"""Energy tanks that limit the work of springs and force controllers."""
 
 from __future__ import annotations
 
@@ -7,34 +7,41 @@ from collections.abc import Callable
 
 
 class EnergyTank:
-    r"""Keep the books of what one part of a law may still do as work.
+    """Energy budget for the work of one torque term of a controllet.
 
-    .. math::
-        E_{k+1} = E_k - W_k + R_k + A_k, \qquad A_k \le P_A T \ \text{while}\ E < E_{granted}
+    Equations::
 
-    with :math:`W_k` the work that the part's torque really did in cycle *k*, signed, and
-    :math:`R_k` what dampers took. Summed up, and as long as :math:`E \ge 0` is seen to,
+        E[k+1] = E[k] - W[k] + R[k] + A[k]
+        A[k]  <= P_A T while E < E_granted, else 0
 
-    .. math:: \sum W - \sum R \le E_{granted} + P_A\, t
+    - E: Energy in the tank [J].
+    - W: Signed work of the term on the arm in cycle k [J].
+    - R: Energy dissipated by dampers in cycle k [J].
+    - A: Recharged energy; P_A: recharging power [W]; T: cycle time [s].
+    - E_granted: Initial energy of the task [J].
 
-    The allowance :math:`P_A` is a decision: a motion against friction consumes energy that never
-    comes back, so without an allowance every task with friction ends with an empty tank. It
-    bounds power instead of energy in the long run, far below what hurts, and it only replaces
-    what a tank has lost: a full one is given nothing. Tanks and their initial energy are after
-    Schindlbeck and Haddadin (ICRA 2015) and Haddadin and Shahriari (IJRR 2024).
+    As long as E >= 0, the net work is bounded::
+
+        sum W - sum R <= E_granted + P_A t
+
+    Recharging is a design decision. Motion against friction consumes energy irreversibly, so a
+    task with friction would end with an empty tank. With recharging, the tank limits power in the
+    long run. It only replaces lost energy and never raises E above E_granted. Sources of the tank
+    and its initial energy: Schindlbeck and Haddadin (ICRA 2015), Haddadin and Shahriari (IJRR
+    2024).
 
     Attributes:
-        energy: What is left [J].
-        granted: Given once, by whoever asked for a task [J].
-        allowed: Given by the allowance so far [J].
-        limit: The most that the tank may hold [J].
-        power: The allowance :math:`P_A` [W].
+        energy: Energy E [J].
+        granted: Energy granted to the current task, E_granted [J].
+        allowed: Total energy recharged since the reset [J].
+        limit: Capacity of the tank [J].
+        power: Recharging power P_A [W].
 
     Thread: control.
     """
 
     RESERVE = 1e-3
-    """Kept back, so that a cycle whose work was underestimated does not overdraw [J]."""
+    """Reserve that prevents an overdraft if the work of a cycle was underestimated [J]."""
 
     def __init__(self, period: float) -> None:
         self._period = period
@@ -42,11 +49,11 @@ class EnergyTank:
         self.limit = self.power = 0.0
 
     def reset(self) -> None:
-        """Empty the tank, at activation."""
+        """Empty the tank at activation."""
         self.energy = self.granted = self.allowed = 0.0
 
     def grant(self, worth: float) -> None:
-        """Give what a task is worth beyond what was granted already, within the limit [J]."""
+        """Raise the granted energy to ``worth`` [J], up to the capacity, if it is lower."""
         worth = min(worth, self.limit)
         if worth > self.granted:
             self.energy += worth - self.granted
@@ -54,21 +61,21 @@ class EnergyTank:
 
     @property
     def missing(self) -> float:
-        """What the tank holds less than was granted [J]."""
+        """Difference of the granted energy and the energy in the tank [J]."""
         return self.granted - self.energy
 
     @property
     def usable(self) -> float:
-        """What may be spent [J]."""
+        """Energy that may be spent [J]."""
         return max(0.0, self.energy - self.RESERVE)
 
     def settle(self, work: float, held: float = 0.0) -> float:
-        """Book the work of the last cycle and the allowance; return what overflows [J].
+        """Account for the work of the last cycle and recharge; return the overflow [J].
 
         Args:
-            work: Done on the arm; negative work was done by the arm and is kept [J].
-            held: Part of the energy that is not free but stored in a spring; it does not
-                count towards the limit [J].
+            work: Work done on the arm [J]. Negative work fills the tank.
+            held: Part of the energy that is stored in a spring [J]. It does not count towards the
+                capacity.
         """
         self.energy -= work
         missing = self.granted - self.energy
@@ -84,7 +91,7 @@ class EnergyTank:
         return 0.0
 
     def receive(self, energy: float, held: float = 0.0) -> float:
-        """Take energy in, or out if negative, up to the limit; return what overflows [J]."""
+        """Add energy, or subtract it if negative, up to the capacity; return the overflow [J]."""
         self.energy += energy
         over = self.energy - held - self.limit
         if over > 0.0:
@@ -94,24 +101,35 @@ class EnergyTank:
 
 
 class SpringTank(EnergyTank):
-    r"""Soften a spring as far as its energy is not covered.
+    """Energy tank of a spring, which scales the spring if its energy is not covered.
 
-    .. math::
-        F = \sigma K e, \qquad \sigma = 1 + \alpha_i = \min\left(1, \frac{S}{V}\right), \qquad
-        V = \tfrac12 e^T K e, \qquad \dot S = -F^T \dot x + \text{income}
+    Equations::
 
-    One account *S* holds what the spring stores and what is free; the set point moves in it for
-    nothing, and the work that the spring really does is booked. So a set point that comes back
-    brings its energy back, an outside push is stored and not paid for, and what a jump of set
-    point or stiffness asks for beyond *S* is held back: :math:`x'_d = x_d + \alpha_i (x_d - x)`
-    with :math:`\alpha_i \in [-1, 0]`, the form of multipanda_ros2 (section IV, below eq. 4),
-    which gives no law for it. The softened spring is the gradient of :math:`\sigma V \le S`
-    while :math:`\sigma` rests, and :math:`S / V` does not change in free motion, so it keeps
-    resting. That force and book agree also when it moves is what booking actual work is for.
+        F     = sigma K e
+        sigma = min(1, S / V)
+        V     = 1/2 e^T K e
+        dS/dt = -F^T dx + income
+
+    - F: Wrench of the scaled spring, (6,) [N, Nm].
+    - sigma: Scale of the spring, 0 to 1.
+    - K: Stiffness, (6, 6); e: pose error, (6,) [m, rad]; dx: twist, (6,).
+    - V: Potential energy of the unscaled spring [J].
+    - S: Energy in the tank, stored in the spring or free [J].
+    - income: Power received from dampers and other tanks [W].
+
+    The setpoint moves without changing S. Only the work done by the spring changes S. A returning
+    setpoint therefore recovers its energy, and an external push is stored. A step of setpoint or
+    stiffness that needs more energy than S is scaled down.
+
+    The scaling is equivalent to the shifted setpoint x_d + alpha_i (x_d - x) of multipanda_ros2,
+    with alpha_i = sigma - 1 in [-1, 0]. Section IV there, below eq. 4, gives no equation for
+    alpha_i. At constant sigma, the force is the gradient of sigma V <= S. S / V is constant in
+    free motion, so sigma remains constant. Accounting of the actual work keeps force and budget
+    consistent while sigma changes.
 
     Attributes:
-        scale: :math:`\sigma`, 0 to 1.
-        held: :math:`\sigma V`, the part of the account in the spring [J].
+        scale: Scale sigma of the spring, 0 to 1.
+        held: Energy sigma V in the scaled spring [J].
     """
 
     def __init__(self, period: float) -> None:
@@ -119,23 +137,23 @@ class SpringTank(EnergyTank):
         self.scale, self.held = 1.0, 0.0
 
     def reset(self) -> None:
-        """Begin with a relaxed spring and nothing granted."""
+        """Start with a relaxed spring and no granted energy."""
         super().reset()
         self.scale, self.held = 1.0, 0.0
 
     @property
     def free(self) -> float:
-        """What the spring does not hold [J]."""
+        """Energy that is not stored in the spring [J]."""
         return self.energy - self.held
 
     def soften(self, stored: float, power: float) -> float:
-        """Return the factor on the spring's wrench for this cycle.
+        """Return the scale of the spring wrench for this cycle.
 
         Args:
-            stored: What the whole spring would hold [J].
-            power: What the whole spring would do on the tool now [W].
+            stored: Potential energy V of the unscaled spring [J].
+            power: Current power of the unscaled spring on the tool [W].
         """
-        # One cycle must not take out more than there is, even if the tool gets faster in it.
+        # The factor 2 keeps the tank from an overdraft if the tool accelerates within the cycle.
         wanted = max(stored, 2.0 * self._period * power)
         usable = self.usable
         self.scale = 1.0 if wanted <= usable else usable / wanted
@@ -144,10 +162,12 @@ class SpringTank(EnergyTank):
 
 
 class EnergyNotice:
-    """Say once that a tank limits, until it has recovered half of what it was granted.
+    """Notice that an energy tank limits a controllet.
+
+    The notice is repeated only after the tank has recovered half of its granted energy.
 
     Args:
-        notify: Takes the words.
+        notify: Function that receives the text.
 
     Thread: control.
     """
@@ -157,21 +177,22 @@ class EnergyNotice:
         self._is_said = False
 
     def forget(self) -> None:
-        """Begin anew, at activation: nothing was said."""
+        """Reset the notice at activation."""
         self._is_said = False
 
     def look(self, limits: bool, tank: EnergyTank, name: str, words: Callable[[], str]) -> None:
-        """Say it in the first cycle in which the tank limits.
+        """Send the notice in the first cycle in which the tank limits.
 
         Args:
-            limits: Whether it does in this cycle.
-            tank: The one whose recovery counts.
-            name: Of who has it.
-            words: Returns what is left; it is called when something is said.
+            limits: True if the tank limits in this cycle.
+            tank: Tank that must recover before the next notice.
+            name: Name of the arm or controllet.
+            words: Function that returns the remaining energy as text. It is called only for a
+                notice.
         """
         if not limits:
             if self._is_said:
-                self._is_said = not tank.missing < 0.5 * tank.granted  # nor one granted nothing
+                self._is_said = not tank.missing < 0.5 * tank.granted
         elif not self._is_said:
             self._is_said = True
             self._notify(f"{name}: out of energy: {words()}")

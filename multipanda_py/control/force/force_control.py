@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of force control, as laws declare them."""
+"""Passive control of a scalar contact force, and its parameters."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from multipanda_py.parameters import number
 
 @dataclass(frozen=True)
 class ForceGains:
-    """Gains and limits of a :class:`ForceController`.
+    """Gains and limits of a ``ForceController``.
 
     Attributes:
         kp: Proportional gain on the force error [-].
         ki: Integral gain [1/s].
         kd: Derivative gain on the filtered force error [s].
         filter_time: Time constant of the force measurement [s].
-        integral_limit: Largest force of the integral part [N].
-        contact_force: Measured force from which contact counts as made [N].
-        approach_speed: Speed with which contact is looked for [m/s].
-        loss_distance: d_max of the contact-loss shaping [m].
-        release_time: Time constant with which force fades once contact is lost [s].
-        search_force: Force that stays after contact was lost, to find it again nearby [N].
-        tank_gain: K_p of the initial tank energy E_0 = K_p F_d^2 / 2 [J/N^2 times 2].
-        tank_max: Upper limit of the tank [J].
-        tank_power: Allowance of the tank [W].
-        tank_low: Energy below which injection is throttled [J].
+        integral_limit: Maximum force of the integral part [N].
+        contact_force: Measured force above which the tool counts as in contact [N].
+        approach_speed: Speed of the search for contact [m/s].
+        loss_distance: Distance d_max of the contact-loss shaping [m].
+        release_time: Time constant with which the force fades after a loss of contact [s].
+        search_force: Remaining force that searches for the surface after a loss of contact [N].
+        tank_gain: Gain K_p of the initial tank energy K_p F_d^2 / 2 [J/N^2].
+        tank_max: Capacity of the tank [J].
+        tank_power: Recharging power of the tank [W].
+        tank_low: Energy below which the tank throttles the force [J].
     """
 
     kp: float
@@ -48,93 +48,109 @@ class ForceGains:
 
 
 class ForceController:
-    r"""Bring a scalar contact force to its goal without making the robot active.
+    """Force controller of one direction, passive through an energy tank.
 
-    .. math::
-        F = F_f + c\,\gamma \left( k_p \tilde F + k_i \int \tilde F\,dt
-            + k_d \dot{\tilde F} \right) + B (v_a - \dot x), \qquad B = \omega_B m
+    Equation::
 
-    *Contact is looked for with bounded speed*: the feed-forward :math:`F_f` integrates
-    :math:`\max(\tfrac14 \omega_B B, \tfrac12 k_h) (v_a - \dot x)`, with the stiffness
-    :math:`k_h` that holds the tool back, never beyond the goal, until contact *c* is felt.
-    The peak of an impact at speed *v* on a contact of stiffness *k* is about
-    :math:`F + v \sqrt{k m}`, so v is at most a quarter of :math:`F / \sqrt{k m}` with
-    ``HARDEST``, or ``SURE_SPEED`` if that is more. *In contact* :math:`v_a` goes to zero and
-    :math:`F_f` goes to the goal with ``FORCE_RATE``, which a stiff contact follows without
-    ringing; B stays, for the
-    spring that would have damped the direction is not there
-    (:class:`.ForceSubspace`).
+        F = F_f + c gamma (k_p e + k_i integral(e) + k_d de/dt) + B (v_a - dx)
+        B = omega_B m
 
-    *After contact is lost* the goal is shaped by
-    :math:`\gamma = \gamma_f + \alpha_f (1 - \gamma_f)`,
-    :math:`\gamma_f = \exp(-\|x - x_c\|^2 / d_{max}^2)`, with the contact point :math:`x_c` where
-    contact was last felt (multipanda_ros2, section IV, eq. 4).
-    Contact is lost when the filtered force falls below ``LOST_FORCE`` times ``contact_force``,
-    or sooner, as a tool that nothing holds runs on: with :math:`v > v_L` (``RUNAWAY``) and
-    :math:`F_q < 0.1 \max(F_c, F_f)` (``LOST_SHARE``), :math:`F_q` the measured force with
-    3 ms (``QUICK_TIME``), :math:`F_c` ``contact_force``.
+    - F: Commanded force along the direction [N].
+    - F_f: Feed-forward [N].
+    - e: Force error, filtered desired minus filtered measured force [N].
+    - c: Smoothed contact state, 0 to 1.
+    - gamma: Scale of the goal after a loss of contact, 0 to 1.
+    - k_p, k_i, k_d: Gains [-, 1/s, s].
+    - v_a: Approach speed of the search [m/s]; dx: speed of the tool [m/s].
+    - B: Damping [N s/m]; omega_B: ``BRAKE_RATE`` [1/s]; m: effective mass [kg].
 
-    The tank (:class:`.EnergyTank`) is given
-    :math:`\tfrac12 K_p F_d^2` within its limits. What force control does as work empties it,
-    what it takes fills it, and an empty tank lets no more out. Where a tool gives way
-    (:math:`F v \le 0`), the valve :math:`s = \min(1, E / E_{low})` leaves
-    :math:`\min(F,\, s F - \omega_B m v)`: a force that an empty tank lets out in one
-    direction only is a relay in the sign of the speed, and swings an arm that is late.
+    *Search for contact.* Until contact is detected, F_f integrates ``max(omega_B B / 4, k_h / 2)
+    (v_a - dx)``, limited to the goal. k_h is the stiffness of the spring that opposes the motion.
+    An impact at speed v on a contact of stiffness k has a peak of about F + v sqrt(k m). v_a is
+    therefore limited to a quarter of F / sqrt(k m) with k = ``HARDEST``, or to ``SURE_SPEED`` if
+    that is higher.
 
-    Where the paper is silent: :math:`\alpha_f` is the product of the tank's valve and of
-    contact *c*, else a full tank would undo the shaping by :math:`\gamma_f`; the PID parts act
-    in contact only; after contact is lost the force also fades in time, down to a small force
-    that searches for the surface nearby; a growing goal is worth only what it has beyond the
-    largest one before. The search before the first contact ends at ``REACH`` times d_max from
-    where the force was asked for, and so does the one after a loss.
+    *In contact.* v_a becomes zero, and F_f approaches the goal at ``FORCE_RATE``, which avoids
+    oscillation on a stiff contact. The damping B remains, because the spring that would damp this
+    direction is removed (``ForceSubspace``).
+
+    *After a loss of contact.* The goal is scaled by (multipanda_ros2, section IV, eq. 4)::
+
+        gamma   = gamma_f + alpha_f (1 - gamma_f)
+        gamma_f = exp(-|x - x_c|^2 / d_max^2)
+
+    - x: Position of the tool; x_c: position of the last contact [m].
+    - d_max: ``loss_distance`` [m].
+    - alpha_f: Product of the tank valve s and the contact state c.
+
+    Contact is lost when the filtered force falls below ``LOST_FORCE`` times ``contact_force``. A
+    fast tool loses contact earlier: its speed exceeds ``RUNAWAY``, and the force filtered with
+    ``QUICK_TIME`` is below ``LOST_SHARE`` times the maximum of ``contact_force`` and F_f.
+
+    *Energy.* The tank (``EnergyTank``) receives K_p F_d^2 / 2 within its limits, with F_d the
+    desired force. Work done by the force empties it, and work absorbed fills it. An empty tank
+    stops a force that does work. If the tool yields (F v <= 0), the force is ``min(F, s F - omega_B
+    m v)`` with the valve s = min(1, E / E_low). E is the tank energy and E_low is ``tank_low``. A limit that
+    depended only on the sign of the speed would act as a relay and cause oscillation at high
+    latency.
+
+    Details that the paper does not specify:
+
+    - alpha_f includes c, because a full tank alone would cancel the shaping by gamma_f.
+    - The PID part acts only in contact.
+    - After a loss of contact, the force also fades in time, down to ``search_force``.
+    - A higher goal adds only the energy above that of the largest goal before.
+    - Each search ends at ``REACH`` times d_max from its start.
 
     Attributes:
-        tank: Its energy.
-        contact: Smoothed contact, 0 to 1.
-        weight: Factor on the goal in the last cycle.
-        error: Filtered desired minus measured force [N].
-        is_idle: No force is asked for, and none is left of an earlier one.
-        is_controlled: Whether the measured force is fed back; else only its loss is noticed.
-        is_lost: The search has ended without a contact.
-        is_held_back: All of the force has been given for a second, and the goal is not reached.
-        is_throttled: The tank does not cover the force of the last cycle.
+        tank: Energy tank of the force.
+        contact: Smoothed contact state c, 0 to 1.
+        weight: Scale gamma of the goal in the last cycle.
+        error: Force error e [N].
+        is_idle: True if no force is desired and none remains from before.
+        is_controlled: True if the measured force is fed back. Otherwise only a loss of contact is
+            detected.
+        is_lost: True if the search has ended without contact.
+        is_held_back: True if the full force has acted for one second without reaching the goal.
+        is_throttled: True if the tank has limited the force of the last cycle.
 
     Thread: control.
     """
 
     CONTACT_TIME = 0.01
-    """Time constant of the contact signal, so that single bad samples do not count [s]."""
+    """Time constant of the contact state, which suppresses single outliers [s]."""
     LOST_FORCE = 0.1
-    """Share of ``contact_force`` below which contact counts as lost."""
+    """Fraction of ``contact_force`` below which contact counts as lost."""
     LOST_SHARE = 0.1
-    """Share of the force below which a tool that runs on is known to push nothing."""
+    """Fraction of the force below which a fast tool counts as out of contact."""
     RUNAWAY = 0.05
-    """Speed from which that is asked: beyond the fastest search, 0.03, and hardly reached by a
-    tool that still presses on 1e3 N/m or more [m/s]. Own choice."""
+    """Speed above which a tool counts as fast [m/s]. The search does not exceed 0.03 m/s, and a
+    tool in contact with 1e3 N/m or more hardly reaches this value."""
     QUICK_TIME = 0.003
-    """Time constant of the measurement that counts then: single bad samples do not [s]."""
+    """Time constant of the measurement for fast tools, which suppresses single outliers [s]."""
     BRAKE_RATE = 30.0
-    """:math:`\\omega_B`: with 5 ms of delay and a lag of 2 ms, about a fifth of what is
-    possible [1/s]."""
+    """Damping rate omega_B [1/s]. It is about a fifth of the stability limit at 5 ms delay and 2
+    ms lag."""
     HARDEST = 1e5
-    """Stiffness of a contact that is always reckoned with [N/m]."""
+    """Stiffness of the hardest contact that the search must tolerate [N/m]."""
     SURE_SPEED = 0.01
-    """Speed of search that such a contact stands with a small force, too [m/s]."""
+    """Search speed that such a contact tolerates even with a small force [m/s]."""
     SLOW_FORCE = 8.0
-    """Goal below which contact is looked for more slowly, as an impact weighs more [N]."""
+    """Goal below which the search is slower, because an impact is relatively larger [N]."""
     NO_CONTACT = 1e-3
-    """Contact below which nothing is left of it."""
+    """Contact state below which the contact counts as ended."""
     FORCE_RATE = 100.0
-    """With which the goal is followed [N/s]."""
+    """Rate at which the force follows the goal [N/s]."""
     FALL_RATE = 1000.0
-    """With which a feed-forward beyond the goal is taken back out of contact [N/s]."""
+    """Rate at which a feed-forward above the goal decreases out of contact [N/s]."""
     AGAINST = 0.5
-    """Least gain of the search over a stiffness that holds the tool back: light hands, too, come
-    at a third of the speed that is asked for."""
+    """Minimum ratio of search gain to opposing stiffness [1/s]. It lets light end effectors reach
+    a third of the desired speed."""
     REACH = 2.0
-    """Where the search ends, in units of ``loss_distance``."""
+    """Search distance in units of ``loss_distance``."""
     PATIENCE = 1.0
-    """Time in which a force that is given takes a free tool to a contact, or to its goal [s]."""
+    """Time after which a full force without contact or without its goal counts as held back
+    [s]."""
 
     def __init__(self, gains: ForceGains, period: float) -> None:
         self._period = period
@@ -143,18 +159,17 @@ class ForceController:
         self.reset()
 
     def set_gains(self, gains: ForceGains) -> None:
-        """Take new gains over."""
         self.gains = gains
         self.tank.limit, self.tank.power = gains.tank_max, gains.tank_power
 
     def reset(self) -> None:
-        """Forget contact, integral and energy, at activation."""
+        """Clear contact, integral and energy at activation."""
         self.tank.reset()
         self.weight = 0.0
         self._rest()
 
     def _rest(self) -> None:
-        """Forget the force that was."""
+        """Clear the force and the contact."""
         self.contact = self.error = 0.0
         self._aim = self._goal = self._push = 0.0
         self._integral = self._measured = self._quick = self._old_error = self._fade = 0.0
@@ -163,11 +178,12 @@ class ForceController:
         self.is_idle = self.is_controlled = True
 
     def resume(self, force: float, controlled: bool = True) -> None:
-        """Begin in contact, with a force that is there already.
+        """Start in contact with a force that acts already.
 
         Args:
-            force: The goal, and what is measured [N].
-            controlled: Whether to control it at once, or only to feed it forward until asked.
+            force: Goal and present force [N].
+            controlled: True to control the force immediately, False to feed it forward until a
+                request.
         """
         self.grant(force)
         self._aim = self._goal = self._push = self._measured = self._quick = force
@@ -176,22 +192,22 @@ class ForceController:
         self.is_idle, self.is_controlled = False, controlled
 
     def grant(self, desired: float) -> None:
-        """Fill the tank with what a goal is worth beyond the largest goal so far [N]."""
+        """Grant the tank the energy of a desired force [N], if it exceeds all goals so far."""
         self.tank.grant(0.5 * self.gains.tank_gain * desired * desired)
 
     @property
     def measured(self) -> float:
-        """What the tool exerts, filtered [N]."""
+        """Filtered force of the tool [N]."""
         return self._measured
 
     @property
     def touching(self) -> bool:
-        """Whether contact is felt now; the owner moves its contact point along while it is."""
+        """True while contact is detected. The owner then moves its contact point with the tool."""
         return self._touching
 
     @property
     def touched(self) -> bool:
-        """Whether contact has been felt since the force was asked for."""
+        """True if contact was detected since the force was requested."""
         return self._touched
 
     def step(
@@ -206,12 +222,12 @@ class ForceController:
         """Return the force of this cycle [N].
 
         Args:
-            desired: Force that the tool is to exert along its direction [N], not negative.
-            measured: Force that it exerts [N].
-            distance: Of the tool from the contact point [m].
-            speed: Of the tool along the direction of the force [m/s].
-            mass: Effective mass along that direction [kg].
-            held_by: Stiffness with which the owner holds the tool back on its way [N/m].
+            desired: Desired force of the tool along its direction, not negative [N].
+            measured: Measured force of the tool along its direction [N].
+            distance: Distance of the tool from the contact point [m].
+            speed: Speed of the tool along the direction [m/s].
+            mass: Effective mass along the direction [kg].
+            held_by: Stiffness of the spring that opposes the motion [N/m].
         """
         g, period = self.gains, self._period
         over = desired <= 0.0 and self._aim <= 0.0
@@ -223,7 +239,7 @@ class ForceController:
         self._aim += max(-most, min(most, desired - self._aim))
         follow = period / (g.filter_time + period)
         self._measured += follow * (measured - self._measured)
-        self._goal += follow * (self._aim - self._goal)  # else a force that rises would lead
+        self._goal += follow * (self._aim - self._goal)  # same delay as the measurement
         if over:
             self._touching = False
         self._feel(g, self._aim, measured, speed)
@@ -235,7 +251,7 @@ class ForceController:
         return self._afford(force, speed, mass)
 
     def _shape(self, g: ForceGains, distance: float, desired: float) -> float:
-        """Return the factor on the goal; below one only once contact was lost."""
+        """Return the scale gamma of the goal; below 1 only after a loss of contact."""
         near = 1.0
         if self._touched and not self._touching:
             self._fade *= math.exp(-self._period / g.release_time)
@@ -249,7 +265,7 @@ class ForceController:
     def _advance(
         self, near: float, distance: float, speed: float, mass: float, held_by: float
     ) -> float:
-        """Return feed-forward and damping, and update the former."""
+        """Update the feed-forward, and return its sum with the damping force [N]."""
         g, period = self.gains, self._period
         reach = self.REACH * g.loss_distance
         left = min(1.0, max(0.0, (reach - distance) / (0.2 * reach)))
@@ -275,7 +291,7 @@ class ForceController:
         return self._push + brake * slow
 
     def _afford(self, force: float, speed: float, mass: float) -> float:
-        """Return the force [N], less if the tank does not cover what it does in this cycle."""
+        """Return the force [N], reduced if the tank does not cover its work in this cycle."""
         power = force * speed
         left = self.tank.usable
         if power <= 0.0:
@@ -283,18 +299,19 @@ class ForceController:
             self.is_throttled = valve < 1.0 and force > 0.0
             if not self.is_throttled:
                 return force
-            # Continuous in the speed: the force that came back at once made a relay of it.
+            # This limit is continuous in the speed. Returning the full force immediately would act
+            # as a relay.
             return min(force, valve * force - self.BRAKE_RATE * mass * speed)
         factor = min(1.0, left / self.gains.tank_low, 0.5 * left / (power * self._period))
         self.is_throttled = factor < 1.0
         return factor * force
 
     def _feel(self, g: ForceGains, desired: float, measured: float, speed: float) -> None:
-        """Update contact, with a hysteresis; only a force that is asked for can be missed."""
+        """Update the contact state with hysteresis. Only a desired force can lose contact."""
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
-        least = self.LOST_SHARE * max(g.contact_force, self._push)  # soft things are felt late
+        least = self.LOST_SHARE * max(g.contact_force, self._push)  # a soft contact rises slowly
         runs_away = self._touched and speed > self.RUNAWAY and self._quick < least
-        felt = min(self._measured, self._quick)  # the slow one still feels what is gone
+        felt = min(self._measured, self._quick)  # the slow filter lags behind
         if self._touching:
             missed = self._measured < self.LOST_FORCE * g.contact_force or runs_away
             self._touching = not (missed and desired > g.contact_force)
@@ -306,7 +323,7 @@ class ForceController:
         self.contact += self._period / (time + self._period) * (goal - self.contact)
 
     def _pid(self, g: ForceGains, desired: float) -> float:
-        """Return the PID part; the integral runs in contact only and stays within its limit."""
+        """Return the PID part [N]. The integral runs only in contact and is clamped."""
         if self._touching:
             self._integral += g.ki * self.error * self._period
             limit = g.integral_limit
@@ -315,54 +332,58 @@ class ForceController:
             self._integral *= math.exp(-self._period / g.release_time)
         slope = (self.error - self._old_error) / self._period
         self._old_error = self.error
-        # A force controller pushes; it may let go, but it does not pull.
+        # The PID part can cancel the force but not reverse it, since a tool can only push.
         return max(-desired, g.kp * self.error + self._integral + g.kd * slope)
 
 
 TANK_LOW = 0.05
-"""Energy below which a tank lets out less and less [J]."""
+"""Tank energy below which the force is throttled [J]."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForceParams:
-    """Gains of the force part; shared by the laws that control a force."""
+    """Gains of the force controller, common to the controllets with force control."""
 
-    # Bounds: stable on contacts of 1e3 to 1e5 N/m on an arm that is late.
+    # Within these bounds, force control is stable on contacts of 1e3 to 1e5 N/m at high latency.
     kp: float = number(0.2, low=0, high=0.5, doc="proportional gain on the force error")
     ki: float = number(10.0, unit="1/s", low=0, high=15, doc="integral gain")
     kd: float = number(0.0, unit="s", low=0, high=5e-4, doc="derivative gain")
     filter_time: float = number(
         0.02, unit="s", low=0.02, high=0.03, doc="time constant of the force measurement"
     )
-    integral_limit: float = number(20.0, unit="N", low=0, high=100, doc="of the integral part")
-    contact_force: float = number(
-        1.0, unit="N", low=0.01, high=50, doc="measured force from which contact counts as made"
+    integral_limit: float = number(
+        20.0, unit="N", low=0, high=100, doc="maximum force of the integral part"
     )
+    contact_force: float = number(
+        1.0, unit="N", low=0.01, high=50,
+        doc="measured force above which the tool counts as in contact",
+    )  # fmt: skip
     approach_speed: float = number(
-        0.01, unit="m/s", low=1e-4, high=0.03, doc="with which contact is looked for; bounds the "
-        "peak of the impact, about F + v sqrt(k m); beyond 0.01 at most F / (4 sqrt(k m)) "
-        "with k = 1e5 N/m",
+        0.01, unit="m/s", low=1e-4, high=0.03,
+        doc="speed of the search for contact; the impact peak is F + v sqrt(k m); above 0.01, "
+        "v is limited to F / (4 sqrt(k m)) with k = 1e5 N/m",
     )  # fmt: skip
     loss_distance: float = number(
-        0.05, unit="m", low=0.001, high=0.5, doc="d_max of the contact-loss shaping"
+        0.05, unit="m", low=0.001, high=0.5, doc="distance d_max of the contact-loss shaping"
     )
     release_time: float = number(
-        0.03, unit="s", low=0.001, high=0.05, doc="with which force fades when contact is lost"
-    )
+        0.03, unit="s", low=0.001, high=0.05,
+        doc="time constant with which the force fades after a loss of contact",
+    )  # fmt: skip
     search_force: float = number(
-        1.5, unit="N", low=0, high=20, doc="that stays after contact was lost, to find it again"
-    )
+        1.5, unit="N", low=0, high=20,
+        doc="remaining force that searches for the surface after a loss of contact",
+    )  # fmt: skip
     tank_gain: float = number(
-        200.0, low=0, high=1e4, doc="K_p of the initial tank energy K_p F_d^2 / 2"
+        200.0, low=0, high=1e4, doc="gain K_p of the initial tank energy K_p F_d^2 / 2"
     )
-    tank_max: float = number(100.0, unit="J", low=0, high=1000, doc="upper limit of each tank")
+    tank_max: float = number(100.0, unit="J", low=0, high=1000, doc="capacity of each tank")
     tank_power: float = number(
         2.0, unit="W", low=0, high=100,
-        doc="allowance of each tank that holds less than it was granted, for work on friction",
+        doc="recharging power of each tank up to its granted energy, for work on friction",
     )  # fmt: skip
 
     def gains(self) -> ForceGains:
-        """Return what a force controller takes."""
         return ForceGains(
             self.kp, self.ki, self.kd, self.filter_time, self.integral_limit,
             self.contact_force, self.approach_speed, self.loss_distance, self.release_time,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Impedance and force control of one arm, with a tank for each."""
+"""Cartesian impedance and force control of one arm, with an energy tank for each."""
 
 from __future__ import annotations
 
@@ -22,22 +22,29 @@ _exp3 = pin.exp3
 
 
 class ForceSubspace:
-    r"""Take a spring out along the direction of a controlled force, without a step.
+    """Removal of a Cartesian spring along a controlled force, without a step.
 
-    .. math::
-        e' = P (e - r), \quad F = P\, K e', \quad P = I - w\, u u^T
+    Equations::
 
-    with the direction *u* of the wrench (unit length; a metre counts as a radian where force
-    and torque are asked for together), a share *w* that goes from 0 to 1 within ``FADE`` once a
-    force is asked for, and an offset *r* of the set point. When the force is withdrawn or turns,
-    *r* becomes what P has hidden until then, so that the spring comes back in relaxed where the
-    tool is; then *r* shrinks with bounded speed, and the spring takes the tool to its target.
-    A direction that turns slowly keeps its share.
+        F = P K e'
+        e' = P (e - r)
+        P = I - w u u^T
+
+    - u: Unit direction of the controlled wrench, (6,); 1 m is equivalent to 1 rad.
+    - w: Fraction of the direction that force control owns, 0 to 1.
+    - K: Stiffness, (6, 6); e: pose error, (6,) [m, rad].
+    - r: Offset of the setpoint, (6,) [m, rad].
+    - F: Wrench of the remaining spring, (6,) [N, Nm].
+
+    w rises from 0 to 1 within ``FADE`` after a request. When the force is withdrawn or its
+    direction changes, r becomes the error hidden by P so far. The spring then starts relaxed at
+    the tool. r decreases at limited speed, and the spring moves the tool to its target. w is kept
+    if the direction changes slowly.
 
     Attributes:
-        direction: *u*, (6,).
-        share: *w*.
-        is_idle: Nothing is hidden from the spring.
+        direction: Unit direction u, (6,).
+        share: Fraction w.
+        is_idle: True if the spring acts in all directions without offset.
 
     Thread: control.
     """
@@ -45,9 +52,9 @@ class ForceSubspace:
     FADE = 0.1
     """Time in which the spring fades out along a new direction [s]."""
     TURN = 0.2
-    """Turn of the direction at which the spring comes back in at once [rad]."""
+    """Angle between old and new direction at which the spring fades in completely [rad]."""
     TURN_SPEED = 10.0
-    """Speed in rad/s with which the offset shrinks for one in m/s."""
+    """Angular speed [rad/s] of the decreasing offset per linear speed of 1 m/s."""
 
     def __init__(self, period: float) -> None:
         self._period = period
@@ -59,21 +66,21 @@ class ForceSubspace:
         self.reset()
 
     def reset(self) -> None:
-        """Hide nothing."""
+        """Release the direction and clear the offset."""
         self.share = 0.0
         self.is_idle, self._is_wanted = True, False
         self.direction[:] = self._offset[:] = self._hidden[:] = self._seen[:] = 0.0
         self._note()
 
     def aim(self, direction: Vector) -> None:
-        """Control a force along a direction (6,) from now on."""
+        """Start force control along a unit direction, (6,)."""
         turn = _subtract(direction, self.direction, self._part)
         angle = math.sqrt(_dot(turn, turn))
         if angle > 1e-9:
             old = self.direction
             shown = float(_dot(old, self._seen)) * float(_dot(old, direction))
             self.share = share = self.share * max(0.0, 1.0 - angle / self.TURN)
-            # P is about to take this share of what the spring has been left with so far.
+            # The new P hides this part of the error that has been visible to the spring so far.
             shown *= share / (1.0 - share) if share < 1.0 else 0.0
             _subtract(self._hidden, _multiply(direction, shown, self._part), self._offset)
             old[:] = direction
@@ -81,7 +88,7 @@ class ForceSubspace:
         self.is_idle, self._is_wanted = False, True
 
     def release(self) -> None:
-        """Let the spring come back in."""
+        """Return the direction to the spring."""
         self._offset[:] = self._hidden
         self.share, self._is_wanted = 0.0, False
         self._note()
@@ -89,13 +96,13 @@ class ForceSubspace:
     def target(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float
     ) -> tuple[Vector, Matrix]:
-        """Return the pose that the spring is to go to, (3,) [m] and (3, 3), in the base.
+        """Return the setpoint of the spring, (3,) [m] and (3, 3), in the base.
 
         Args:
-            state: The arm.
-            position: What was asked for, (3,) [m].
-            rotation: (3, 3).
-            speed: With which the spring comes back to it [m/s].
+            state: State of the arm.
+            position: Target position, (3,) [m].
+            rotation: Target rotation, (3, 3).
+            speed: Speed at which the offset decreases [m/s].
         """
         if self._is_wanted and self.share < 1.0:
             self.share = min(1.0, self.share + self._period / self.FADE)
@@ -116,9 +123,9 @@ class ForceSubspace:
         return self._position, self._rotation
 
     def _shift(self, here: Vector, position: Vector) -> Vector:
-        """Return where the spring is to go, (3,) [m], if only a force is controlled.
+        """Return the setpoint of the spring, (3,) [m], for a controlled force without torque.
 
-        In plain numbers, as three of them are not worth an array.
+        Scalars are faster than arrays of three elements here.
         """
         (x, y, z), (px, py, pz) = here.tolist(), position.tolist()
         ux, uy, uz, *_ = self._u
@@ -131,11 +138,11 @@ class ForceSubspace:
         return _subtract(position, self._hidden[:3], self._position)
 
     def relieve(self, wrench: Vector, turn: Matrix | None) -> None:
-        """Take the controlled direction out of a spring's wrench (6,), in place.
+        """Remove the controlled direction from a spring wrench (6,), in place.
 
         Args:
-            wrench: Along the axes of the gains [N, Nm].
-            turn: Rotation from those axes to the base, (6, 6), or None if equal.
+            wrench: Wrench along the axes of the gains, (6,) [N, Nm].
+            turn: Rotation from those axes to the base, (6, 6). None if they are equal.
         """
         if self.share == 0.0:
             return
@@ -143,7 +150,7 @@ class ForceSubspace:
         _subtract(wrench, _multiply(u, self.share * float(u.dot(wrench)), self._part), wrench)
 
     def _shrink(self, step: float) -> None:
-        """Shrink the offset by at most ``step`` [m], and ten times that in rad."""
+        """Reduce the offset by up to ``step`` [m] in position and ten times that in rotation."""
         offset, left = self._offset, 0.0
         for part, most in ((offset[:3], step), (offset[3:], self.TURN_SPEED * step)):
             length = math.sqrt(_dot(part, part))
@@ -154,7 +161,7 @@ class ForceSubspace:
         self.is_idle = not left and not self._is_wanted
 
     def _note(self) -> None:
-        """Note what the present direction and offset call for."""
+        """Cache properties of the direction and the offset."""
         self._u = self.direction.tolist()
         offset = self._offset.tolist()
         self._has_offset = any(offset)
@@ -164,27 +171,27 @@ class ForceSubspace:
 _dot, _add, _multiply = np.dot, np.add, np.multiply
 
 LEAST_MOBILITY = 0.02
-"""Inverse of the largest mass that damping along a force is made for [1/kg]."""
+"""Inverse of the maximum effective mass used for damping along a force [1/kg]."""
 MASS_CYCLES = 16
-"""Cycles in which the effective mass along a force hardly changes."""
+"""Number of cycles between updates of the effective mass along a force."""
 
 
 class ForceImpedanceArm:
-    """Spring, force controller and tanks of one arm.
+    """Spring, force controller and energy tanks of one arm.
 
     Args:
-        context: Of the law.
-        place: Of the arm among the law's.
-        gains: Of the force part.
+        context: Context of the controllet.
+        place: Index of the arm in the controllet.
+        gains: Gains of the force controller.
 
     Attributes:
-        spring: The impedance.
-        force: The force part, with its tank.
-        tank: Of the impedance.
-        subspace: The directions that the force part has for itself.
-        borne: Share of the spring's wrench that torque limits leave.
-        load: Wrench that is fed forward for good along the axes of the base, (6,) [N, Nm].
-        carries: Whether there is one.
+        spring: Cartesian impedance.
+        force: Force controller with its energy tank.
+        tank: Energy tank of the impedance.
+        subspace: Directions owned by force control.
+        borne: Fraction of the spring wrench left by the torque limits.
+        load: Permanent feed-forward wrench along the base axes, (6,) [N, Nm].
+        carries: True if ``load`` is not zero.
 
     Thread: control.
     """
@@ -201,7 +208,7 @@ class ForceImpedanceArm:
         self.subspace = ForceSubspace(context.period)
         self._direction, self._size = np.zeros(6), 0.0
         self._contact_point, self._mass, self._age = np.zeros(3), 0.0, 0
-        # Rows: spring, damper, force.
+        # The array contains one wrench of spring, damper and force each.
         n = context.arms[place].n_joints
         self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, n))
         self._of_spring, self._of_brake, self._of_force = self._wrenches
@@ -214,7 +221,7 @@ class ForceImpedanceArm:
         self._has_said_lost = self._has_said_held = False
 
     def start(self, state: ArmState, energy: float) -> None:
-        """Begin with a relaxed spring, no force, and a tank of some energy [J]."""
+        """Start with a relaxed spring, no force, and a granted energy [J]."""
         self.force.reset()
         self.tank.reset()
         self._guard.reset()
@@ -228,7 +235,7 @@ class ForceImpedanceArm:
         self._has_said_lost = self._has_said_held = False
 
     def aim(self, wrench: Vector, state: ArmState) -> None:
-        """Control a wrench (6,) from now on [N, Nm]."""
+        """Start control of a wrench, (6,) [N, Nm]."""
         size = math.sqrt(float(_dot(wrench, wrench)))
         if size > 0.0:
             _multiply(wrench, 1.0 / size, self._direction)
@@ -241,11 +248,11 @@ class ForceImpedanceArm:
         self._size = size
 
     def hold(self, state: ArmState, tau: Vector) -> Vector:
-        """Keep earlier torques (n,) along singular motions; return their wrench (6,)."""
+        """Keep earlier torques (n,) [Nm] in singular directions; return their wrench, (6,)."""
         return tool_wrench(state, self._guard.resume(state, self.spring.stiffness_along, tau))
 
     def resume(self, state: ArmState, force: Vector) -> None:
-        """Go on with a force (6,) that is there already [N], uncontrolled, beside the spring."""
+        """Continue an existing force (6,) [N, Nm] uncontrolled, in parallel to the spring."""
         size = math.sqrt(float(_dot(force, force)))
         _multiply(force, 1.0 / size, self._direction)
         self._contact_point[:] = state.position_ee_in_base
@@ -253,7 +260,11 @@ class ForceImpedanceArm:
         self._size, self._age = size, 0
 
     def settle(self, dq: Vector) -> None:
-        """Book what spring, damper and force did in the last cycle [J]."""
+        """Account for the work of spring, damper and force in the last cycle.
+
+        Args:
+            dq: Joint velocities of this cycle, (n,) [rad/s].
+        """
         _add(self._dq, dq, self._mean)
         self._dq[:] = dq
         works = self._torques.dot(self._mean, self._works)
@@ -261,7 +272,7 @@ class ForceImpedanceArm:
         of_spring, of_brake, of_force = [half * work for work in works.tolist()]
         tank, other = self.tank, self.force.tank
         over, other_over = tank.settle(of_spring, tank.held), other.settle(of_force)
-        # What dampers and full tanks have to give goes where it is missed most.
+        # Energy from dampers and from an overflow goes to the tank with the larger deficit.
         income = over + other_over - of_brake
         if other.missing > tank.missing:
             tank.receive(other.receive(income), tank.held)
@@ -271,7 +282,15 @@ class ForceImpedanceArm:
     def update(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float, tau: Vector
     ) -> None:
-        """Write the torques (n,) [Nm] that take the arm to a pose."""
+        """Write the torques (n,) [Nm] that move the arm to a pose.
+
+        Args:
+            state: State of the arm.
+            position: Reference position in the base, (3,) [m].
+            rotation: Reference rotation in the base, (3, 3).
+            speed: Speed at which the offset of the subspace decreases [m/s].
+            tau: Output torques, (n,) [Nm].
+        """
         self.settle(state.dq)
         spring, subspace = self.spring, self.subspace
         has_subspace = not subspace.is_idle
@@ -301,13 +320,13 @@ class ForceImpedanceArm:
         self._energy.look(limits, self.tank, self._name, self._energy_left)
 
     def _bound(self, state: ArmState) -> None:
-        """Leave of the spring what joints can bear, and damp it as fast and lost ones need."""
+        """Apply torque limits, speed limits and singularity damping to spring and damper."""
         pull, brake, spring = self._of_spring, self._of_brake, self.spring
         self.borne = share = self._bearable.of(pull, state)
         if share < 1.0:
             _multiply(pull, share, pull)
         lost = None
-        if state.operational_space().damping > 0.0:  # a direction is being lost
+        if state.operational_space().damping > 0.0:  # near a singularity
             lost = self._lost.damp(state, pull, spring.damping_along)
         margin = self._margin
         if (used := margin.used(state)) > FAST:
@@ -317,14 +336,13 @@ class ForceImpedanceArm:
             _add(brake, lost, brake)
 
     def _push(self, state: ArmState, twist: Vector) -> None:
-        """Control the force."""
         force, u = self.force, self._direction
         if force.touching:
             self._contact_point[:] = state.position_ee_in_base
             distance = 0.0
         else:
             away = state.position_ee_in_base - self._contact_point
-            # Sideways, only a tool that has lost a contact goes away from it.
+            # Lateral motion counts as distance only after a loss of contact.
             squared = _dot(away, away) if force.touched else _dot(u[:3], away) ** 2
             distance = math.sqrt(float(squared))
         if not self._age:
@@ -341,22 +359,22 @@ class ForceImpedanceArm:
             if force.is_lost:
                 self._context.notify(
                     f"{self._name}: no contact found within {distance:.3f} m for a force of "
-                    f"{self._size:.1f} N; ask for it again, nearer"
+                    f"{self._size:.1f} N. Move closer and send the force again."
                 )
         if force.is_held_back != self._has_said_held:
             self._has_said_held = force.is_held_back
             if force.is_held_back:
                 felt = max(measured, 0.0)
                 self._context.notify(
-                    f"{self._name}: presses with {felt:.1f} N of {self._size:.1f} N, and gives "
-                    "all it may: something holds it, as collision_avoidance does where another "
-                    "link is near what it presses on, or joint_limits"
+                    f"{self._name}: full force applied, but the tool measures {felt:.1f} N of "
+                    f"{self._size:.1f} N. Check collision_avoidance and joint_limits, which may "
+                    "oppose it near other links or limits."
                 )
 
     def _energy_left(self) -> str:
-        """Return what the tanks hold, and what helps."""
+        """Return the energies of the tanks, and advice, as text."""
         return (
-            f"impedance tank {self.tank.free:.2f} J and scale {self._scale:.2f}, "
-            f"force tank {self.force.tank.energy:.2f} J; smaller steps, or more of tank_start "
-            "or tank_power"
+            f"impedance tank {self.tank.free:.2f} J at scale {self._scale:.2f}, "
+            f"force tank {self.force.tank.energy:.2f} J. Send smaller steps, or raise tank_start "
+            "or tank_power."
         )

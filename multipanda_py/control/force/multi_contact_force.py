@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands that press what they touch, all together or not at all."""
+"""Force control of several arms that press together."""
 
 from __future__ import annotations
 
@@ -15,29 +15,35 @@ from multipanda_py.control.impedance.limit_scaling import BearableShare
 from multipanda_py.state import ArmState, Matrix, Vector
 
 BALANCED = 0.3
-"""Net wrench of hands that press with one newton each, from which they push what they hold
-about: antipodal to within 0.3 rad, or 0.3 of half the distance between them."""
+"""Maximum net wrench per newton of balanced internal forces. It admits 0.3 rad of misalignment
+between two arms, or offsets of 0.3 times half their distance."""
 ASKED = 0.2
-"""Share of what is asked for from which it counts as not balanced."""
+"""Minimum fraction of unbalanced desired force for which the forces count as not balanced."""
 
 
 def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
-    r"""Return the projector P on what is controlled of the forces of N hands, (N, N).
+    """Return the projector P on the controlled combinations of the forces of N arms, (N, N).
 
-    .. math::
-        P = N N^T \;\text{if}\; N N^T a \approx a, \;\text{else}\; I, \qquad
-        G N = 0, \quad G = \begin{bmatrix} u_1 & \ldots \\ r_1 \times u_1 & \ldots \end{bmatrix}
+    Equations::
 
-    with the sizes *a* that are asked for. What adds up to nothing strains a thing between the
-    hands and does not move it. Where that is what is asked for, any other mix of forces would
-    push the thing about, which the plan is to hold: two hands that press a box from both sides
-    are controlled by the mean of what both feel. Else what is pressed does not come along, as a
-    table, and each hand is controlled by its own.
+        P = Z Z^T if Z Z^T a = a (approximately), else I
+        G Z = 0
+        G = [u_1, ..., u_N; r_1 x u_1, ..., r_N x u_N]
+
+    - a: Norms of the desired forces, (N,).
+    - G: Grasp matrix of unit directions u_i at the levers r_i, (6, N).
+    - Z: Orthonormal basis of the internal forces, the nullspace of G, (N, k).
+
+    Internal forces add up to zero: they strain an object between the arms without moving it. If
+    the desired forces are internal, any other combination would move the object, whose position
+    the plan controls. For example, two arms that press a box from both sides are controlled by the
+    mean of their measured forces. Otherwise the pressed object is fixed, such as a table, and each
+    arm is controlled by its own measurement.
 
     Args:
-        wrenches: That the tools are to exert, along the axes of the world, zero for hands that
-            are to exert none, (N, 6) [N, Nm].
-        positions: Of the tools in the world, (N, 3) [m].
+        wrenches: Desired wrenches of the tools along the world axes, (N, 6) [N, Nm]. Zero for an
+            arm without a desired force.
+        positions: Positions of the tools in the world, (N, 3) [m].
     """
     sizes = np.sqrt(np.square(wrenches).sum(axis=1))
     presses = np.flatnonzero(sizes > 0.0)
@@ -54,11 +60,11 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
 
 
 def _balanced(directions: Matrix, positions: Matrix) -> Matrix:
-    """Return orthonormal mixes of forces that add up to nothing, (m, k).
+    """Return orthonormal combinations of forces with zero net wrench, (m, k).
 
     Args:
-        directions: Of unit length, (k, 6).
-        positions: (k, 3) [m].
+        directions: Unit directions of the forces, (k, 6).
+        positions: Positions of the tools, (k, 3) [m].
     """
     levers = positions - positions.mean(axis=0)
     length = float(np.sqrt(np.square(levers).sum(axis=1)).mean())
@@ -74,44 +80,49 @@ def _balanced(directions: Matrix, positions: Matrix) -> Matrix:
 
 _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
 WAITING = 2.0
-"""Force with which a hand waits for the others, in units of ``contact_force``."""
+"""Force with which an arm in contact waits for the others, in units of ``contact_force``."""
 NOTHING = 1e-3
-"""Force [N] that is not worth fading any more."""
+"""Force below which a fading force becomes zero [N]."""
 
 
 class PressingTeam:
-    r"""Control the forces with which hands press, each along a direction of its own.
+    """Force control of several arms, each along a direction.
 
-    .. math::
-        F'_i = F_i - u_i (P f)_i + u_i F_{c,i}, \qquad f_i = u_i^T F_i
+    Equations::
 
-    with the wrenches :math:`F_i` that a plan or springs ask for, P of :func:`.controlled_modes`,
-    and :math:`F_{c,i}` of a :class:`.ForceController` per hand, which is given the mixes
-    :math:`P m` of the measured forces and :math:`P v` of the speeds along *u*. So motion has no
-    say along a controlled force, and force control none across it.
+        F'_i = F_i - u_i (P f)_i + u_i F_c,i
+        f_i = u_i^T F_i
 
-    Hands *search* until all of those that are asked for a force touch; one that does touch
-    waits with a small force. Then all *press*, from that force on, and all with the same share
-    of what they are asked for where joints cannot exert more (:class:`.BearableShare`). When one
-    of them loses its contact, the force parts of all are frozen and fade within
-    ``release_time``, P fades out, and the plan or the springs have the hands; a new force may be
-    asked for then. The same happens, within ``blend_time``, when a force is withdrawn or turns
-    by much. Before that :attr:`on_release` is called, for plan and springs to ask for nothing
-    along those forces: a hand that was to press, and stood off its plan for it, stays where it
-    is.
+    - F_i: Wrench of arm i from the plan or its springs, (6,) [N, Nm].
+    - u_i: Unit direction of the controlled force, (6,).
+    - P: Projector of ``controlled_modes``, (N, N).
+    - F_c,i: Force of the ``ForceController`` of arm i [N].
+
+    The force controllers receive the combinations P m of the measured forces and P v of the speeds
+    along u. Motion control therefore does not act along a controlled force, and force control does
+    not act across it.
+
+    1. *Search*: the arms search for contact. An arm in contact waits with a small force. 2.
+    *Press*: when all arms are in contact, they increase their forces. All use the same scale if
+    torque limits require one (``BearableShare``). 3. *Loss*: if one arm loses contact, the forces
+    of all arms are frozen and fade within ``release_time``. P fades out, and the plan or the
+    springs control the arms. A new force may be requested then.
+
+    A withdrawn force, or a large change of its direction, has the same effect within
+    ``blend_time``. ``on_release`` is called before. Plan and springs can then discard their error
+    along these forces, so that an arm off its plan stays where it is.
 
     Args:
-        context: Of the law.
-        gains: Of the force parts.
+        context: Context of the controllet.
+        gains: Gains of the force controllers.
 
     Attributes:
-        share: The present P, which goes to the wanted one within ``blend_time``, (N, N).
-        hands: Of the arms, in order.
-        presses: Whether all hands have touched, and press.
-        is_lost: Whether a contact was lost, and no force was asked for since.
-        on_release: Called with the numbers of the hands that are released, while P is still
-            what it was.
-        is_idle: No force is asked for now, and none is left of an earlier one.
+        share: Current P, which approaches the desired one within ``blend_time``, (N, N).
+        hands: Force control of each arm, in the order of the arms.
+        presses: True if all arms are in contact and press.
+        is_lost: True if a contact was lost and no new force was requested.
+        on_release: Function that receives the indices of the released arms, before P changes.
+        is_idle: True if no force is desired and none remains from before.
 
     Thread: control.
     """
@@ -132,13 +143,13 @@ class PressingTeam:
         self.reset()
 
     def set_gains(self, gains: ForceGains, blend_time: float) -> None:
-        """Take gains over, and the time in which the plan gives a direction up [s]."""
+        """Set the gains, and the time in which the plan releases a direction [s]."""
         self._gains, self._blend_time = gains, blend_time
         for hand in self.hands:
             hand.force.set_gains(gains)
 
     def reset(self) -> None:
-        """Press nothing, and forget what was asked for."""
+        """Clear all desired and exerted forces."""
         self.presses = self.is_lost = self._is_on = self._modes_are_due = False
         self.is_idle = True
         for array in (self.share, self._goal, self._modes, self._tails):
@@ -147,19 +158,19 @@ class PressingTeam:
             hand.reset()
 
     def aim(self, place: int, wrench: Vector) -> None:
-        """Ask one hand for a wrench on what it touches, (6,) [N, Nm]; zero for none."""
+        """Set the desired wrench of one arm on its contact, (6,) [N, Nm]; zero for none."""
         hand = self.hands[place]
-        if hand.ask(wrench):  # it has to touch first, and the others wait for it
+        if hand.ask(wrench):  # the others wait for its contact
             self.presses = False
         self.is_lost = False
         self._modes_are_due = True
 
     def step(self, states: Sequence[ArmState], is_wanted: bool) -> None:
-        """Go on by one cycle.
+        """Advance force control by one cycle.
 
         Args:
-            states: Of the arms.
-            is_wanted: Whether the forces that are asked for are to be exerted now.
+            states: States of the arms.
+            is_wanted: True if the desired forces are to be exerted now.
         """
         asks = is_wanted and not self.is_lost and any(hand.size for hand in self.hands)
         if asks:
@@ -179,13 +190,13 @@ class PressingTeam:
         self._blend(asks)
 
     def across(self, wrenches: Matrix) -> None:
-        """Take out of wrenches (N, 6) what they do along controlled forces, in place."""
+        """Remove the controlled forces from wrenches, (N, 6) [N, Nm], in place."""
         for hand, wrench, part in zip(self.hands, wrenches, self.controlled(wrenches)):
             if part:
                 _subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
-        """Return what wrenches (N, 6) do along controlled forces, P f, per hand [N]."""
+        """Return the parts P f of wrenches (N, 6) along controlled forces, one per arm [N]."""
         along = self._along
         for place, hand in enumerate(self.hands):
             along[place] = _dot(hand.direction, wrenches[place])
@@ -193,18 +204,18 @@ class PressingTeam:
         return parts
 
     def add(self, wrenches: Matrix) -> None:
-        """Add the force parts to wrenches on the tools along the axes of the bases, (N, 6)."""
+        """Add the controlled forces to tool wrenches along the base axes, (N, 6) [N, Nm]."""
         for place, hand in enumerate(self.hands):
             wrench = wrenches[place]
             wrench += self._tails[place]
             if self._is_on:
                 wrench += hand.exerted * hand.direction
-            else:  # nothing else brakes the way that was given up
+            else:  # no other term damps this direction
                 brake = ForceController.BRAKE_RATE * hand.mass * self.share[place, place]
                 wrench -= brake * hand.speed * hand.direction
 
     def _turn(self) -> bool:
-        """Turn the directions; return False while one of them has to be given up for a new one."""
+        """Rotate the directions. Return False while one must be released before it changes."""
         for place, hand in enumerate(self.hands):
             if not hand.size:
                 continue
@@ -217,7 +228,7 @@ class PressingTeam:
         return True
 
     def _judge(self, states: Sequence[ArmState]) -> bool:
-        """Find out whether hands touch; return whether forces are to be controlled."""
+        """Update the contacts. Return True if forces are to be controlled."""
         asked = [hand for hand in self.hands if hand.size]
         if self.presses:
             lost = [hand for hand in asked if not hand.touches]
@@ -237,7 +248,7 @@ class PressingTeam:
         return True
 
     def _find_modes(self, states: Sequence[ArmState]) -> None:
-        """Find P: of each hand by itself until all press."""
+        """Compute the desired P. It is diagonal until all arms press."""
         wrenches, positions = np.zeros((len(states), 6)), np.zeros((len(states), 3))
         for place, ((turn, base), state) in enumerate(zip(self._frames, states)):
             wrench = self.hands[place].asked
@@ -249,7 +260,6 @@ class PressingTeam:
             self._modes[:] = np.diag([float(hand.size > 0.0) for hand in self.hands])
 
     def _press(self, states: Sequence[ArmState]) -> None:
-        """Control the forces, or look for contact."""
         hands, felt, speeds = self.hands, self._felt, self._speeds
         borne = self._borne(states)
         sizes = [borne * hand.size for hand in hands]
@@ -265,32 +275,32 @@ class PressingTeam:
         for hand, state, tail, *numbers in zip(hands, states, self._tails, sizes, mixed, rates):
             if hand.size:
                 hand.press(state, *numbers)
-            elif hand.exerted:  # withdrawn from this one only
+            elif hand.exerted:  # only this force was withdrawn
                 self.on_release([hands.index(hand)])
                 self._drop(hand, tail, self._blend_time)
 
     def _borne(self, states: Sequence[ArmState]) -> float:
-        """Return the share of the forces that the joints of all arms can exert."""
+        """Return the scale of the forces that the torque limits of all arms allow."""
         asked = zip(self.hands, self._bearable, states)
         return min(
             bearable.of(hand.size * hand.direction, state) for hand, bearable, state in asked
         )
 
     def _let_go(self, time: float) -> None:
-        """Freeze the force parts, and let them fade."""
+        """Freeze all forces, and let them fade."""
         self.on_release(range(len(self.hands)))
         for hand, tail in zip(self.hands, self._tails):
             self._drop(hand, tail, time)
         self._is_on = self.presses = False
 
     def _drop(self, hand: PressingHand, tail: Vector, time: float) -> None:
-        """Freeze what a hand exerts, and let it fade with a time constant [s]."""
+        """Freeze the force of one arm, and let it fade with a time constant [s]."""
         self._fade = math.exp(-self._period / max(time, self._period))
         tail += hand.exerted * hand.direction
         hand.rest()
 
     def _blend(self, asks: bool) -> None:
-        """Go on from the present P to the wanted one, and let go of what is left."""
+        """Move P towards the desired one, and fade the frozen forces."""
         goal, share, step = self._goal, self.share, self._step
         goal[:] = self._modes if asks else 0.0
         most = self._period / self._blend_time
@@ -304,20 +314,19 @@ class PressingTeam:
 
     def _lose(self, lost: Sequence[PressingHand]) -> None:
         self.is_lost = True
-        words = ", ".join(f"{hand.name} (asked for {hand.size:.1f} N)" for hand in lost)
+        words = ", ".join(f"{hand.name} (desired force {hand.size:.1f} N)" for hand in lost)
         self._context.notify(
-            f"contact lost: {words}; force control has ended for all {len(self.hands)} arms, "
-            "which stop and hold; ask for the forces anew"
+            f"contact lost: {words}. Force control has ended for all {len(self.hands)} arms, "
+            "which stop and hold. Send the forces again."
         )
 
     def _go_astray(self, astray: Sequence[PressingHand]) -> None:
         self.is_lost = True
         words = ", ".join(hand.name for hand in astray)
         self._context.notify(
-            f"no contact found: {words}, within {2.0 * self._gains.loss_distance:.3f} m; nothing "
-            "is pressed, and the arms stop and hold; ask for the forces anew, nearer"
+            f"no contact found: {words}, within {2.0 * self._gains.loss_distance:.3f} m. No force "
+            "is exerted, and the arms stop and hold. Move closer and send the forces again."
         )
 
 
-def _ignore(places: Sequence[int]) -> None:
-    """Do nothing when hands are released."""
+def _ignore(places: Sequence[int]) -> None: ...

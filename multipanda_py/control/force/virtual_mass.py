@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A virtual mass on a spring and damper, moved by a measured wrench."""
+"""Virtual mass on a spring and damper, moved by a measured wrench."""
 
 from __future__ import annotations
 
@@ -15,38 +15,42 @@ _exp3, _log3 = pin.exp3, pin.log3
 
 
 class VirtualBody:
-    r"""Integrate :math:`M \ddot\delta + D \dot\delta + K \delta = F` within bounds.
+    """Bounded integration of a virtual mass-spring-damper system.
 
-    Semi-implicit Euler with the damper taken implicitly, which is stable for any damping:
+    Equations::
 
-    .. math::
-        v_{k+1} = (M + h D)^{-1} \left( M v_k + h (F_k - K \delta_k) \right)
+        M ddx + D dx + K x = F
+        v[k+1]   = (M + h D)^-1 (M v[k] + h (F[k] - K x[k]))
+        x_p = x_p + h v
+        x_r = log(exp(h omega) exp(x_r))
 
-    Translation and rotation are apart: :math:`\delta_{p} \leftarrow \delta_p + h v`, and
-    :math:`\delta_\phi \leftarrow \log\left( \exp(h \omega) \exp(\delta_\phi) \right)` about fixed
-    axes. M, D and K are diagonal along them.
+    - x: Displacement: translation x_p [m] and rotation vector x_r [rad].
+    - M, D, K: Diagonal mass [kg, kg m^2], damping and stiffness along fixed axes, (6,).
+    - F: Filtered wrench without offset and deadband, (6,) [N, Nm].
+    - v, omega: Linear [m/s] and angular velocity [rad/s].
+    - h: Time step [s].
 
-    At a bound the displacement stops there and the outward velocity is taken away, so that
-    nothing is wound up and the body turns back at once. Where a bound has become narrower than
-    the displacement, the body comes in at the largest speed.
+    Semi-implicit Euler with an implicit damper is stable for any damping. At a bound, the
+    displacement stops and the outward velocity becomes zero, so the body can reverse immediately.
+    If a bound becomes narrower than the displacement, the body returns at maximum speed.
 
-    A wrench c that it is to :meth:`withstand` does not move it. c never grows: each cycle it
-    becomes the nearest wrench in the ball with the diameter from zero to what is measured, force
-    and torque apart, with the deadband as a margin. So a contact that goes away leaves no push
-    in the other direction behind.
+    A wrench c passed to ``withstand`` does not move the body. c never grows. In each cycle it is
+    projected on the ball whose diameter reaches from zero to the measured wrench. Force and torque
+    are separate, and the deadband is a margin. A contact that ends therefore leaves no wrench in
+    the opposite direction.
 
     Args:
         period: Time step h [s].
 
     Attributes:
-        displacement: :math:`\delta_p` [m] and :math:`\delta_\phi` [rad], (6,).
-        translation: :math:`\delta_p`, (3,), a view.
-        rotation: :math:`\delta_\phi`, (3,), a view.
-        turn: :math:`\exp(\delta_\phi)`, (3, 3).
-        velocity: v [m/s] and :math:`\omega` [rad/s], (6,).
-        wrench: The wrench that moves it: filtered, without bias and deadband, (6,) [N, Nm].
-        withstood: The wrench c that does not, (6,) [N, Nm].
-        withstands: Whether there is one.
+        displacement: Translation [m] and rotation vector [rad], (6,).
+        translation: View of the translation, (3,) [m].
+        rotation: View of the rotation vector, (3,) [rad].
+        turn: Rotation matrix exp(x_r), (3, 3).
+        velocity: Linear [m/s] and angular velocity [rad/s], (6,).
+        wrench: Wrench F that moves the body, (6,) [N, Nm].
+        withstood: Wrench c that does not move the body, (6,) [N, Nm].
+        withstands: True if c is not zero.
 
     Thread: control.
     """
@@ -72,7 +76,7 @@ class VirtualBody:
         self._solve = 1.0 / (mass + h * damping)
 
     def set_bounds(self, displacement: tuple[float, float], speed: tuple[float, float]) -> None:
-        """Set the largest displacements [m, rad] and speeds [m/s, rad/s]."""
+        """Set the maximum displacements [m, rad] and speeds [m/s, rad/s]."""
         self._max_displacement, self._max_speed = displacement, speed
 
     def set_filter(self, time: float, deadband: tuple[float, float]) -> None:
@@ -81,11 +85,11 @@ class VirtualBody:
         self._deadband = deadband
 
     def rest(self, tare_time: float, max_tare: tuple[float, float] = (math.inf, math.inf)) -> None:
-        """Be at rest at zero, and take the mean wrench of ``tare_time`` [s] for zero.
+        """Reset the body to zero, and use the mean wrench of ``tare_time`` as its offset.
 
         Args:
-            tare_time: Over which it is averaged [s].
-            max_tare: Largest force [N] and torque [Nm] that count as zero.
+            tare_time: Averaging time of the offset [s].
+            max_tare: Maximum force [N] and torque [Nm] of the offset.
         """
         for array in (self.displacement, self.velocity, self.wrench, self._filtered, self._bias):
             array[:] = 0.0
@@ -95,12 +99,12 @@ class VirtualBody:
         self.withstood[:], self.withstands = 0.0, False
 
     def withstand(self, wrench: Vector) -> None:
-        """From rest, do not give way to a wrench (6,) [N, Nm] for as long as it is there."""
+        """Ignore a wrench (6,) [N, Nm] that acts already at rest, until it disappears."""
         self.withstood[:] = self._filtered[:] = wrench
         self.withstands = bool(np.any(wrench))
 
     def step(self, measured: Vector) -> None:
-        """Move on by one period under a measured wrench, (6,) [N, Nm]."""
+        """Integrate one period under a measured wrench, (6,) [N, Nm]."""
         change, filtered = self._change, self._filtered
         if self._tare_left:
             self._tare_left -= 1
@@ -129,7 +133,7 @@ class VirtualBody:
 
     @staticmethod
     def _let_go(measured: Vector, withstood: Vector, margin: float) -> None:
-        """Withstand no more than is measured, and nothing that is less than the margin."""
+        """Reduce the ignored wrench to the ball of the measured one; clear it below the margin."""
         size = length(measured)
         if size <= margin:
             withstood[:] = 0.0
@@ -141,7 +145,6 @@ class VirtualBody:
             withstood[:] = centre + away * (radius / distance)
 
     def _integrate(self) -> None:
-        """Move on under the present wrench, within the bounds."""
         h, push, velocity = self._period, self._push, self.velocity
         _multiply(self._stiffness, self.displacement, push)
         _multiply(_subtract(self.wrench, push, push), h, push)
@@ -158,7 +161,7 @@ class VirtualBody:
         self.turn = _exp3(self.rotation)
 
     def _arrive(self, new: Vector, velocity: Vector, displacement: Vector, part: int) -> None:
-        """Write ``new`` to ``displacement``, or the point of the bound that lies before it."""
+        """Write ``new`` to ``displacement``, limited to its bound."""
         size, bound = length(new), self._max_displacement[part]
         if size > bound:
             bound = max(bound, length(displacement) - self._period * self._max_speed[part])
@@ -171,23 +174,27 @@ class VirtualBody:
 
 
 def length(vector: Vector) -> float:
-    """Return the Euclidean norm."""
     return math.sqrt(_dot(vector, vector))
 
 
 def limit(vector: Vector, largest: float) -> None:
-    """Shorten a vector in place to a largest length."""
+    """Scale a vector in place to a maximum length."""
     size = length(vector)
     if size > largest:
         vector *= largest / size
 
 
 def remaining(vector: Vector, deadband: float) -> float:
-    r"""Return the share of a vector that a smooth deadband lets through.
+    """Return the factor by which a smooth deadband scales a vector.
 
-    The length s becomes 0 below d/2, :math:`s - d` above 3d/2, and
-    :math:`(s - d/2)^2 / (2 d)` between, which joins them with their slopes. The slope is
-    nowhere above one, so the deadband adds no gain to the loop.
+    Output length as a function of the input length s and the deadband d::
+
+        0                     if s <= d/2
+        (s - d/2)^2 / (2 d)   if d/2 < s < 3d/2
+        s - d                 if s >= 3d/2
+
+    The function is continuously differentiable and has a maximum slope of 1, so the deadband adds
+    no gain to the loop.
     """
     if deadband <= 0.0:
         return 1.0

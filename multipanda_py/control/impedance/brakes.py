@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop moving joints as fast as limits of torque and torque rate allow."""
+"""Speed limit and time-optimal braking of joints within limits of torque and torque rate."""
 
 from __future__ import annotations
 
@@ -14,35 +14,45 @@ _dot, _subtract, _multiply = np.dot, np.subtract, np.multiply
 _minimum, _maximum = np.minimum, np.maximum
 
 RATE = 40.0
-"""With which speed beyond the bound dies away [1/s]: with the other brakes of a floating law
-within what latency stands."""
+"""Decay rate of the excess speed [1/s]. Together with the other brakes of a floating arm, it is
+stable at the supported latency."""
 
 FASTEST = 0.7
-"""Share of a joint's speed limit from which it is braked, whatever was asked for."""
+"""Fraction of a joint's speed limit above which the joint is always braked."""
 
 
 def bound_speeds(most: float, limits: ArmLimits) -> Vector:
-    """Return the joint speeds from which an arm is braked that is to stay below one, (n,) [rad/s].
+    """Return the joint speeds above which an arm is braked, (n,) [rad/s].
 
-    A slow joint is braked before its own limit, which is a fault.
+    Args:
+        most: Maximum joint speed [rad/s]. Joints with a low limit are braked earlier, since
+            exceeding the limit is a fault.
+        limits: Joint limits of the arm.
     """
     return np.minimum(most, FASTEST * limits.velocity)
 
 
 class SpeedBrake:
-    r"""Slow joints down that are faster than a bound.
+    """Brake of joints that exceed a speed bound.
 
-    .. math:: \tau \mathrel{-}= b\, M\, (\dot q - \mathrm{clip}(\dot q, \pm v))
+    Equation::
 
-    Each excess dies away by itself with b, and no joint that is slow enough is touched. A
-    constant torque :math:`\tau_e` on a floating arm, such as a load that nobody told of, ends at
-    :math:`v + (M^{-1} \tau_e)_i / b` instead of growing with time.
+        tau = tau - b M (dq - clip(dq, -v, v))
+
+    - b: Decay rate of the excess speed [1/s].
+    - M: Inertia matrix, (n, n) [kg m^2].
+    - dq: Joint velocities, (n,) [rad/s].
+    - v: Speed bounds, (n,) [rad/s].
+
+    The excess of each joint decays independently at rate b, and joints below their bound are not
+    affected. A constant torque tau_e on a floating arm, for example an unmodelled payload, ends at
+    a speed of v + (M^-1 tau_e)_i / b.
 
     Args:
-        joints: Number of joints, n.
-        rate: Rate b at which the excess speed decays [1/s].
+        joints: Number of joints n.
+        rate: Decay rate b of the excess speed [1/s].
         torque: Maximum torques of the brake, (n,) [Nm]. All joints are scaled down together. None
-            is no bound.
+            disables the bound.
 
     Thread: control.
     """
@@ -52,7 +62,13 @@ class SpeedBrake:
         self._torque = torque
 
     def add(self, state: ArmState, most: Vector, tau: Vector) -> None:
-        """Take from ``tau``, (n,) [Nm], what brakes joints faster than ``most``, (n,) [rad/s]."""
+        """Subtract the braking torque from ``tau``, (n,) [Nm].
+
+        Args:
+            state: State of the arm.
+            most: Speed bounds v, (n,) [rad/s].
+            tau: Joint torques, changed in place.
+        """
         excess = _maximum(_minimum(state.dq, most, out=self._excess), -most, out=self._excess)
         _subtract(state.dq, excess, excess)
         if excess.any():
@@ -68,42 +84,50 @@ _absolute, _minimum, _maximum, _sqrt = np.absolute, np.minimum, np.maximum, np.s
 
 
 class MomentumBrake:
-    r"""Brake a joint velocity w with a torque that always takes energy from it.
+    """Dissipative brake of a joint velocity, for limited torque and torque rate.
 
-    .. math::
-        \tau = -b\, p - \mathrm{sign}(w) \circ s, \qquad p = M w, \qquad
-        b = \min_i \min\left(B, \sqrt{\tfrac{2 \kappa r_i}{|p_i|}}, \tfrac{L_i}{|p_i|} \right), \\
-        s_i = \max(0,\; d_i - \max(0, b\, p_i\, \mathrm{sign}(w_i))), \qquad
-        d_i = \min\left( \beta B m_i |w_i|,\; \sqrt{2 \kappa r_i m_i |w_i|},\; L_i \right), \qquad
-        m_i = \frac{1}{(M^{-1})_{ii}}
+    Equations, per joint i::
 
-    with largest torques L and torque rates r. The first part slows all joints down in proportion,
-    along a straight line in joint space; the second lets a joint that could brake harder do so,
-    as a friction of its own. Both are dissipative for whatever the mass matrix really is:
-    :math:`\tau^T w = -b\, w^T M w - \sum_i |w_i| s_i \le 0`, so no error of the model, and no
-    gyroscopic coupling, can make the brake drive the arm.
+        tau = -b p - sign(w) s,                        p = M w
+        b   = min_i min(B, sqrt(2 kappa r_i / |p_i|), L_i / |p_i|)
+        s_i = max(0, d_i - max(0, b p_i sign(w_i)))
+        d_i = min(beta B m_i |w_i|, sqrt(2 kappa r_i m_i |w_i|), L_i)
+        m_i = 1 / (M^-1)_ii
 
-    Why the roots: a torque that a joint still exerts when it comes to rest throws it back, and
-    taking a torque :math:`\tau` away at the rate r takes a momentum of :math:`\tau^2 / 2r`. So
-    a joint may brake with no more than :math:`\sqrt{2 r |p|}`: it turns a stiff damper behind a
-    rate limit, which is a limit cycle, into a stop. :math:`\kappa` below 1 leaves some of the rate
-    for what is not known: delay, lag, other inertia. For the same reason the velocity is
-    looked ahead by :math:`\Delta`, half of 7 ms, with the torque commanded last:
-    :math:`w = \dot q + \Delta M^{-1} \tau_{k-1} + ...`, see :meth:`ahead`.
+    - w: Predicted joint velocities, (n,) [rad/s].
+    - M: Inertia matrix, (n, n); p: momentum, (n,).
+    - B: Bandwidth of the velocity loop for small motions [1/s].
+    - L, r: Torque limits [Nm] and torque-rate limits [Nm/s], (n,).
+    - m: Inertia of each joint while the others are free, (n,) [kg m^2].
+    - kappa, beta: ``RATE_SHARE`` and ``OWN_SHARE``.
+
+    The first term slows all joints in proportion, along a straight line in joint space. The second
+    acts like friction and lets each joint use its remaining braking torque. Both are dissipative
+    for any inertia matrix, since tau^T w = -b w^T M w - sum_i |w_i| s_i <= 0. Model errors and
+    gyroscopic coupling therefore cannot make the brake drive the arm.
+
+    The square roots follow from the torque-rate limit. Removing a torque tau at rate r transfers a
+    momentum of tau^2 / (2 r), which would reverse a joint that is already at rest. The torque
+    therefore stays below sqrt(2 r |p|). This avoids the limit cycle of a stiff damper behind a
+    rate limit. kappa < 1 reserves part of the rate for delay, lag and errors of inertia. For the
+    same reason, w is predicted with the last commanded torque (``ahead``): w = dq + Delta M^-1
+    tau, with Delta = ``LEAD``.
 
     Args:
-        limits: Of the joints.
-        rate: B, the bandwidth of the velocity loop for small motions [1/s].
+        limits: Joint limits of the arm.
+        rate: Bandwidth B [1/s].
 
     Thread: control.
     """
 
     RATE_SHARE = 0.8
-    """Kappa: with more of the rate an arm that is 7 ms late swings, with less it stops later."""
+    """Fraction kappa of the torque rate. Higher values oscillate at 7 ms of latency; lower ones
+    stop later."""
     LEAD = 0.0035
-    """Delta: how far ahead velocities are looked, at a delay and lag of 0 to 7 ms [s]."""
+    """Prediction time Delta of the velocities, for a delay and lag of 0 to 7 ms in total [s]."""
     OWN_SHARE = 0.7
-    """Beta; the friction of light joints adds to the bandwidth of what they carry."""
+    """Factor beta. It is below 1 because braking of light joints adds to the bandwidth of their
+    links."""
     _TINY = 1e-12
 
     def __init__(self, limits: ArmLimits, rate: float) -> None:
@@ -116,12 +140,12 @@ class MomentumBrake:
         self.set_rate(rate)
 
     def set_limits(self, limits: ArmLimits) -> None:
-        """Take limits of torque and torque rate over: those of the arm, not only of its model."""
+        """Set the limits of torque and torque rate of the arm."""
         self.set_torque(limits.torque)
         self._twice_rate = 2.0 * self.RATE_SHARE * np.array(limits.torque_rate)
 
     def set_torque(self, torque: Vector) -> None:
-        """Set the largest torques to brake with, (n,) [Nm]."""
+        """Set the maximum braking torques, (n,) [Nm]."""
         self._limit = torque
 
     def set_rate(self, rate: float) -> None:
@@ -130,32 +154,33 @@ class MomentumBrake:
 
     @property
     def light_inertia(self) -> Vector:
-        """Inertia of each joint with the others free, m of the last mass matrix, (n,)."""
+        """Inertia m of each joint while the others are free, (n,) [kg m^2]."""
         return self._light
 
     def weigh(self, mass: Matrix) -> None:
-        """Take the mass matrix of this cycle, (n, n)."""
+        """Set the mass matrix of this cycle, (n, n) [kg m^2]."""
         self._mass.compute(mass)
         np.divide(1.0, self._mass.solve(self._unit).diagonal(), self._light)
 
     def ahead(self, tau: Vector) -> Vector:
-        """Return what torques (n,) [Nm] will have added to the velocities, (n,) [rad/s]."""
-        gained: Vector = self._mass.solve(tau).reshape(-1)  # of one joint it is a matrix
+        """Return the velocity change predicted for torques (n,) [Nm], (n,) [rad/s]."""
+        # eigenpy returns a matrix, not a vector, for a single joint.
+        gained: Vector = self._mass.solve(tau).reshape(-1)
         return _multiply(gained, self.LEAD, gained)
 
     def stopping(self, torque: Vector) -> Vector:
-        """Return the momentum that a joint has when it may brake with ``torque``, (n,)."""
+        """Return the momentum at which joints may brake with ``torque``, (n,)."""
         momentum: Vector = torque * torque / self._twice_rate
         return _maximum(momentum, torque / self._rate, out=momentum)
 
     def torque(self, mass: Matrix, velocity: Vector, together: float = 1.0) -> Vector:
-        """Return the braking torques, (n,) [Nm]; overwritten by the next call.
+        """Return the braking torques, (n,) [Nm]. The next call overwrites them.
 
         Args:
-            mass: The one given to :meth:`weigh`, (n, n).
-            velocity: w, (n,) [rad/s].
-            together: Factor on the first part, 0 to 1: while rate limits still take an old torque
-                away, torques that brake only together would not do so yet.
+            mass: Mass matrix that was set by ``weigh``, (n, n) [kg m^2].
+            velocity: Predicted joint velocities w, (n,) [rad/s].
+            together: Scale of the first term, 0 to 1. It is below 1 while rate limits still remove
+                an earlier torque.
         """
         tau, size, other, sign = self._tau, self._size, self._other, self._sign
         momentum = _dot(mass, velocity, self._momentum)
@@ -170,7 +195,8 @@ class MomentumBrake:
         _sqrt(_multiply(size, self._twice_rate, other), other)
         _minimum(other, self._limit, out=other)
         _minimum(other, _multiply(size, self.OWN_SHARE * self._rate, size), out=other)
-        _maximum(_multiply(sign, tau, size), -other, out=size)  # minus what brakes already
+        # The first term already provides part of the braking torque.
+        _maximum(_multiply(sign, tau, size), -other, out=size)
         _minimum(size, 0.0, out=size)
         _add(other, size, other)
         return _subtract(tau, _multiply(sign, other, other), tau)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A spring and an inertia-aware damper between a tool and its target pose."""
+"""Cartesian spring with inertia-dependent damping between a tool and its target pose."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ from multipanda_py.state import ArmState, Matrix, Vector
 
 _SMALL = 1e-3
 _ZERO = 1e-6
-"""Stiffness of a direction over the largest one, below which it is zero."""
+"""Ratio of a direction's stiffness to the largest one, below which the stiffness counts as
+zero."""
 
 
 class ConservativeSpring:
-    r"""Correct the wrench of a spring that leaves directions free.
+    """Correction of a spring wrench that makes it conservative if K leaves directions free.
 
-    .. math::
-        \mu' = \mu \mp \tfrac12\, \phi \times \mu + c\, \phi \times (\phi \times \mu)
-        \;(+\, p \times f), \qquad
-        c = \frac{1}{\theta^2} - \frac{1 + \cos\theta}{2\, \theta \sin\theta}, \qquad
-        \theta = \|\phi\|
+    Equations::
 
-    with force f and torque :math:`\mu` of :math:`K e`, and the unclipped errors p and
-    :math:`\phi`. The upper sign belongs to gains along the axes of the base, the lower sign and
-    the last term to gains along the axes of the tool. :math:`K e` itself is a gradient only for
-    small errors. A tool that the spring holds stays near its target. A free one moves far along
-    its free directions, and on a closed path :math:`K e` then does work.
+        mu' = mu -/+ phi x mu / 2 + c phi x (phi x mu) (+ p x f)
+        c = 1 / theta^2 - (1 + cos(theta)) / (2 theta sin(theta))
+        theta = |phi|
 
-    The error is projected onto the range of K before it is clipped: clipped axis by axis,
-    a large free error has a part along other directions.
+    - f, mu: Force [N] and torque [Nm] of K e.
+    - p, phi: Unclipped translational [m] and rotational error [rad].
+    - Upper sign: gains along the base axes. Lower sign and last term: gains along the tool axes.
+
+    K e is the gradient of a potential only for small errors. A tool that is held by the spring
+    stays near its target, but a free tool moves far along its free directions. On a closed path, K
+    e then does work.
+
+    The error is projected onto the range of K before it is clipped. Clipping each axis of a large
+    free error would produce an error along other directions.
 
     Thread: control.
     """
@@ -45,23 +48,28 @@ class ConservativeSpring:
         self._far = np.zeros(6)
 
     def set_stiffness(self, stiffness: Matrix) -> None:
-        """Set K, (6, 6)."""
+        """Set the stiffness K, (6, 6) [N/m, Nm/rad]."""
         w, v = np.linalg.eigh(stiffness)
         held = v[:, w > _ZERO * max(float(w[-1]), _ZERO)]
         self._range = held @ held.T
 
     def project(self, error: Vector, share: float) -> None:
-        """Store an unclipped error (6,) and subtract ``share`` of its free part, in place."""
+        """Store an unclipped error, and remove a fraction of its free part in place.
+
+        Args:
+            error: Unclipped error along the axes of the gains, (6,) [m, rad].
+            share: Fraction of the free part to remove, 0 to 1.
+        """
         self._far[:] = error
         error += share * (self._range.dot(error) - error)
 
     def correct(self, wrench: Vector, share: float, in_tool: bool) -> None:
-        """Add ``share`` of the correction to a wrench along the axes of the gains, in place.
+        """Add the correction, times a scale, to a wrench along the axes of the gains, in place.
 
         Args:
             wrench: Wrench of the spring, (6,) [N, Nm].
-            share: Share of the correction, 0 to 1.
-            in_tool: Whether the gains are given along the axes of the tool.
+            share: Scale of the correction, 0 to 1.
+            in_tool: True if the gains are along the axes of the tool.
         """
         px, py, pz, x, y, z = self._far.tolist()
         fx, fy, fz, mx, my, mz = wrench.tolist()
@@ -84,39 +92,46 @@ class ConservativeSpring:
 _add, _subtract, _negative = np.add, np.subtract, np.negative
 
 FREEDOM_STEP = 0.01
-"""Change per cycle of the scale of the correction for free directions."""
+"""Change per cycle of the correction scale for free directions."""
 
 
 class CartesianSpring:
-    r"""Compute the wrench of one arm's impedance; several laws are built on it.
+    """Impedance wrench of one arm, used by several controllets.
 
-    .. math::
-        F = K \,\mathrm{clip}(e) + D (\dot x_d - \dot x), \quad
-        e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}
+    Equations::
 
-    with D from :class:`.ModalDamping`. K is any symmetric positive
-    semidefinite matrix, the damping ratios Z are diagonal. A change of gains is spread
-    over some cycles: the square root of K is interpolated, so that every K on the way is
-    positive semidefinite and the torque has no step. Damping always belongs to the present K
-    and the present inertia. With ``in_tool`` the gains are given along the tool's axes.
-    Where the posture does not stand this K (see ModalDamping), the spring is the softer
-    :math:`K'`; ``kept`` says so. Where K leaves a direction free, the wrench is corrected to the
-    gradient of a potential (:class:`.ConservativeSpring`). Error and rate, K and D lie one
-    after the other, so that one product gives F.
+        F = K clip(e) + D (dx_d - dx)
+        e = [p_d - p; log(R_d R^T)]
+
+    - F: Wrench on the tool, (6,) [N, Nm].
+    - K: Stiffness, symmetric positive semidefinite, (6, 6) [N/m, Nm/rad].
+    - D: Damping by ``ModalDamping`` with diagonal damping ratios Z, (6, 6).
+    - e: Pose error, (6,) [m, rad]; clip: bound per axis.
+    - p, R: Measured position and rotation of the tool; p_d, R_d: reference.
+    - dx, dx_d: Measured and reference twist, (6,) [m/s, rad/s].
+
+    A gain change is spread over several cycles. The square root of K is interpolated, so K remains
+    positive semidefinite and the torque has no step. D always corresponds to the current K and
+    inertia. With ``in_tool``, the gains are along the tool axes.
+
+    If the bandwidth limit of ``ModalDamping`` does not allow K in a configuration, the spring uses
+    the lower stiffness K', and ``kept`` is below 1. If K leaves a direction free,
+    ``ConservativeSpring`` corrects the wrench to the gradient of a potential. Error and rate, and
+    K and D, are adjacent in memory, so that one product gives F.
 
     Args:
-        damper: Where what the damper exerts is written, (6,); an array of its own by default.
+        damper: Output array of the damper wrench, (6,). A new array by default.
 
     Attributes:
         error: Clipped error along the axes of the gains, (6,) [m, rad].
-        spring: K times the error of the last :meth:`measure` or :meth:`spring_in_base`, along
-            the axes of the gains, (6,) [N, Nm].
-        damper: What the damper exerts, :math:`D (\dot x_d - \dot x)`, of the last
-            :meth:`measure`, along the axes of the gains, (6,) [N, Nm].
-        stiffness: The present K, or K' where that is softer, (6, 6).
-        kept: Smallest share of the stiffness that any mode has kept at this posture; 1 is all.
-        ratio: The largest damping ratio of all axes.
-        is_free: Whether the stiffness leaves a direction free, or does so at one end of a ramp.
+        spring: Spring wrench of the last ``measure`` or ``spring_in_base``, along the axes of the
+            gains, (6,) [N, Nm].
+        damper: Damper wrench D (dx_d - dx) of the last ``measure``, along the axes of the gains,
+            (6,) [N, Nm].
+        stiffness: Current K, or K' if that is lower, (6, 6).
+        kept: Minimum stiffness scale of all modes in this configuration, 0 to 1.
+        ratio: Maximum damping ratio of all axes.
+        is_free: True if the stiffness leaves a direction free, now or at one end of a ramp.
 
     Thread: control.
     """
@@ -146,9 +161,12 @@ class CartesianSpring:
         self._rescale()
 
     def set_stiffness(self, stiffness: Vector | Matrix, cycles: int = 0) -> None:
-        """Go to a stiffness, diagonal (6,) or full (6, 6), within ``cycles``.
+        """Start a ramp to a stiffness.
 
-        Negative eigenvalues within rounding of zero are taken for zero.
+        Args:
+            stiffness: Diagonal (6,) or full stiffness (6, 6). Eigenvalues slightly below zero, due
+                to rounding, count as zero.
+            cycles: Length of the ramp; 0 sets the stiffness immediately.
         """
         matrix = np.diag(stiffness) if stiffness.ndim == 1 else stiffness
         values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
@@ -173,13 +191,13 @@ class CartesianSpring:
     def wrench(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
     ) -> Vector:
-        """Return spring and damper wrench on the tool along the base's axes, (6,) [N, Nm].
+        """Return spring and damper wrench on the tool along the base axes, (6,) [N, Nm].
 
         Args:
-            state: The arm.
-            position: Target position of the tool in the base, (3,) [m].
-            rotation: Target orientation, (3, 3).
-            twist: Target velocity, (6,) [m/s, rad/s]; None is rest.
+            state: State of the arm.
+            position: Reference position of the tool in the base, (3,) [m].
+            rotation: Reference rotation, (3, 3).
+            twist: Reference twist, (6,) [m/s, rad/s]; None means rest.
         """
         self._sense(state, position, rotation, twist)
         if self.kept == 1.0 and not self._freedom:
@@ -190,7 +208,7 @@ class CartesianSpring:
         return self._turn.dot(wrench) if self._in_tool else wrench
 
     def free_velocity(self, state: ArmState) -> Vector:
-        """Return the joint velocity of the free motion, (n,) [rad/s]; see :class:`.FreeMotion`."""
+        """Return the joint velocity of the free motion, (n,) [rad/s]; see ``FreeMotion``."""
         root = self._root.value
         if self._in_tool:
             turn = self._axes(state)
@@ -199,30 +217,37 @@ class CartesianSpring:
 
     @property
     def most_pull(self) -> float:
-        r"""A bound of what the spring exerts, :math:`\|K\|_\infty \|e\|` [N, Nm]."""
+        """Upper bound of the spring wrench, |K|_inf |e| [N, Nm]."""
         return self._stiffest * self._pose_error.size
 
     def spring_in_base(self) -> Vector:
-        """Return the wrench of the spring alone along the axes of the base, (6,) [N, Nm]."""
+        """Return the spring wrench without damping along the base axes, (6,) [N, Nm]."""
         pull: Vector = self.stiffness.dot(self.error, self.spring)
         if self._freedom:
             self._conservative.correct(pull, self._freedom, self._in_tool)
         return self._turn.dot(pull) if self._in_tool else pull
 
     def damping_along(self, direction: Vector) -> float:
-        r"""Return :math:`v^T D v`, the power that D takes from a twist v in the base, (6,)."""
+        """Return v^T D v, the power dissipated at a twist v in the base, (6,)."""
         along = direction.dot(self._turn) if self._in_tool else direction
         return float(self._modal.apply(along, self._along).dot(along))
 
     def stiffness_along(self, direction: Vector) -> float:
-        r"""Return :math:`v^T K v` of a twist v in the base, (6,)."""
+        """Return v^T K v of a twist v in the base, (6,)."""
         along = direction.dot(self._turn) if self._in_tool else direction
         return float(self.stiffness.dot(along).dot(along))
 
     def measure(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
     ) -> None:
-        """Update error, gains, spring and damper, all along the axes of the gains."""
+        """Update error, gains, spring and damper along the axes of the gains.
+
+        Args:
+            state: State of the arm.
+            position: Reference position of the tool in the base, (3,) [m].
+            rotation: Reference rotation, (3, 3).
+            twist: Reference twist, (6,) [m/s, rad/s]; None means rest.
+        """
         self._sense(state, position, rotation, twist)
         self._pull_and_brake()
 
@@ -235,7 +260,6 @@ class CartesianSpring:
     def _sense(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None
     ) -> None:
-        """Update error, rate and gains."""
         if self._root.step():
             self._rescale()
             if self._root.arrived:
@@ -265,15 +289,15 @@ class CartesianSpring:
         self.stiffness = self._asked if kept == 1.0 else modal.stiffness
 
     def error_for(self, state: ArmState, wrench: Vector) -> tuple[Vector, float]:
-        """Return where the target has to be for the spring to exert a wrench.
+        """Return the pose error at which the spring exerts a wrench.
 
         Args:
-            state: The arm.
-            wrench: Force and torque on the tool, along the axes of the base, (6,) [N, Nm].
+            state: State of the arm.
+            wrench: Wrench on the tool along the base axes, (6,) [N, Nm].
 
         Returns:
-            The target's distance from the tool, along the same axes, (6,) [m, rad], as far as
-            stiffness and error bounds allow, and the share of the wrench that it is good for.
+            Pose error along the base axes, (6,) [m, rad], within stiffness and error bounds, and
+                the fraction of the wrench that it achieves.
         """
         turn = self._axes(state) if self._in_tool else None
         wanted = wrench if turn is None else wrench.dot(turn)
@@ -283,7 +307,7 @@ class CartesianSpring:
         return error if turn is None else turn.dot(error), share
 
     def compliance(self, state: ArmState) -> Matrix:
-        """Return the inverse of K along the axes of the base, (6, 6); zero for no spring."""
+        """Return the inverse of K along the base axes, (6, 6); zero along free directions."""
         if not self._in_tool:
             return self._compliance(state, None).copy()
         turn = self._axes(state)
@@ -296,8 +320,9 @@ class CartesianSpring:
         return axes
 
     def _compliance(self, state: ArmState, turn: Matrix | None) -> Matrix:
-        """Return the inverse of K along the axes of the gains; where it is all there, kept."""
-        # What this posture leaves of the stiffness, which may be less than where it was used last.
+        """Return the inverse of K along the axes of the gains; cached if K is not reduced."""
+        # The stiffness is recomputed because this configuration may reduce it more than the last
+        # one.
         modal, inertia_inv = self._modal, state.operational_space().inertia_inv
         modal.design(inertia_inv if turn is None else turn.T.dot(inertia_inv).dot(turn))
         self.kept = modal.kept
@@ -311,15 +336,15 @@ class CartesianSpring:
 
     @property
     def turn(self) -> Matrix | None:
-        """Rotation from the axes of the gains to the base for wrenches, or None if equal."""
+        """Rotation of wrenches from the gain axes to the base, (6, 6). None if they are equal."""
         return self._turn if self._in_tool else None
 
     @property
     def damping(self) -> Matrix:
-        """The present D, along the axes of the gains, (6, 6)."""
+        """Current D along the axes of the gains, (6, 6)."""
         return self._modal.damping.copy()
 
 
 def _inverse(stiffness: Matrix) -> Matrix:
-    """Return the inverse of a stiffness, zero where there is none of it."""
+    """Return the pseudoinverse of a stiffness, which is zero along free directions."""
     return np.array(np.linalg.pinv(stiffness, rcond=1e-3), dtype=np.float64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Posture that moves along with a tool that is free to move."""
+"""Shift of the nullspace configuration along the free motion of the tool."""
 
 from __future__ import annotations
 
@@ -14,36 +14,41 @@ _dot, _subtract = np.dot, np.subtract
 SOFT = 5.0
 """Stiffness below which a direction may count as free [N/m]."""
 RADIUS = 0.25
-"""Distance from the axis at which a rotational stiffness is compared with it [m]."""
+"""Distance from the axis that converts rotational to translational stiffness [m]."""
 SLOW_MODE = 0.25
-"""Squared frequency of a mode, below which the mode fades from held to free [1/s^2]."""
+"""Squared frequency below which a mode gradually becomes free [1/s^2]."""
 _SCALE = np.repeat((1.0, 1.0 / RADIUS), 3)
 
 
 def is_soft(stiffness: Matrix) -> bool:
-    """Return whether a stiffness (6, 6) has a direction below :data:`SOFT`."""
+    """Return True if a stiffness (6, 6) has a direction below ``SOFT``."""
     scaled = _SCALE[:, None] * stiffness * _SCALE
     return bool(np.linalg.eigvalsh(scaled)[0] < SOFT)
 
 
 def projected_inertia(space: TaskSpaceDynamics) -> Matrix:
-    r"""Return the :math:`\Lambda` that projectors take, (6, 6)."""
+    """Return the task-space inertia Lambda used in projectors, (6, 6) [kg, kg m^2]."""
     return space.projection_inertia() if space.damping else space.inertia
 
 
 class FreeMotion:
-    r"""Compute the joint velocity that belongs to the free motion of a tool.
+    """Joint velocity of the free motion of a tool.
 
-    .. math::
-        \dot q_f = M^{-1} J^T (\Lambda - \Lambda_h) J \dot q, \qquad
-        \Lambda_h = K^{1/2} U\, \mathrm{diag}\!\left(\frac{\varphi(w_i / w_0)}{w_i}\right)
-        U^T K^{1/2}, \qquad K^{1/2} \Lambda^{-1} K^{1/2} = U\, \mathrm{diag}(w)\, U^T
+    Equations::
 
-    :math:`M^{-1} J^T \Lambda_h J \dot q` is the motion of least kinetic energy among those in
-    which the directions with a spring move as they do. With :math:`K > 0` all of
-    :math:`\Lambda` is held and nothing is free. As the frequency :math:`\sqrt{w_i}` of a mode
-    goes to zero, the mode becomes free without a step (:math:`\varphi` as in
-    :class:`.TaskInertia`). The stiffness may be any symmetric positive semidefinite matrix.
+        dq_f     = M^-1 J^T (Lambda - Lambda_h) J dq
+        Lambda_h = K^1/2 U diag(phi(w_i / w_0) / w_i) U^T K^1/2
+        K^1/2 Lambda^-1 K^1/2 = U diag(w) U^T
+
+    - dq_f: Joint velocity of the free motion, (n,) [rad/s].
+    - M: Inertia matrix, (n, n); J: Jacobian, (6, n); Lambda: task-space inertia, (6, 6).
+    - K: Task-space stiffness, symmetric positive semidefinite, (6, 6).
+    - w: Squared mode frequencies [1/s^2]; w_0: ``SLOW_MODE``.
+    - phi: Smooth step from 0 to 1, as in ``TaskInertia``.
+
+    M^-1 J^T Lambda_h J dq is the motion of minimum kinetic energy in which the directions with a
+    spring move as measured. With K > 0, Lambda_h equals Lambda and no direction is free. As the
+    frequency of a mode approaches zero, the mode becomes free without a step.
 
     Thread: control.
     """
@@ -54,11 +59,11 @@ class FreeMotion:
         self._momentum = np.zeros(6)
 
     def velocity(self, state: ArmState, root: Matrix) -> Vector:
-        r"""Return :math:`\dot q_f`, (n,) [rad/s].
+        """Return the joint velocity dq_f of the free motion, (n,) [rad/s].
 
         Args:
             state: State of the arm.
-            root: :math:`K^{1/2}` along the axes of the base, (6, 6).
+            root: Square root K^1/2 of the stiffness along the base axes, (6, 6).
         """
         space = state.operational_space()
         normal = _dot(_dot(root, space.inertia_inv, self._half), root, self._normal)
@@ -75,34 +80,40 @@ class FreeMotion:
 _add, _dot, _multiply = np.add, np.dot, np.multiply
 
 RETURN_SPEED = 0.2
-"""Speed with which the posture returns while the tool rests [rad/s]."""
+"""Speed at which the configuration returns while the tool rests [rad/s]."""
 SLOW_RETURN_SPEED = 0.02
-"""The same while the tool moves freely [rad/s]."""
+"""Speed at which the configuration returns while the tool moves freely [rad/s]."""
 RESTING_ENERGY = 2e-3
-"""Kinetic energy of the free motion from which on the tool does not rest [J]."""
+"""Kinetic energy of the free motion above which the tool counts as moving [J]."""
 
 
 class GuidedPosture:
-    r"""Shift a posture by the free motion of the tool, so that its spring stays passive.
+    """Shift of the nullspace configuration by the free motion, which keeps its spring passive.
 
-    .. math::
-        q_n' = q_n + r, \qquad \dot q_n' = \dot q_n + \dot q_f, \qquad
-        \dot r = \dot q_f - v_r\, \frac{r}{\|r\|_\infty}
+    Equations::
 
-    A projected spring exerts nothing on the tool. When the tool moves freely, the deflection of
-    the spring changes without work, and the nullspace motion then gains energy. The energy grows
-    from lap to lap, as nothing brakes the tool. With
-    :math:`\dot q_f` (:class:`.FreeMotion`) taken out of the deflection :math:`e`, the power of
-    the projected spring is :math:`-\tfrac{d}{dt} \tfrac12 e^T K_n e` in the free directions.
-    The shift returns to zero at :math:`v_r`, slow enough for the damper of the posture to take
+        q_n'  = q_n + r
+        dq_n' = dq_n + dq_f
+        dr/dt = dq_f - v_r r / max_i |r_i|
+
+    - q_n, dq_n: Desired configuration [rad] and its velocity [rad/s], (n,).
+    - r: Shift, (n,) [rad].
+    - dq_f: Free motion of ``FreeMotion``, (n,) [rad/s].
+    - v_r: Return speed [rad/s].
+
+    A projected spring exerts no wrench on the tool. When the tool moves freely, the deflection of
+    the spring would change without work. The nullspace motion would then gain energy in each
+    repetition of a closed path. With dq_f removed from the deflection e, the power of the
+    projected spring in the free directions is -d/dt (e^T K_n e / 2). K_n is the stiffness of the
+    nullspace spring. The shift returns to zero slowly enough for the nullspace damper to dissipate
     the energy of the return.
 
     Args:
-        joints: Number of joints, n.
+        joints: Number of joints n.
         period: Cycle time [s].
 
     Attributes:
-        is_shifted: Whether :math:`r` is not zero.
+        is_shifted: True if r is not zero.
 
     Thread: control.
     """
@@ -113,19 +124,18 @@ class GuidedPosture:
         self.is_shifted = False
 
     def reset(self) -> None:
-        """Return to the posture itself."""
         self._shift[:], self.is_shifted = 0.0, False
 
     def step(
         self, state: ArmState, free: Vector | None, posture: Vector, velocity: Vector | None
     ) -> tuple[Vector, Vector | None]:
-        """Return the shifted posture (n,) [rad] and its velocity (n,) [rad/s] of this cycle.
+        """Return the shifted configuration (n,) [rad] and its velocity (n,) [rad/s] of this cycle.
 
         Args:
             state: State of the arm.
-            free: Joint velocity of the free motion, (n,) [rad/s]; None if nothing is free.
-            posture: Requested posture, (n,) [rad].
-            velocity: Its velocity, (n,) [rad/s]; None is rest.
+            free: Joint velocity of the free motion, (n,) [rad/s]; None if no direction is free.
+            posture: Desired configuration q_n, (n,) [rad].
+            velocity: Velocity of the desired configuration, (n,) [rad/s]; None means rest.
         """
         shift, speed = self._shift, RETURN_SPEED
         if free is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of several springs or dampers an arm that answers late can stand together."""
+"""Cartesian gain parameters, gain ramps, and gain limits for arms with latency."""
 
 from __future__ import annotations
 
@@ -16,46 +16,51 @@ from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import Target
 
 MAX_STIFFNESS = (5000.0,) * 3 + (300.0,) * 3
-"""Stiffest that a tool may be along any axis, and about it [N/m, Nm/rad]."""
+"""Maximum stiffness along and about any axis of a tool [N/m, Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
 class CartesianGains:
-    """A spring at the tool: how stiff, how damped, how bounded, along which axes."""
+    """Stiffness, damping, axes and error bounds of a Cartesian spring."""
 
     stiffness: Vector = vector(
         400, 400, 400, 20, 20, 20, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
         doc="translational then rotational stiffness along the axes of gain_frame",
     )  # fmt: skip
     damping_ratio: Vector = vector(
-        *[1.0] * 6, low=LEAST_RATIO, high=5, doc="1 is critically damped in every posture"
+        *[1.0] * 6, low=LEAST_RATIO, high=5, doc="1 is critical damping in every configuration"
     )
     gain_frame: str = choice(
-        "base", options=("base", "tool"), doc="whose axes the gains are given along"
+        "base", options=("base", "tool"), doc="frame of the axes of the gains"
     )
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
-        doc="largest error per axis that is acted on; bounds what the spring asks for",
+        doc="maximum error per axis; bounds the spring wrench",
     )  # fmt: skip
     gain_time: float = number(
-        0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
+        0.1, unit="s", low=0, high=10, doc="duration of a change of stiffness"
     )
 
 
 class Ramp:
-    r"""Move an array from where it is to a goal in a straight line.
+    """Linear ramp of an array from its current value to a goal.
 
-    .. math::
-        r_k = \frac{n - k}{n}\, r_0 + \frac{k}{n}\, r_{goal}, \qquad k = 1 .. n
+    Equation::
 
-    Laws ramp the square roots of their gains: every gain on the way is then positive
-    semidefinite, and the damping that follows from it never lacks behind it.
+        r_k = (n - k) / n r_0 + k / n r_goal,   k = 1 .. n
+
+    - r_k: Value after k cycles, any shape.
+    - r_0, r_goal: Start and goal.
+    - n: Length of the ramp [cycles].
+
+    Controllets ramp the square roots of their gains. Every intermediate gain is then positive
+    semidefinite, and the damping derived from it never lags behind.
 
     Args:
         start: First value, any shape.
 
     Attributes:
-        value: The present value, updated in place.
+        value: Current value, updated in place.
 
     Thread: control.
     """
@@ -67,18 +72,18 @@ class Ramp:
 
     @property
     def arrived(self) -> bool:
-        """Whether the goal is reached."""
+        """True if the goal is reached."""
         return self._left == 0
 
     def go(self, goal: Vector, cycles: int = 0) -> None:
-        """Head for ``goal`` from the present value, and be there after ``cycles`` steps."""
+        """Start a ramp from the current value to ``goal``, of ``cycles`` steps."""
         self._from[:], self._to[:] = self.value, goal
         self._cycles = self._left = cycles
         if not cycles:
             self.value[:] = goal
 
     def step(self) -> bool:
-        """Move on by one cycle; return whether the value has changed."""
+        """Advance by one cycle. Return True if the value has changed."""
         if not self._left:
             return False
         self._left -= 1
@@ -98,11 +103,11 @@ _ParamsT = TypeVar("_ParamsT", bound=_HasGainTime)
 
 
 class RampedGains(Controllet[_TargetT, _ParamsT]):
-    """A law that takes new gains at once at rest, and within ``gain_time`` while it runs.
+    """Controllet that ramps gain changes within ``gain_time`` while it is active.
 
-    ``on_parameters`` asks :meth:`gain_cycles` how long a ramp may take, and ``on_activate``
-    calls :meth:`start_gains`, so that the law starts with the gains of its parameters whatever
-    was on its way when it last ended.
+    While it is inactive, new gains apply immediately. ``on_parameters`` obtains the ramp length
+    from ``gain_cycles``. ``on_activate`` calls ``start_gains``, so that each activation starts
+    with the gains of the parameters. A ramp of the last activation has no effect.
 
     Thread: control.
     """
@@ -110,54 +115,61 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
     _runs, _strayed = False, True
 
     def gain_cycles(self) -> int:
-        """Return over how many cycles a change of gains is spread; 0 is at once."""
+        """Return the length of a gain ramp [cycles]; 0 means an immediate change."""
         if not self._runs:
             return 0
-        self._strayed = True  # a ramp, or gains that were streamed
+        self._strayed = True  # by a ramp or by streamed gains
         return round(self.params.gain_time / self.context.period)
 
     def start_gains(self) -> None:
-        """Have the gains of the parameters at once; from now on changes are spread."""
+        """Apply the gains of the parameters immediately, and ramp all later changes."""
         self._runs = False
-        if self._strayed:  # else they have stayed as on_parameters() or the last start left them
+        if self._strayed:  # otherwise the gains equal the parameters
             self.on_parameters()
         self._runs, self._strayed = True, False
 
     def on_deactivate(self) -> None:
-        """Let the next parameters take effect at once."""
+        """Apply the next parameters immediately."""
         self._runs = False
 
 
 LIGHTEST = 0.057
-"""Rotor inertia that bounds of joint dampers in Nm s/rad are meant for, an FR3's last [kg m^2]."""
+"""Rotor inertia that bounds of joint dampers [Nm s/rad] refer to, that of an FR3's last joint [kg
+m^2]."""
 
 
 def damping_share(robot: Robot) -> Vector:
-    """Return the share of such a bound that each joint stands, (n,): less with lighter rotors.
+    """Return the scale of such a bound for each joint, (n,).
 
-    They are the least that any motion of a joint weighs.
+    Lighter rotors need lower bounds, because rotor inertia is the minimum inertia of any motion of
+    a joint.
     """
     return np.minimum(1.0, robot.armature / LIGHTEST)
 
 
 def share_within(gains: Vector, responses: Matrix, most: float) -> float:
-    r"""Return the share of gains with which no motion exceeds a rate.
+    """Return the scale of gains with which no mode exceeds a rate.
 
-    What acts beside a law has to be slower than a law (:data:`.BANDWIDTH`), as both add up. With
-    5 ms of delay, 2 ms of torque lag and half a cycle a spring takes 7.5 ms times its rate from
-    the dampers: one that acts alone has to have more.
+    Torque terms outside a controllet need a lower bandwidth than the controllet (``BANDWIDTH``),
+    because both add up. With 5 ms of delay, 2 ms of torque lag and half a cycle, a spring reduces
+    the effective damping by 7.5 ms times its stiffness. A spring that acts alone therefore needs
+    additional damping.
 
-    With directions :math:`g_j` of gains :math:`c_j` and :math:`W_{jk} = g_j^T M^{-1} g_k`, no
-    eigenvalue of :math:`M^{-1} \sum_j c_j g_j g_j^T` is larger than
+    By Gershgorin's theorem, no eigenvalue of ``M^-1 sum_j c_j g_j g_j^T`` exceeds::
 
-    .. math:: \max_j \sqrt{c_j} \sum_k |W_{jk}| \sqrt{c_k}
+        max_j sqrt(c_j) sum_k |W_jk| sqrt(c_k)
+        W_jk = g_j^T M^-1 g_k
 
-    by Gershgorin's theorem. Source: Horn and Johnson, Matrix Analysis, section 6.1.
+    - g_j: Direction j in joint space, (joints,).
+    - c_j: Gain along g_j.
+    - M: Inertia matrix, (joints, joints) [kg m^2].
+
+    Source: Horn and Johnson, Matrix Analysis, section 6.1.
 
     Args:
-        gains: c, not negative, (n,).
-        responses: W, (n, n).
-        most: The rate: [1/s] for dampers, [1/s^2] for springs.
+        gains: Gains c, not negative, (n,).
+        responses: Matrix W, (n, n).
+        most: Maximum rate: [1/s] for dampers, [1/s^2] for springs.
     """
     root = np.sqrt(gains)
     fastest = max((root * np.dot(np.abs(responses), root)).tolist())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spring and damper of a posture, kept from the task."""
+"""Joint springs and dampers, and their projection into the nullspace of the task."""
 
 from __future__ import annotations
 
@@ -18,26 +18,31 @@ from multipanda_py.state import ArmLimits, ArmState, Matrix, Vector
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 LEASH_SHARE = 0.4
-"""Of the torque limit that a spring may pull a held arm with."""
+"""Fraction of the torque limit available to a spring that moves a held arm."""
 SOFT = 1.0
-"""Stiffness of a joint too small to press with [Nm/rad]."""
+"""Joint stiffness below which a joint cannot exert a commanded torque [Nm/rad]."""
 FULL_RATE = 1000.0
-"""Torque rate at which that has been tried out [Nm/s]."""
+"""Torque-rate limit for which ``LEASH_SHARE`` has been verified [Nm/s]."""
 
 
 class JointSpring:
-    r"""Pull the joints of an arm to a posture that may move.
+    """Joint spring and damper towards a configuration that may move.
 
-    .. math::
-        \tau = K (q_d - q) + D (\dot q_d - \dot q)
+    Equation::
 
-    with D from :class:`.ModalDamping` for the joint-space inertia.
+        tau = K (q_d - q) + D (dq_d - dq)
+
+    - tau: Torques, (n,) [Nm].
+    - K: Diagonal stiffness, (n, n) [Nm/rad].
+    - D: Damping by ``ModalDamping`` for the joint-space inertia, (n, n) [Nm s/rad].
+    - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
+    - q_d, dq_d: Reference positions and velocities, (n,).
 
     Args:
-        arm: The arm.
+        arm: Description of the arm.
 
     Attributes:
-        error: :math:`q_d - q` of the last torque, (n,) [rad].
+        error: Error q_d - q of the last torque, (n,) [rad].
 
     Thread: control.
     """
@@ -53,25 +58,32 @@ class JointSpring:
         )
 
     def set_gains(self, stiffness: Vector, damping_ratio: Vector) -> None:
-        """Prepare K^1/2 and Z for K, (n,) [Nm/rad], and damping ratios, (n,)."""
+        """Set the stiffness K, (n,) [Nm/rad], and the damping ratios, (n,)."""
         self._stiffness, self._leash = stiffness, None
-        # What holds nothing would have to be infinitely far away.
+        # A joint without stiffness would need an infinite deflection for any torque.
         self._presses = np.where(stiffness < SOFT, np.inf, stiffness)
         self._asked = np.diag(stiffness)
         self._modal.set_root(np.diag(np.sqrt(stiffness)), damping_ratio)
 
     @property
     def kept(self) -> float:
-        """Smallest share of the stiffness that any mode has kept at the last posture."""
+        """Minimum stiffness scale of all modes in the last configuration, 0 to 1."""
         return self._modal.kept
 
     def leash(self, limits: ArmLimits) -> Matrix:
-        r"""Return the leash of a governed reference, (2, n) [rad].
+        """Return the maximum error of a governed reference, in motion and at rest, (2, n) [rad].
 
-        At rest :math:`0.4\, \tau_{max} / K`, on the way the same times
-        :math:`\min(1, \sqrt{K_0 / K})` with the default K: the damper of a stiffer spring needs
-        torque faster, and a late arm let go of would swing at the limit of torque rate. Neither is
-        less than what an arm lags behind that is heavier than its model.
+        Equations::
+
+            at rest:   0.4 tau_max / K
+            in motion: 0.4 tau_max / K min(1, sqrt(K_0 / K))
+
+        - tau_max: Torque limits, (n,) [Nm].
+        - K, K_0: Stiffness and default stiffness, (n,) [Nm/rad].
+
+        The damper of a stiffer spring needs a higher torque rate. At high latency, a larger error
+        in motion would cause oscillation at the torque-rate limit. Neither value is below the error
+        of an arm that is heavier than its model.
         """
         if self._leash is not None and self._leash[0] is limits:
             return self._leash[1]
@@ -84,15 +96,17 @@ class JointSpring:
         return leash
 
     def stiffness_at(self, state: ArmState) -> Matrix:
-        """Return what the posture leaves of the stiffness, (n, n)."""
+        """Return the stiffness K or, if the configuration requires it, the lower K', (n, n)."""
         self._mass.compute(state.mass)
         self._modal.design(self._mass.solve(self._unit))
         return self._asked if self._modal.kept == 1.0 else self._modal.stiffness
 
     def deflection(self, stiffness: Matrix, tau: Vector) -> Vector:
-        """Return how far a target has to be for a stiffness (n, n) to make torques (n,) [rad].
+        """Return the error at which a stiffness exerts the given torques, (n,) [rad].
 
-        Joints softer than :data:`SOFT` are left where they are.
+        Args:
+            stiffness: Result of ``stiffness_at``, (n, n) [Nm/rad].
+            tau: Torques, (n,) [Nm]. Joints softer than ``SOFT`` have zero error.
         """
         if stiffness is self._asked:  # diagonal
             return tau / self._presses
@@ -101,7 +115,14 @@ class JointSpring:
         return step
 
     def pull(self, state: ArmState, q: Vector, dq: Vector, tau: Vector) -> None:
-        """Write the torques towards a posture q [rad] that moves with dq [rad/s], (n,) [Nm]."""
+        """Write the torques of the spring and damper, (n,) [Nm].
+
+        Args:
+            state: State of the arm.
+            q: Reference positions, (n,) [rad].
+            dq: Reference velocities, (n,) [rad/s].
+            tau: Output torques, (n,) [Nm].
+        """
         modal, error, rate = self._modal, self.error, self._rate
         self._mass.compute(state.mass)
         _subtract(q, state.q, error)
@@ -117,43 +138,46 @@ class JointSpring:
 _dot, _subtract = np.dot, np.subtract
 
 TASK = 6
-"""Coordinates of a tool's pose."""
+"""Number of task coordinates of a tool pose."""
 PROJECTORS = ("none", "kinematic", "dynamic")
 
 
 def nothing_left(context: Context, feature: str) -> Iterator[str]:
-    """Say of each arm whose joints the task takes all that a feature in its nullspace is idle."""
+    """Yield a warning for each arm without a nullspace, in which a feature has no effect."""
     for arm in context.arms:
         if arm.n_joints <= TASK:
             yield (
-                f"{arm.name} has {arm.n_joints} joints, all of which its tool's pose takes: "
-                f"{feature} acts only where a posture is singular"
+                f"{arm.name}: the tool pose determines all {arm.n_joints} joints, so {feature} "
+                "acts only near singular configurations"
             )
 
 
 class NullspaceProjector:
-    r"""Project joint torques into the nullspace of the task, in place.
+    """Projection of joint torques into the nullspace of the task, in place.
 
-    .. math::
-        N_{kin} = I - J^T (J J^T)^{-1} J, \qquad N_{dyn} = I - J^T \Lambda J M^{-1}
+    Equations::
 
-    The kinematic projector leaves torques that exert no wrench in a static equilibrium
-    (:math:`J N_{kin} = 0`); the dynamically consistent one leaves torques that accelerate no
-    task coordinate (:math:`J M^{-1} N_{dyn} = 0`). In either equilibrium what the task feels of
-    a projected torque is zero. An arm with six joints has no nullspace, and
-    :math:`N = 0`; :func:`nothing_left` says it.
+        N_kin = I - J^T (J J^T)^-1 J
+        N_dyn = I - J^T Lambda J M^-1
 
-    Both are exact wherever the smallest singular value of J exceeds
-    :data:`TaskInertia.LOST <multipanda_py.robots.dynamics.task_inertia.TaskInertia>`. They need
-    no damping to stay bounded: their norms are 1 and at most :math:`\sqrt{\mathrm{cond} M}`.
-    Below that value a direction of the task joins the nullspace smoothly, as the nullspace of
-    the singular posture has it: its eigenvalue of :math:`(J J^T)^{-1}`, or :math:`\Lambda`, is
-    weighted by :math:`\varphi`, see there.
+    - J: Jacobian of the tool, (6, n).
+    - M: Inertia matrix, (n, n).
+    - Lambda: Task-space inertia (J M^-1 J^T)^-1, (6, 6).
+
+    The kinematic projector yields torques that exert no wrench in static equilibrium (J N_kin =
+    0). The dynamically consistent projector yields torques that do not accelerate the tool (J M^-1
+    N_dyn = 0). In equilibrium, the projected torque has no effect on the task with either of them.
+    An arm with six joints has no nullspace, so N = 0 (see ``nothing_left``).
+
+    Both projectors are exact if the smallest singular value of J exceeds ``TaskInertia.LOST``.
+    They are bounded without damping: their norms are 1 and up to sqrt(cond M). Below that value,
+    the singular direction of the task joins the nullspace smoothly. Its eigenvalue of (J J^T)^-1
+    or Lambda is weighted by phi of ``TaskInertia``.
 
     Sources: Khatib 1987; Dietrich, Ott and Albu-Schäffer, IJRR 2015 (overview of projectors).
 
     Args:
-        joints: Number of joints, n.
+        joints: Number of joints n.
 
     Thread: control.
     """
@@ -198,31 +222,38 @@ _minimum, _maximum = np.minimum, np.maximum
 _norm = math.hypot
 
 MAX_DAMPING, LIGHT_DAMPING, BARE_DAMPING = 12.0, 7.0, 3.4
-"""Damping with which a posture moves no faster than laws may brake (see modal_damping), with a
-projector, with one and light rotors, and without one: the lightest motions weigh 0.1 and 0.06
-kg m^2, and less with lighter rotors (:func:`.damping_share`). Without one it acts beside a law's
-own damper of up to 120 1/s, and both are to stay within 180 1/s together [Nm s/rad]."""
+"""Maximum joint damping with a projector, with a projector and light rotors, and without a
+projector [Nm s/rad]. It keeps the nullspace motion within the bandwidth limit (see
+``modal_damping``): the lightest motions have 0.1 and 0.06 kg m^2, and less with lighter rotors
+(``damping_share``). Without a projector, it adds to the damping of a controllet of up to 120 1/s.
+Both together must stay within 180 1/s."""
 SLIDING_RATE = 120.0
-"""The same of a joint that slides, over its rotor's inertia [1/s]."""
+"""Maximum damping of a prismatic joint divided by its rotor inertia [1/s]."""
 
 
 class PostureSpring:
-    r"""Pull the joints of an arm towards a posture without moving the tool.
+    """Joint spring and damper towards a configuration, projected into the nullspace.
 
-    .. math::
-        \tau = N\, \mathrm{clamp}\left( \begin{bmatrix} K_n & D_n \end{bmatrix}
-        \begin{bmatrix} q_n - q \\ \dot q_n - \dot q \end{bmatrix}, \pm\tau_{max} \right), \qquad
-        D_n = \min(2 Z_n (K_n m)^{1/2}, d_{max})
+    Equations::
 
-    with :math:`N` one of :class:`.NullspaceProjector`, or none, and m what a joint that slides
-    carries; 1 kg m^2 for one that turns. The clamp comes first: clamped
-    after the projection, the torques would not be in the nullspace any more.
+        tau = N clamp(K_n (q_n - q) + D_n (dq_n - dq), -tau_max, tau_max)
+        D_n = min(2 Z_n (K_n m)^1/2, d_max)
+
+    - N: Projector of ``NullspaceProjector``, or the identity.
+    - K_n, D_n: Diagonal stiffness [Nm/rad] and damping [Nm s/rad], (n, n).
+    - Z_n: Damping ratios, (n,).
+    - m: Mass on a prismatic joint [kg]; 1 kg m^2 for a revolute joint.
+    - d_max: Maximum damping, see ``MAX_DAMPING``.
+    - q, dq: Measured joint state; q_n, dq_n: desired configuration and its velocity, (n,).
+    - tau_max: Torque bounds, (n,) [Nm].
+
+    The clamp precedes the projection. Clamped torques would otherwise leave the nullspace.
 
     Args:
-        robot: What the arm is, with n joints.
+        robot: Robot model with n joints.
 
     Attributes:
-        project: Keeps torques from the task, in place; None leaves them as they are.
+        project: Projector, applied in place; None if torques are not projected.
 
     Thread: control.
     """
@@ -240,15 +271,16 @@ class PostureSpring:
     def set_gains(
         self, stiffness: Vector, damping_ratio: Vector, max_torque: Vector, projector: str
     ) -> None:
-        """Set what pulls.
+        """Set stiffness, damping, torque bounds and projector.
 
         Args:
-            stiffness: (n,) [Nm/rad].
-            damping_ratio: (n,).
-            max_torque: Clamp before the projection, (n,) [Nm].
-            projector: One of :data:`.PROJECTORS`.
+            stiffness: Joint stiffness, (n,) [Nm/rad].
+            damping_ratio: Joint damping ratios, (n,).
+            max_torque: Torque bounds before the projection, (n,) [Nm].
+            projector: One of ``PROJECTORS``.
         """
-        # A motion in the nullspace may be of light wrist joints alone, as of aligned ones.
+        # A nullspace motion may consist of light wrist joints only, for example if their axes are
+        # aligned.
         most = BARE_DAMPING * self._light
         if projector != "none":
             most = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)
@@ -260,23 +292,23 @@ class PostureSpring:
         self.project = self._projectors.get(projector)
 
     def matched(self, state: ArmState, free: Vector) -> Vector:
-        """Return the joint motion of a free tool to which the projector is orthogonal, (n,).
+        """Return the joint motion of a free tool that is orthogonal to the projector, (n,).
 
         Args:
             state: State of the arm.
-            free: Motion of least kinetic energy with the same velocity of the tool, (n,) [rad/s].
+            free: Motion of minimum kinetic energy with the same tool velocity, (n,) [rad/s].
         """
         if self.project == self._projectors["kinematic"]:
             free = free - self._projectors["kinematic"](state, free.copy())
         return free
 
     def torque(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
-        """Return the torques, (n,) [Nm]; the array is used again in the next call.
+        """Return the projected torques, (n,) [Nm]. The next call overwrites them.
 
         Args:
-            state: The arm.
-            posture: (n,) [rad].
-            velocity: Of the posture, (n,) [rad/s]; None is rest.
+            state: State of the arm.
+            posture: Desired configuration q_n, (n,) [rad].
+            velocity: Velocity of the desired configuration, (n,) [rad/s]; None means rest.
         """
         tau = self.pull(state, posture, velocity)
         if self.project is not None:
@@ -284,7 +316,7 @@ class PostureSpring:
         return tau
 
     def pull(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
-        """Return the torques before they are projected; else as :meth:`torque`."""
+        """Return the torques before the projection, (n,) [Nm]. Arguments as in ``torque``."""
         self._posture[:] = posture
         if velocity is not None or self._moves:
             self._moves = velocity is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a spring's approach an arm can move at, and stop from."""
+"""Scaling of springs to torque limits, speed limits and braking ability."""
 
 from __future__ import annotations
 
@@ -13,25 +13,30 @@ from multipanda_py.state import MAX_TORQUE_FRACTION, ArmLimits, ArmState, Vector
 from multipanda_py.targets import Report
 
 LEAST = 0.1
-"""Share of a limit that is reckoned with whatever a joint carries: a law that asked for nothing
-would not even brake."""
+"""Minimum torque headroom as a fraction of the limit, whatever the weight on a joint. With zero
+headroom, a controllet could not brake."""
 
 
 class TorqueRoom:
-    r"""Know the torques that laws may ask for beside what carries the arm.
+    """Torque headroom of an arm after gravity compensation.
 
-    .. math:: \tau_{room} = \max(\min(\tau_{max}, \tau_{whole} - |g(q)|),\; 0.1\, \tau_{max})
+    Equation::
 
-    with :math:`\tau_{whole} = \tau_{max}` for an arm that does not compensate gravity by itself,
-    and what springs can exert for one on springs; tool and load are in g. It is
-    :math:`\tau_{max}` for any other.
+        tau_room = max(min(tau_max, tau_whole - |g(q)|), 0.1 tau_max)
+
+    - tau_max: Torque limits, (n,) [Nm].
+    - tau_whole: Total torque available to a controllet and gravity compensation, (n,) [Nm].
+    - g(q): Gravity torques with tool and payload, (n,) [Nm].
+
+    tau_whole equals tau_max if the loop compensates gravity. For series-elastic joints, it is the
+    maximum torque of the springs. For all other arms, tau_room equals tau_max.
 
     Args:
-        arm: The arm.
+        arm: Description of the arm.
 
     Attributes:
-        torque: :math:`\tau_{room}` of the last :meth:`update`, (n,) [Nm].
-        shrinks: Whether it differs from the limits: else nobody has to update it.
+        torque: Headroom tau_room of the last ``update``, (n,) [Nm].
+        shrinks: True if the headroom differs from the torque limits, so that updates are needed.
 
     Thread: control.
     """
@@ -44,7 +49,7 @@ class TorqueRoom:
         self._whole = arm.limits.whole_torque if arm.compensates_gravity else self._limit
 
     def update(self, state: ArmState) -> Vector:
-        r"""Take this cycle's weight into account; return :math:`\tau_{room}`."""
+        """Update the headroom with the gravity torques of this cycle, and return it, (n,) [Nm]."""
         room = np.absolute(state.weight, self.torque)
         np.minimum(np.subtract(self._whole, room, room), self._limit, out=room)
         return np.maximum(room, self._least, out=room)
@@ -53,27 +58,30 @@ class TorqueRoom:
 _multiply, _absolute = np.multiply, np.absolute
 _norm = math.hypot
 SURE = 5.0
-"""Norm of a wrench that every joint can take, whatever its lever [N, Nm]."""
-BORNE = Report("pull kept", "-", "least share of the spring's wrench that torque limits leave")
-"""What laws that scale their spring down by this share call it."""
+"""Norm of a wrench that all joints can exert in any configuration [N, Nm]."""
+BORNE = Report("pull kept", "-", "minimum fraction of the spring wrench left by the torque limits")
+"""Report of controllets that scale their spring by ``BearableShare``."""
 
 
 class BearableShare:
-    r"""Find the share of a wrench on the tool that leaves every joint below what it may exert.
+    """Torque limiter: scale of a tool wrench that keeps every joint within its torque headroom.
 
-    .. math::
-        s = \min\left(1, \min_i \frac{\sigma\, \tau_{room,i}}{|(J^T F)_i|} \right), \qquad
-        \sigma = 0.9
+    Equation::
 
-    where :math:`\sigma` is :data:`.MAX_TORQUE_FRACTION`.
+        s = min(1, min_i sigma tau_room,i / |(J^T F)_i|)
 
-    A wrench beyond it would lose its direction at the clamp of the torques: an FR3 that presses
-    with 140 N at 9 cm from its sixth axis asks 12.3 of 12 Nm there, that joint gives way while
-    the others go on pressing, and the wrist is thrown aside within a second. What carries the
-    arm is not there to press with (:class:`.TorqueRoom`).
+    - s: Scale of the wrench, 0 to 1.
+    - sigma: ``MAX_TORQUE_FRACTION``, 0.9.
+    - tau_room: Torque headroom of ``TorqueRoom``, (n,) [Nm].
+    - J: Jacobian, (6, n); F: wrench on the tool, (6,) [N, Nm].
+
+    A larger wrench would change its direction at the clamp of the joint torques. For example, an
+    FR3 that presses with 140 N at 9 cm from its sixth axis needs 12.3 Nm there, above the limit of
+    12 Nm. That joint yields while the others continue to press, and the wrist deviates within a
+    second. Torques for gravity compensation are not available (``TorqueRoom``).
 
     Args:
-        arm: The arm.
+        arm: Description of the arm.
 
     Thread: control.
     """
@@ -84,7 +92,7 @@ class BearableShare:
         self._load = np.zeros(arm.n_joints)
 
     def of(self, wrench: Vector, state: ArmState) -> float:
-        """Return s for a wrench along the axes of the base, (6,) [N, Nm]."""
+        """Return the scale s of a wrench along the base axes, (6,) [N, Nm]."""
         if _norm(*wrench.tolist()) <= SURE:
             return 1.0
         if self._room.shrinks:
@@ -96,34 +104,38 @@ class BearableShare:
 
 
 FAST, FASTEST = 0.35, 0.65
-"""Shares of a joint's speed limit between which a damper becomes critical."""
+"""Fractions of a joint's speed limit between which the damping rises to critical."""
 FADING = 0.72
-"""Share from which a spring fades out; a governed reference asks for up to 0.7."""
+"""Fraction of a speed limit above which a spring fades out. A governed reference uses up to
+0.7."""
 
 
 class SpeedMargin:
-    r"""Keep a spring from drawing joints beyond their speed limits, and leave it alone at rest.
+    """Scaling of a spring and damper near joint speed limits.
 
-    With the largest share :math:`u = \max_i |\dot q_i| / \dot q_{max,i}`, the spring is scaled by
-    s and the damper, of the ratio :math:`\zeta`, by d:
+    Equations::
 
-    .. math::
-        s = \mathrm{clip}\left(\frac{1 - u}{1 - 0.72}, 0, 1\right), \qquad
-        d = 1 + \mathrm{clip}\left(\frac{u - 0.35}{0.65 - 0.35}, 0, 1\right)
-        \left( \max\left(1, \frac{\sqrt{\kappa}}{\zeta}\right) - 1 \right)
+        u = max_i |dq_i| / dq_max,i
+        s = clip((1 - u) / (1 - 0.72), 0, 1)
+        d = 1 + clip((u - 0.35) / (0.65 - 0.35), 0, 1) (max(1, sqrt(kappa) / zeta) - 1)
 
-    Close to a singular posture the joints move fast for little motion of the tool, which stays
-    behind its reference and is drawn by more and more, while a damper that fits the task
-    vanishes there: nothing else bounds the speed. Fading alone comes too late for the torque
-    rate limit where :math:`\zeta < 1`. :math:`\kappa` is the share of the stiffness that the
-    bandwidth leaves (:class:`.ModalDamping`): with it no damper brakes faster than that.
-    Neither stops a torque that the model lacks; the feature ``joint_limits`` does, above 0.8.
+    - dq, dq_max: Joint speeds and their limits, (n,) [rad/s].
+    - u: Maximum fraction of a speed limit in use.
+    - s, d: Scales of the spring and of the damper.
+    - zeta: Damping ratio.
+    - kappa: Stiffness scale left by the bandwidth (``ModalDamping``).
+
+    At rest, neither is changed. Near a singular configuration, joints move fast while the tool
+    lags behind its reference, and the pose error grows. The damping designed for the task vanishes
+    there, so no other term limits the speed. Fading alone would be too late for the torque-rate
+    limit if zeta < 1. With kappa, no damper exceeds the bandwidth. Unmodelled torques are not
+    limited here, but by the feature ``joint_limits`` above 0.8.
 
     Args:
-        limits: Of the arm.
+        limits: Joint limits of the arm.
 
     Attributes:
-        slow: :math:`\|\dot q\|` up to which u is below 0.35 whatever joints move.
+        slow: Norm of dq below which u is below 0.35 for any motion [rad/s].
 
     Thread: control.
     """
@@ -134,7 +146,7 @@ class SpeedMargin:
         self._shares = np.zeros_like(limits.velocity)
 
     def used(self, state: ArmState) -> float:
-        """Return u, or 0 where no joint can be faster than 0.35 of its limit."""
+        """Return u, or 0 if no joint can exceed 0.35 of its limit."""
         if not _norm(*state.dq.tolist()) > self.slow:
             return 0.0
         shares = _multiply(state.dq, self._per_speed, self._shares)
@@ -143,12 +155,18 @@ class SpeedMargin:
 
     @staticmethod
     def spring(used: float) -> float:
-        """Return s for a u."""
+        """Return the spring scale s for a fraction u."""
         return min(1.0, max(0.0, (1.0 - used) / (1.0 - FADING)))
 
     @staticmethod
     def damper(used: float, ratio: float, kept: float) -> float:
-        r"""Return d for a u, the largest :math:`\zeta` of all axes, and :math:`\kappa`."""
+        """Return the damper scale d.
+
+        Args:
+            used: Fraction u of the speed limit.
+            ratio: Maximum damping ratio zeta of all axes.
+            kept: Stiffness scale kappa.
+        """
         missing = max(0.0, math.sqrt(kept) / max(ratio, LEAST_RATIO) - 1.0)
         return 1.0 + missing * min(1.0, max(0.0, (used - FAST) / (FASTEST - FAST)))
 
@@ -156,44 +174,50 @@ class SpeedMargin:
 _dot, _multiply, _abs, _maximum = np.dot, np.multiply, np.abs, np.maximum
 
 MAX_BRAKING_SPEED_FRACTION = 0.6
-"""Share of a joint's speed limit that the spring may ask for; a posture moves joints as well."""
+"""Fraction of a joint's speed limit available to the spring. Nullspace motion also uses joint
+speed."""
 HARDEST = 0.6
-"""Share of the limits of torque and torque rate that braking may ask for."""
+"""Fraction of the limits of torque and torque rate available for braking."""
 SLOW = 0.03
-"""Size of a twist that takes no joint to its share in any posture [m/s, rad/s]."""
+"""Norm of a twist that keeps all joints within their fraction in any configuration [m/s,
+rad/s]."""
 GENTLE = 0.15
-"""Size of an acceleration that takes no joint to its share in any posture [m/s^2, rad/s^2]."""
+"""Norm of an acceleration that keeps all joints within their fraction [m/s^2, rad/s^2]."""
 
 
 class StoppableSpeed:
-    r"""Bound a spring that would draw its tool at :math:`v = D^{-1} K e` and brake it by as much.
+    """Limit on a spring so that the arm can follow its speed and brake in time.
 
-    The joints move at :math:`M^{-1} J^T \Lambda_s v` and brake the tool, on its exponential way
-    into the target, with :math:`J^T \Lambda_d D^{-1} K v`. Both grow with e and towards singular
-    postures. With
+    The spring drives the tool at the twist v = D^-1 K e. The joints move at M^-1 J^T Lambda_s v.
+    On the exponential approach to the target, the braking torques are J^T Lambda_d D^-1 K v. Both
+    grow with e and near singular configurations.
 
-    .. math::
-        \nu_v = \min_i \frac{\sigma\, \dot q_{max,i}}{|(M^{-1} J^T \Lambda_s v)_i|}, \qquad
-        \rho = \max_i \frac{|(J^T \Lambda_d D^{-1} K v)_i|}
-        {\sigma \min(\tau_{room,i}, \dot\tau_{max,i} / \max_j d_j)}
+    Equations::
 
-    the spring is scaled by
+        nu_v = min_i sigma dq_max,i / |(M^-1 J^T Lambda_s v)_i|
+        rho  = max_i |(J^T Lambda_d D^-1 K v)_i| / (sigma min(tau_room,i, dtau_max,i / max_j d_j))
+        nu   = min(1, nu_v, sqrt(2 rho - 1) / rho if rho > 1)
 
-    .. math:: \nu = \min\left(1,\; \nu_v,\; \frac{\sqrt{2 \rho - 1}}{\rho}
-        \text{ where } \rho > 1\right), \qquad \sigma = 0.6
+    - nu: Scale of the spring; sigma = 0.6.
+    - K, D: Task-space stiffness [1/s^2] and damping [1/s] per unit inertia; d_j: elements of D.
+    - e: Pose error, (6,) [m, rad].
+    - J: Jacobian, (6, n); M: inertia matrix, (n, n).
+    - Lambda_s: Slowed task-space inertia, see ``slowed_inertia``; Lambda_d: damped inertia.
+    - dq_max: Speed limits [rad/s]; dtau_max: torque-rate limits [Nm/s], (n,).
+    - tau_room: Torque headroom of ``TorqueRoom``, (n,) [Nm].
 
-    The last is the speed from which a constant deceleration, at :math:`\rho = 1`, ends where the
-    exponential way does, and meets it without a kink. A bound of the speed alone asks for all of
-    the braking at once when it ends: 100 Nm within 40 ms, of which the torque rate limit makes
-    a limit cycle. A velocity follows with the rate D, so its torques change within 1 / D.
+    The last term of nu is the speed at which a constant deceleration (rho = 1) ends at the same
+    point as the exponential approach, and continues it smoothly. A speed bound alone would require
+    the full braking torque suddenly at its end: 100 Nm within 40 ms. With the torque-rate limit,
+    this becomes a limit cycle. The velocity follows at rate D, so the torques change within 1 / D.
 
-    Near the speed limit of a measured joint the spring fades out as in :class:`.SpeedMargin`: what
-    is not the spring's moves joints as well.
+    Near the speed limit of a measured joint, the spring fades out as in ``SpeedMargin``, because
+    other torques also move joints.
 
     Args:
-        arm: The arm; what carries it is not there to brake with (:class:`.TorqueRoom`).
-        slower: Share of :math:`\lambda^2` in :math:`\Lambda_s`, see
-            :meth:`.slowed_inertia`.
+        arm: Description of the arm. Torques for gravity compensation are not available for
+            braking.
+        slower: Fraction of lambda^2 in Lambda_s, see ``slowed_inertia``.
 
     Thread: control.
     """
@@ -208,22 +232,26 @@ class StoppableSpeed:
         self._speed, self._torque = (np.zeros_like(limits.velocity) for _ in range(2))
 
     def set_damping(self, fastest: float) -> None:
-        """Take over the largest element of D [1/s]."""
+        """Set the maximum element of D [1/s]."""
         self._per_change = self._per_rate * fastest
         _maximum(self._per_torque, self._per_change, out=self._per_brake)
 
     @staticmethod
     def negligible(steepest: float) -> float:
-        """Return the size of v that needs no bound for the largest element of K / D [1/s]."""
+        """Return the norm of v below which no bound is needed.
+
+        Args:
+            steepest: Maximum element of K / D [1/s].
+        """
         return min(SLOW, GENTLE / max(steepest, 1e-9))
 
     def share(self, state: ArmState, twist: Vector, braking: Vector) -> float:
-        r"""Return :math:`\nu`.
+        """Return the scale nu of the spring.
 
         Args:
-            state: The arm.
-            twist: v, along the axes of the base, (6,) [m/s, rad/s].
-            braking: :math:`D^{-1} K v`, likewise, (6,) [m/s^2, rad/s^2].
+            state: State of the arm.
+            twist: Twist v along the base axes, (6,) [m/s, rad/s].
+            braking: Deceleration D^-1 K v along the base axes, (6,) [m/s^2, rad/s^2].
         """
         space, speed, torque = state.operational_space(), self._speed, self._torque
         if self._room.shrinks:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damping that fits a stiffness and an inertia, mode by mode."""
+"""Damping design per mode of an inertia and a stiffness."""
 
 from __future__ import annotations
 
@@ -12,68 +12,72 @@ from multipanda_py.targets import Report
 _add, _dot, _multiply = np.add, np.dot, np.multiply
 
 BANDWIDTH = 120.0
-"""Largest rate at which a law may brake [1/s]. A velocity loop of this bandwidth around a
-critically damped spring is stable with 5 ms of delay and a torque that lags by 2 ms, on an arm
-of 0.8 times the inertia of its model; at 170 1/s it stands 4 ms."""
+"""Maximum damping rate of a controllet [1/s]. A velocity loop of this bandwidth around a
+critically damped spring is stable with 5 ms of delay and 2 ms of torque lag, at 0.8 times the
+modelled inertia. At 170 1/s, it tolerates 4 ms of delay."""
 
 LEAST_RATIO = 0.3
-"""Least ratio that users may ask for: with less, the delay feeds more into a spring at the
-bound of the bandwidth than its damper takes out."""
+"""Minimum damping ratio. At lower ratios and the maximum bandwidth, the delay adds more energy to
+a spring than its damper dissipates."""
 
-KEPT = Report("stiffness kept", "-", "least share of the stiffness that the posture leaves")
-"""What laws with such a damping call the share of their stiffness that a posture has left them."""
+KEPT = Report("stiffness kept", "-", "minimum stiffness scale in this configuration")
+"""Report of controllets whose stiffness is reduced by the bandwidth limit."""
 
 
 class ModalDamping:
-    r"""Design the damping that gives every mode of an inertia and a stiffness its ratio.
+    """Damping with a given damping ratio for every mode of an inertia and a stiffness.
 
-    .. math::
-        D = 2\, G N^{-1/2} G^T, \qquad N = G^T \Lambda^{-1} G + \epsilon I, \qquad
-        G = K^{1/2} Z
+    Equations::
 
-    For equal ratios and :math:`\epsilon = 0` this is twice the ratio times the geometric mean of
-    :math:`\Lambda` and K: with :math:`\Lambda = Q^T Q` and :math:`K = Q^T B Q`,
-    :math:`D = 2 \zeta Q^T B^{1/2} Q`, the double-diagonalisation design of Albu-Schäffer, Ott,
-    Frese and Hirzinger, ICRA 2003. With different ratios per axis each axis has its own as far
-    as the axes do not couple.
+        D = 2 G N^-1/2 G^T
+        N = G^T Lambda^-1 G + eps I
+        G = K^1/2 Z
 
-    D is positive semidefinite for any positive semidefinite K, so the damper never drives, and
-    zero where K is zero: a direction without a spring is not braked either. (The sum
-    :math:`\Lambda^{1/2} Z K^{1/2} + K^{1/2} Z \Lambda^{1/2}` of the same paper's square-root
-    design is indefinite for very unequal gains.) It is written with :math:`\Lambda^{-1}`, so
-    nothing has to be inverted in singular postures; :math:`\epsilon` keeps it finite in
-    directions in which the arm cannot move.
+    - D: Damping, (n, n).
+    - Lambda: Inertia, (n, n).
+    - K: Stiffness, symmetric positive semidefinite, (n, n).
+    - Z: Diagonal damping ratios, (n, n).
+    - eps: ``REGULARISATION`` [1/s^2].
 
-    Bounds. The eigenvalues of :math:`\Lambda^{-1} D` are :math:`2 \sqrt{w}` with w those of N,
-    and delay and torque lag stand only so much of them. Where a mode is beyond the bandwidth b,
-    it is given less, and others what they asked for: with :math:`N = V\,\mathrm{diag}(w) V^T` and
-    :math:`K^{1/2} \Lambda^{-1} K^{1/2} = U\,\mathrm{diag}(\omega^2)\, U^T`
+    For equal ratios and eps = 0, D is twice the ratio times the geometric mean of Lambda and K.
+    With Lambda = Q^T Q and K = Q^T B Q, it is D = 2 zeta Q^T B^1/2 Q. This is the
+    double-diagonalisation design of Albu-Schäffer, Ott, Frese and Hirzinger, ICRA 2003. Different
+    ratios apply to their axes if these do not couple.
 
-    .. math::
-        D = 2\, G V\, \mathrm{diag}\!\left( \frac{\min(\sqrt{w},\, b / 2)}{w} \right)
-        V^T G^T, \qquad
-        K' = K^{1/2} U\, \mathrm{diag}\!\left( \min\!\left(1,
-        \frac{b^2}{4 \omega^2} \right) \right) U^T K^{1/2}
+    D is positive semidefinite for any positive semidefinite K, so the damper is dissipative. D is
+    zero where K is zero: a direction without a spring is not damped. The square-root design of the
+    same paper, Lambda^1/2 Z K^1/2 + K^1/2 Z Lambda^1/2, is indefinite for very unequal gains. The
+    formulation with Lambda^-1 needs no inverse in singular configurations. eps keeps D finite
+    along directions in which the arm cannot move.
 
-    so that :math:`\Lambda^{-1} K'` has the eigenvalues :math:`\min(\omega^2, b^2 / 4)`. Both are
-    continuous in posture and gains. A damper is cut before its spring where the ratio is above
-    1, and then the mode is never less than critically damped.
+    Bandwidth limit. The eigenvalues of Lambda^-1 D are 2 sqrt(w), with w the eigenvalues of N.
+    Delay and torque lag limit them. Modes above the bandwidth b get less damping and, if needed,
+    less stiffness. The other modes are unchanged::
+
+        D  = 2 G V diag(min(sqrt(w), b / 2) / w) V^T G^T
+        K' = K^1/2 U diag(min(1, b^2 / (4 omega^2))) U^T K^1/2
+
+    with ``N = V diag(w) V^T`` and ``K^1/2 Lambda^-1 K^1/2 = U diag(omega^2) U^T``.
+
+    Lambda^-1 K' then has the eigenvalues min(omega^2, b^2 / 4). D and K' are continuous in
+    configuration and gains. At ratios above 1, the damping is reduced before the stiffness, and
+    the mode remains critically damped or more.
 
     Args:
-        size: Number of axes.
-        bandwidth: b [1/s].
-        damping: Where D is written, (n, n); an array of its own by default.
+        size: Number of axes n.
+        bandwidth: Bandwidth b [1/s].
+        damping: Output array of D, (n, n). A new array by default.
 
     Attributes:
         damping: D of the last design, (n, n).
-        kept: Smallest share of the stiffness that any mode has kept; 1 is all.
-        stiffness: K', (n, n), of the last design; only if ``kept`` is below 1.
+        kept: Minimum stiffness scale of all modes, 0 to 1.
+        stiffness: K' of the last design, (n, n). Valid only if ``kept`` is below 1.
 
     Thread: control.
     """
 
     REGULARISATION = 1e-8
-    """Far below the squared frequency of any useful spring on the arm [1/s^2]."""
+    """Squared frequency eps, far below that of any useful spring of an arm [1/s^2]."""
 
     def __init__(
         self, size: int = 6, bandwidth: float = BANDWIDTH, damping: Matrix | None = None
@@ -90,16 +94,16 @@ class ModalDamping:
         self.set_root(np.eye(size))
 
     def set_bandwidth(self, bandwidth: float) -> None:
-        """Bound the rates of damping [1/s] from the next design on."""
+        """Set the bandwidth [1/s] for the next designs."""
         self._limit = 0.25 * bandwidth * bandwidth
         self._free = self._limit * min(1.0, float(self._ratio.min())) ** 2
 
     def set_root(self, half: Matrix, ratio: Vector | float = 1.0) -> None:
-        r"""Set :math:`K^{1/2}`, (n, n), and the ratios Z, (n,); diagonal gains are cheaper."""
+        """Set K^1/2, (n, n), and the ratios Z, (n,). Diagonal gains need less time."""
         self._half = np.array(half)
         self._ratio[:] = ratio
         least = float(self._ratio.min())
-        # No mode of the spring is beyond the bandwidth unless w is beyond this.
+        # No mode of the spring exceeds the bandwidth unless an eigenvalue w exceeds this value.
         self._free = self._limit * min(1.0, least) ** 2
         self._equal_ratio = least if least > 0.0 and least == self._ratio.max() else 0.0
         self._root = self._half * self._ratio
@@ -109,17 +113,17 @@ class ModalDamping:
         self._is_diagonal = not np.any(self._root - np.diag(axes))
 
     def damp(self, inertia_inv: Matrix, rate: Vector) -> Vector:
-        r"""Return :math:`D \dot x`, (n,); overwritten by the next call.
+        """Return D dx, (n,). The next call overwrites it.
 
         Args:
-            inertia_inv: :math:`\Lambda^{-1}`, (n, n).
-            rate: :math:`\dot x`, (n,).
+            inertia_inv: Inverse inertia Lambda^-1, (n, n).
+            rate: Velocity dx, (n,).
         """
         self.design(inertia_inv)
         return self.apply(rate)
 
     def design(self, inertia_inv: Matrix) -> None:
-        r"""Make D anew for :math:`\Lambda^{-1}`, (n, n), and the root of now."""
+        """Compute D for an inverse inertia Lambda^-1, (n, n), and the current K^1/2."""
         if self._is_diagonal:
             normal = _multiply(inertia_inv, self._pairs, self._normal)
         else:
@@ -128,7 +132,7 @@ class ModalDamping:
         _add(normal, self._regular, normal)
         eigen = self._eigen
         eigen.compute(normal)
-        # No eigenvalue is above the trace, which takes half the time of asking for them.
+        # The trace bounds all eigenvalues, and takes half the time of their computation.
         if sum(self._diagonal.tolist()) <= self._free or eigen.eigenvalues()[-1] <= self._free:
             core: Matrix = eigen.operatorInverseSqrt()
             self.kept = 1.0
@@ -140,7 +144,7 @@ class ModalDamping:
             _dot(_dot(self._twice, core, self._product), self._root.T, self.damping)
 
     def _bound(self, inertia_inv: Matrix) -> Matrix:
-        """Cut the modes that are too fast, from the eigenvalues of N that were just found."""
+        """Limit the fast modes, from the eigenvalues of N computed before."""
         eigen, half, limit = self._eigen, self._half, self._limit
         w, v = np.maximum(eigen.eigenvalues(), self.REGULARISATION), eigen.eigenvectors()
         core: Matrix = _dot(v * (np.sqrt(np.minimum(w, limit)) / w), v.T)
@@ -157,8 +161,8 @@ class ModalDamping:
         return core
 
     def apply(self, rate: Vector, out: Vector | None = None) -> Vector:
-        r"""Return :math:`D \dot x`, (n,), with the D of the last :meth:`design`.
+        """Return D dx, (n,), with the D of the last ``design``.
 
-        It is written to ``out``, or overwritten by the next call.
+        The result is written to ``out``. Without it, the next call overwrites the result.
         """
         return self.damping.dot(rate, self._brake if out is None else out)

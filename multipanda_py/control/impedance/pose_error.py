@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error of a pose, as far as a spring may act on it."""
+"""Pose error with bounds per axis, and vector arithmetic on short lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from multipanda_py.state import Matrix, Vector
 
 
 def weighed(a: Sequence[float], s: float, b: Sequence[float], t: float) -> list[float]:
-    """Return a s + b t, of as many numbers as both have."""
+    """Return a s + b t for lists of equal length."""
     if len(a) == 3:
         (ax, ay, az), (bx, by, bz) = a, b
         return [ax * s + bx * t, ay * s + by * t, az * s + bz * t]
@@ -22,7 +22,7 @@ def weighed(a: Sequence[float], s: float, b: Sequence[float], t: float) -> list[
 
 
 def difference(a: Sequence[float], b: Sequence[float]) -> list[float]:
-    """Return a - b, of as many numbers as both have."""
+    """Return a - b for lists of equal length."""
     if len(a) == 3:
         (ax, ay, az), (bx, by, bz) = a, b
         return [ax - bx, ay - by, az - bz]
@@ -30,7 +30,6 @@ def difference(a: Sequence[float], b: Sequence[float]) -> list[float]:
 
 
 def scaled(a: Sequence[float], s: float) -> list[float]:
-    """Return a s."""
     if len(a) == 3:
         x, y, z = a
         return [x * s, y * s, z * s]
@@ -42,23 +41,29 @@ _log3, _norm, _pack = pin.log3, math.hypot, Struct("6d").pack_into
 
 
 class PoseError:
-    r"""The way from a pose to the one that is wanted, bounded per axis.
+    """Error from a pose to a target pose, bounded per axis.
 
-    .. math::
-        e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}, \qquad
-        \mathrm{clip}(e)_i = \max(-b_i, \min(b_i, e_i))
+    Equations::
 
-    Measuring and clipping are two steps, for the bounds belong to the axes of the gains: who
-    has these elsewhere turns ``value`` in between. Six numbers are faster as floats.
+        e = [p_d - p; log(R_d R^T)]
+        clip(e)_i = max(-b_i, min(b_i, e_i))
+
+    - e: Pose error, (6,) [m, rad].
+    - p, R: Position [m] and rotation of the pose; p_d, R_d: of the target pose.
+    - b: Bounds per axis, (6,) [m, rad].
+
+    Measurement and clipping are separate, because the bounds refer to the axes of the gains. A
+    caller with gains along other axes rotates ``value`` in between. Computation with six floats is
+    faster than with arrays.
 
     Args:
-        value: Where the error is written, (6,); an array of its own by default.
+        value: Output array of the error, (6,). A new array by default.
 
     Attributes:
-        value: The error, along the axes that the poses are given in until somebody turns it,
-            (6,) [m, rad]; updated in place.
-        bounds: Largest error per axis, (6,) [m, rad]; infinite until set.
-        size: Norm of what was measured last, unbounded.
+        value: Error along the axes of the poses, or of the gains after a rotation by the caller,
+            (6,) [m, rad].
+        bounds: Maximum error per axis, (6,) [m, rad]; infinite by default.
+        size: Norm of the last measured error before clipping.
 
     Thread: control.
     """
@@ -69,7 +74,7 @@ class PoseError:
         self.set_bounds(np.full(6, np.inf))
 
     def set_bounds(self, bounds: Vector) -> None:
-        """Set the largest error per axis, (6,) [m, rad]."""
+        """Set the maximum error per axis, (6,) [m, rad]."""
         self.bounds = np.array(bounds)
         self._lowest = -self.bounds
         self._least = float(self.bounds.min())
@@ -82,14 +87,14 @@ class PoseError:
         wanted_rotation: Matrix,
         shift: Vector | None = None,
     ) -> Vector:
-        """Return the error of a pose, unbounded, (6,) [m, rad].
+        """Return the unbounded error of a pose, (6,) [m, rad].
 
         Args:
-            position: Where it is, (3,) [m].
-            rotation: How it is turned, (3, 3).
-            wanted_position: Where it should be, in the same frame, (3,) [m].
-            wanted_rotation: How it should be turned, (3, 3).
-            shift: What is added to the error, (6,) [m, rad]; None is nothing.
+            position: Measured position, (3,) [m].
+            rotation: Measured rotation, (3, 3).
+            wanted_position: Target position in the same frame, (3,) [m].
+            wanted_rotation: Target rotation, (3, 3).
+            shift: Error offset, (6,) [m, rad]; None means zero.
         """
         px, py, pz = position.tolist()
         x, y, z = wanted_position.tolist()
@@ -103,13 +108,13 @@ class PoseError:
         return self.value
 
     def clip_measured(self) -> Vector:
-        """Do what :meth:`clip` does with what was measured last, which only has been turned."""
+        """Clip the last measured error, which may only have been rotated since."""
         return self.clip() if self.size > self._least else self.value
 
     def clip(self) -> Vector:
-        """Bound the error in place and return it, (6,) [m, rad]."""
+        """Clip the error in place and return it, (6,) [m, rad]."""
         error = self.value
-        if _norm(*error.tolist()) > self._least:  # else no element is beyond any bound
+        if _norm(*error.tolist()) > self._least:  # otherwise no element exceeds its bound
             _minimum(error, self.bounds, out=error)
             _maximum(error, self._lowest, out=error)
         return error

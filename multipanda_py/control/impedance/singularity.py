@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guard against unknown torques on joint motions that no tool spring holds."""
+"""Damping and holding torques for an arm near singular configurations."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from multipanda_py.robots.dynamics.task_inertia import TaskInertia
 from multipanda_py.state import ArmState, Vector
 
 MAX_RATE = 40.0
-"""Fastest that such a motion is braked [1/s]."""
+"""Maximum damping rate of a singular motion [1/s]."""
 _MIN_EIGENVALUE = 1e-9
 
 
 def curvature(state: ArmState, direction: Vector, wrench: Vector) -> float:
-    r"""Return :math:`F^T \dot J(u)\, u`: the power that a tool curving away takes from a wrench.
+    """Return F^T dJ(u) u, the power that the curvature of the tool's path takes from a wrench.
 
-    With the columns of J, :math:`v_i` and :math:`z_i`, and :math:`c_i = \sum_{j \le i} z_j u_j`,
+    Equations::
 
-    .. math::
-        \dot J(u)\, u = \begin{bmatrix} \sum_i (2 c_i - z_i u_i) \times v_i u_i \\
-        \sum_i c_i \times z_i u_i \end{bmatrix}
+        dJ(u) u = [sum_i (2 c_i - z_i u_i) x v_i u_i; sum_i c_i x z_i u_i]
+        c_i = sum_(j <= i) z_j u_j
+
+    - v_i, z_i: Linear and angular part of column i of the Jacobian.
+    - dJ(u): Derivative of the Jacobian along u.
 
     Args:
-        state: The arm.
+        state: State of the arm.
         direction: Joint velocities u, (n,).
-        wrench: F on the tool, along the axes of the base, (6,) [N, Nm].
+        wrench: Wrench F on the tool along the base axes, (6,) [N, Nm].
     """
     columns = state.jacobian * direction
     linear, angular = columns[:3], columns[3:]
@@ -44,23 +46,29 @@ def curvature(state: ArmState, direction: Vector, wrench: Vector) -> float:
 
 
 class LostModes:
-    r"""Brake the motions along which a spring pulls a nearly singular arm as on a pendulum.
+    """Damping of the pendulum-like motion of a nearly singular arm.
 
-    A tool drawn beyond its reach curves away from where it is drawn, and the wrench F of its
-    spring draws it back: along :math:`u_i = M^{-1} J^T v_i / \sqrt{w_i}`, of unit kinetic
-    energy, with the geometric stiffness :math:`k_i = -F^T \dot J(u_i)\, u_i`, which is no part
-    of K. The damping that fits K vanishes there, as :math:`2 \sqrt{K w_i}`, and the arm swings
-    for seconds. The wrench
+    Equations::
 
-    .. math::
-        F_d = -\sum_{w_i < w_0} v_i \frac{\rho_i}{w_i} v_i^T \dot x, \qquad
-        \rho_i = \left( 1 - \frac{w_i}{w_0} \right) \left( \sqrt{d_i^2 + 4 \max(k_i, 0)} - d_i
-        \right), \qquad d_i = w_i v_i^T D v_i
+        F_d   = -sum_(w_i < w_0) v_i rho_i / w_i v_i^T dx
+        rho_i = (1 - w_i / w_0) (sqrt(d_i^2 + 4 max(k_i, 0)) - d_i)
+        d_i   = w_i v_i^T D v_i
+        k_i   = -F^T dJ(u_i) u_i
+        u_i   = M^-1 J^T v_i / sqrt(w_i)
 
-    adds to the spring's own damping D what brakes both together critically, and nothing else:
-    without such a pull there is no brake, and a tool gets where it can as fast as its spring
-    draws it. It only takes energy. :math:`J M^{-1} J^T = V \mathrm{diag}(w) V^T` and
-    :math:`w_0` as in :class:`.OperationalSpace`.
+    - F_d: Damping wrench on the tool, (6,) [N, Nm].
+    - w_i, v_i: Eigenvalues and eigenvectors of J M^-1 J^T; w_0: ``TaskInertia.THRESHOLD``.
+    - dx: Twist of the tool, (6,) [m/s, rad/s].
+    - D: Damping of the spring, (6, 6).
+    - F: Spring wrench, (6,) [N, Nm].
+    - u_i: Joint motion of unit kinetic energy along v_i, (n,).
+    - k_i: Geometric stiffness along u_i, see ``curvature`` [1/s^2].
+
+    A tool whose target is out of reach moves on a curved path. The spring wrench F returns it with
+    the geometric stiffness k_i, which is not part of K. The damping designed for K vanishes
+    there as 2 sqrt(K w_i), and the arm oscillates for seconds. F_d adds the damping that makes the
+    motion critical together with D. Without geometric stiffness, it adds none, so the tool moves
+    as fast as its spring allows. F_d is dissipative.
 
     Thread: control.
     """
@@ -68,13 +76,12 @@ class LostModes:
     def damp(
         self, state: ArmState, wrench: Vector, damping: Callable[[Vector], float]
     ) -> Vector | None:
-        """Return a damper's wrench on the tool, (6,) [N, Nm]; None where nothing is lost.
+        """Return the damping wrench on the tool, (6,) [N, Nm]; None away from singularities.
 
         Args:
-            state: The arm.
-            wrench: Of its spring, along the axes of the base, (6,) [N, Nm].
-            damping: Returns how hard the spring's damper brakes along a unit twist in the base,
-                (6,): the power it takes.
+            state: State of the arm.
+            wrench: Spring wrench along the base axes, (6,) [N, Nm].
+            damping: Function that returns the power v^T D v at a unit twist v in the base, (6,).
         """
         space = state.operational_space()
         if space.damping == 0.0:
@@ -100,57 +107,63 @@ class LostModes:
 
 _multiply = np.multiply
 Mode: TypeAlias = tuple[float, float, Vector, Vector]
-"""Factor f, stiffness k [1/s^2], motion u (n,) and its momentum M u (n,)."""
+"""Fade factor f, required stiffness k [1/s^2], motion u (n,) and its momentum M u (n,)."""
 
 LEVER = math.sqrt(0.05)
 """Length that converts rotations to translations [m]."""
 THRESHOLD = 0.01
-"""Mobility of a direction at which its hold begins [1/kg]."""
+"""Mobility of a direction below which it is held [1/kg]."""
 STIFFNESS = 16.0
-"""Minimum stiffness over inertia of a motion that is held [1/s^2]."""
+"""Minimum stiffness per unit inertia of a held motion [1/s^2]."""
 DAMPING = 2.0 * math.sqrt(STIFFNESS)
-"""Rate that damps it critically [1/s]."""
+"""Critical damping rate of a held motion [1/s]."""
 SOFT = 50.0
-"""Stiffness along a direction below which its hold fades out [N/m]."""
+"""Tool stiffness along a direction below which its hold fades out [N/m]."""
 TORQUE_SHARE = 0.05
-"""Fraction of the torque limits up to which unknown torques are held."""
+"""Fraction of the torque limits up to which unmodelled torques are held."""
 _SCALE = np.array([1.0] * 3 + [LEVER] * 3)
 _PAIRS, _INVERSE = np.outer(_SCALE, _SCALE), 1.0 / _SCALE
 _MIN_MOBILITY = 1e-12
 
 
 class SingularityGuard:
-    r"""Hold an arm against unknown torques near singular configurations.
+    """Holding torques against unmodelled torques near singular configurations.
 
-    A spring K at the tool holds a joint motion :math:`u`, of unit kinetic energy, with the
-    stiffness :math:`\omega^2 = (J u)^T K J u`, which vanishes at a singular configuration. A
-    torque that the model lacks, such as friction or a load, then accelerates the arm as if no
-    controllet were active. With :math:`S = \mathrm{diag}(1, 1, 1, l, l, l)`
+    Equations, with S = diag(1, 1, 1, l, l, l)::
 
-    .. math::
-        S J M^{-1} J^T S = V\,\mathrm{diag}(w)\, V^T, \qquad
-        u_i = M^{-1} J^T S v_i / \sqrt{w_i}, \\
-        \tau = -\sum_{w_i < w_0} f_i\, M u_i \left( k_i y_i + 2 \sqrt{k_i}\, e_i \right),
-        \qquad k_i = \max(0, k_0 - \omega_i^2)
+        S J M^-1 J^T S = V diag(w) V^T
+        u_i = M^-1 J^T S v_i / sqrt(w_i)
+        tau = -sum_(w_i < w_0) f_i M u_i (k_i y_i + 2 sqrt(k_i) e_i)
+        k_i = max(0, k_0 - omega_i^2)
+        e_i = u_i^T M (dq - integral(M^-1 (tau_cmd - c)))
 
-    The speed :math:`e_i = u_i^T M (\dot q - \int M^{-1} (\tau_{cmd} - c)\, dt)` is the part of
-    :math:`u_i^T M \dot q` that commanded torques do not explain. Motion by the spring of the tool
-    is therefore not held. The deflection :math:`y_i` grows with :math:`e_i` and shrinks with the
-    whole speed. It is bounded to the force that joint torques of 5 % of the limits exert along
-    the motion. The guard only dissipates energy, apart from that stored in its springs.
+    - tau: Torques of the guard, (n,) [Nm].
+    - J: Jacobian, (6, n); M: inertia matrix, (n, n); l: ``LEVER`` [m].
+    - u_i: Joint motion of unit kinetic energy; w_i: its mobility [1/kg]; w_0: ``THRESHOLD``.
+    - omega_i^2 = (J u_i)^T K J u_i: Stiffness of the tool spring K along u_i [1/s^2].
+    - k_0: ``STIFFNESS`` [1/s^2].
+    - y_i: Deflection along u_i; e_i: speed along u_i that commanded torques do not explain.
+    - dq: Joint velocities [rad/s]; tau_cmd: commanded torques [Nm]; c: Coriolis torques [Nm].
+    - f_i: Fade factor, 0 to 1.
 
-    The factor f fades in from :math:`w_0` to half of it, and from a manipulability of 0.02 1/kg to
-    0.016 1/kg. It fades out for springs below 50 N/m. Elsewhere, and at rest without unknown
-    torques, the guard adds nothing. A switch does not move an arm whose previous controllet
-    balanced unknown torques: :meth:`resume` deflects the springs so that they exert the same.
+    omega_i vanishes at a singular configuration. An unmodelled torque, such as friction or a
+    payload, then accelerates the arm as if no controllet were active. Motion caused by the tool
+    spring is not held, since e_i excludes it. The deflection grows with e_i and decreases with the
+    full speed. It is bounded to the force that 5 % of the torque limits exert along the motion.
+    The guard is dissipative apart from the energy stored in its springs.
+
+    f rises as w decreases from w_0 to half of it, and as the manipulability decreases from 0.02 to
+    0.016 1/kg. It fades out for tool springs below 50 N/m. Elsewhere, and at rest without
+    unmodelled torques, the guard adds no torque. If the previous controllet balanced unmodelled
+    torques, ``resume`` deflects the springs to exert the same torques after a switch.
 
     Args:
         arm: Description of the arm.
         period: Cycle time [s].
 
     Attributes:
-        is_near: Whether the arm was near a singular configuration in the last :meth:`add`. While
-            it is false, :meth:`add` may be skipped away from singular configurations.
+        is_near: True if the arm was near a singular configuration in the last ``add``. While it is
+            False, ``add`` may be skipped away from singular configurations.
 
     Thread: control.
     """
@@ -160,7 +173,7 @@ class SingularityGuard:
         self._most, self._period = TORQUE_SHARE * arm.limits.torque, period
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
         self._scaled = np.zeros((6, 6))
-        # Rows: deflections [rad], unexplained speeds [rad/s].
+        # The first array contains deflections [rad], the second unexplained speeds [rad/s].
         self._kept, self._torque, self._dq = np.zeros((2, n)), np.zeros(n), np.zeros(n)
         self._before = np.zeros(n)
         self.is_near = self._resumes = False
@@ -172,15 +185,15 @@ class SingularityGuard:
     def resume(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> Vector:
         """Start with the part of earlier torques along the held motions.
 
-        The first :meth:`add` corrects it by the torques of the controllet along them.
+        The first ``add`` corrects it by the torques of the controllet along them.
 
         Args:
-            state: State of the arm, at rest.
-            stiffness: Function that returns :math:`v^T K v` of a twist in the base, (6,).
+            state: State of the arm at rest.
+            stiffness: Function that returns v^T K v of a twist v in the base, (6,).
             tau: Torques that kept the arm at rest before the activation, (n,) [Nm].
 
         Returns:
-            Torques of the guard, (n,) [Nm]. The controllet exerts the rest.
+            Torques of the guard, (n,) [Nm]. The controllet exerts the remainder.
         """
         held = np.zeros(len(tau))
         if not tau.any() or state.operational_space().damping == 0.0:
@@ -193,12 +206,12 @@ class SingularityGuard:
         return held
 
     def add(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> None:
-        """Add the torques of the hold to those of the law.
+        """Add the holding torques to those of the controllet.
 
         Args:
             state: State of the arm.
-            stiffness: Function that returns :math:`v^T K v` of a twist in the base, (6,).
-            tau: Torques of the law, (n,) [Nm].
+            stiffness: Function that returns v^T K v of a twist v in the base, (6,).
+            tau: Torques of the controllet, (n,) [Nm], changed in place.
         """
         if state.operational_space().damping == 0.0:
             self.is_near = self._resumes = False
@@ -217,7 +230,7 @@ class SingularityGuard:
     def _deflect(
         self, state: ArmState, stiffness: Callable[[Vector], float], lacking: Vector
     ) -> None:
-        """Deflect the springs so that they exert the torques ``lacking``, (n,) [Nm]."""
+        """Deflect the springs so that they exert the missing torques, (n,) [Nm]."""
         for _, needed, motion, _ in self._modes(state, stiffness):
             if needed > 0.0:
                 self._kept[0] -= float(motion.dot(lacking)) / needed * motion
@@ -240,7 +253,7 @@ class SingularityGuard:
             yield fading, needed, space.minv_jt.dot(wrench), wrench.dot(state.jacobian)
 
     def _hold(self, state: ArmState, stiffness: Callable[[Vector], float]) -> None:
-        """Update deflections, speeds and torques of these motions."""
+        """Update deflections, unexplained speeds and torques of the held motions."""
         period, kept, torque = self._period, self._kept, self._torque
         impulse = period * (state.tau - state.coriolis - torque)
         gained, deflections = kept[1] + state.dq - self._dq, kept[0].copy()
