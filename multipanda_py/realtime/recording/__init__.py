@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of arms: recorded by the cell or by others, read as arrays, drawn.
+"""Logs of arms, recorded by a cell or by other tools: read as arrays, checked, plotted.
 
-:func:`read` takes a log of any kind, or several of one experiment; :class:`ArmLog` is what
-identification, validation and plots work on. The names are imported on first use: a recorder's
-process, which is in this package too, is to stay small.
+:func:`read` reads a log of any supported format, or several logs of one experiment.
+:class:`ArmLog` is the input of identification, validation and plots. Names are imported on first
+use, to keep the recorder process small, which is also in this package.
 """
 
 from __future__ import annotations

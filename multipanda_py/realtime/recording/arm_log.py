@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log as identification takes it."""
+"""Log of one arm as arrays, and its conversion for identification."""
 
 from __future__ import annotations
 
@@ -28,35 +28,36 @@ _ALIKE = (
 
 @dataclass(frozen=True, eq=False)
 class ArmLog:
-    """Samples of one arm with j joints at n instants; what nobody recorded is None.
+    """Samples of one arm with j joints at n instants; None for quantities that are not recorded.
 
     Attributes:
-        arm: Its name in the cell, or in the log.
-        robot: Name of its model, such as ``fr3``; None where nobody says.
-        joints: Names of its joints, without the prefix of an arm, (j,).
-        time: Robot time, strictly increasing, (n,) [s]. Where a log has several recordings, those
-            after the first go on behind one another, whatever their clocks said.
-        q: Measured positions, (n, j) [rad; m of a joint that slides].
+        arm: Name in the cell, or in the log.
+        robot: Name of the robot model, such as ``fr3``; None if unknown.
+        joints: Joint names without the prefix of the arm, (j,).
+        time: Robot time, strictly increasing, (n,) [s]. In a log of several recordings, each one
+            follows the previous one, whatever its clock.
+        q: Measured positions, (n, j) [rad; m for prismatic joints].
         dq: Measured velocities, (n, j) [rad/s].
         tau: Measured joint torques, (n, j) [Nm].
-        tau_commanded: What the controller commanded, (n, j) [Nm].
-        gravity_in_tau: Whether the measured torques have in them what carries the arm, as
-            libfranka's ``tau_J`` and all logs of this package have.
-        gravity_in_tau_commanded: The same of the commanded torques. libfranka's ``tau_J_d`` and
-            this package's ``tau`` have it not: the robot adds gravity by itself, and
-            ``tau_commanded + g(q)`` is what motors were to give. For an arm that does not carry
-            itself, what the loop adds for it is the column ``tau_gravity``.
-        columns: Everything else that was recorded, by the names of ``doc/rows.md``, each (n, ...):
-            ``tau_ext``, ``position_ee_in_base``, ``rotation_ee_in_base``, ``twist_ee_in_base``,
-            ``wrench_ext_in_base``, ``target_pose``, ``target_joint``, ``owner``, ``fault`` ...
+        tau_commanded: Commanded joint torques, (n, j) [Nm].
+        gravity_in_tau: True if measured torques include gravity, as libfranka's ``tau_J`` and all
+            logs of this package do.
+        gravity_in_tau_commanded: True if commanded torques include gravity. libfranka's
+            ``tau_J_d`` and ``tau`` of this package do not. The robot adds gravity, and the motor
+            torque is ``tau_commanded + g(q)``. If the loop adds gravity, it is in the column
+            ``tau_gravity``.
+        columns: Other columns, each (n, ...), such as ``tau_ext``, ``position_ee_in_base``,
+            ``wrench_ext_in_base``, ``target_pose`` or ``fault``. ``doc/rows.md`` lists their
+            names.
         laws: Names of the controllets, by the numbers in the column ``owner``.
-        starts: Samples at which a recording begins, the first of them 0.
-        gravity_in_base: Gravity in the arm's base, (3,) [m/s^2]; None where nobody says, which
-            stands for an arm that stands upright.
-        rotors_in_tau: Whether ``tau`` has in it what turns the rotors: not behind the gears.
+        starts: Indices of the samples at which recordings begin; the first is 0.
+        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None if unknown, which means an
+            upright arm.
+        rotors_in_tau: True if ``tau`` includes the torque that accelerates the rotors, so that it
+            is not measured behind the gears.
 
     Raises:
-        LogError: If shapes do not fit, or time does not increase.
+        LogError: If shapes do not match, or time does not increase.
     """
 
     arm: str
@@ -99,10 +100,10 @@ class ArmLog:
         return len(self.time)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return a column by name, also ``q``, ``dq``, ``tau`` and ``tau_commanded``.
+        """Return a column by name, including ``q``, ``dq``, ``tau`` and ``tau_commanded``.
 
         Raises:
-            UnknownName: If it was not recorded; lists what was.
+            UnknownName: If it was not recorded; the message lists the columns.
         """
         if name not in self.names:
             raise UnknownName(f"column of {self.arm}", name, self.names)
@@ -111,30 +112,30 @@ class ArmLog:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all columns that there are, ``time`` first."""
+        """Names of all recorded columns, ``time`` first."""
         own = [name for name in _OWN if getattr(self, name) is not None]
         return (*own, *self.columns)
 
     @property
     def rate(self) -> float:
-        """Samples per second where there is no gap [Hz]; 0 for a single sample."""
+        """Sample rate outside gaps [Hz]; 0 for a single sample."""
         return 1.0 / self.period if len(self) > 1 else 0.0
 
     @property
     def period(self) -> float:
-        """Median time between samples [s]; 0 for a single one."""
+        """Median time between samples [s]; 0 for a single sample."""
         return float(np.median(np.diff(self.time))) if len(self) > 1 else 0.0
 
     @property
     def duration(self) -> float:
-        """From the first sample to the last [s]."""
+        """Time from the first to the last sample [s]."""
         return float(self.time[-1] - self.time[0])
 
     def gaps(self, longer_than: float | None = None) -> Matrix:
-        """Return where samples are missing, (m, 2): times of the sample before and after [s].
+        """Return the gaps, (m, 2): times of the samples before and after each gap [s].
 
         Args:
-            longer_than: Smallest gap [s]; :data:`.GAP` periods by default.
+            longer_than: Minimum length of a gap [s]; the default is :data:`.GAP` periods.
         """
         step = np.diff(self.time)
         limit = GAP * self.period if longer_than is None else longer_than
@@ -142,11 +143,11 @@ class ArmLog:
         return np.stack([self.time[at], self.time[at + 1]], axis=1)
 
     def segments(self, longer_than: float | None = None, at_least: int = 1) -> list[slice]:
-        """Return the runs of samples between gaps and starts, for filters that know no gaps.
+        """Return the runs of samples between gaps and starts, for filters with a constant period.
 
         Args:
-            longer_than: As for :meth:`gaps`.
-            at_least: Fewest samples of a run.
+            longer_than: Minimum length of a gap [s], as for :meth:`gaps`.
+            at_least: Minimum number of samples of a run.
         """
         after = np.searchsorted(self.time, self.gaps(longer_than)[:, 1]).tolist()
         bounds = sorted({0, *self.starts, *after, len(self)})
@@ -154,10 +155,10 @@ class ArmLog:
         return [run for run in runs if run.stop - run.start >= at_least]
 
     def part(self, run: slice) -> ArmLog:
-        """Return some samples as a log of its own; arrays are views.
+        """Return a part of the samples as a log; its arrays are views.
 
         Args:
-            run: Of samples; its step is at least 1.
+            run: Range of samples with a positive step.
         """
         kept = range(len(self))[run]
         starts = [max(0, -((kept.start - start) // kept.step)) for start in self.starts]
@@ -167,7 +168,7 @@ class ArmLog:
     def with_columns(
         self, columns: Mapping[str, NDArray[Any]], starts: tuple[int, ...] = (0,)
     ) -> ArmLog:
-        """Return the same arm with other samples, ``time`` and ``q`` among them, by name."""
+        """Return a copy with other samples by column name, including ``time`` and ``q``."""
         return replace(
             self,
             time=columns["time"],
@@ -180,15 +181,15 @@ class ArmLog:
         )
 
     def between(self, begin: float, end: float) -> ArmLog:
-        """Return the samples from ``begin`` to before ``end`` [s, robot time]."""
+        """Return the samples in the interval [``begin``, ``end``) of robot time [s]."""
         first, last = np.searchsorted(self.time, [begin, end]).tolist()
         return self.part(slice(first, last))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table: ``time``, ``q1`` ... ``qj``, ``dq1`` ..., then all other columns.
 
-        What has several numbers a sample is numbered from 1, row by row; the controllet that owns
-        the arm is the column ``law``, by name.
+        A quantity with several numbers per sample has numbered columns from 1, in row-major order.
+        The column ``law`` is the name of the controllet that owns the arm.
         """
         from multipanda_py.registry import needed
 
@@ -205,13 +206,14 @@ class ArmLog:
 
 
 def joined(logs: list[ArmLog]) -> ArmLog:
-    """Return several recordings of one arm as one, one behind the other.
+    """Join several recordings of one arm in succession.
 
-    A recording that does not begin after the end of the one before is shifted to begin a second
-    after it: simulated worlds all begin at zero. Columns that one of them lacks are left out.
+    A recording that does not begin after the end of the previous one is shifted to begin one
+    second after it, because every simulation begins at time zero. Columns that are not in all
+    recordings are dropped.
 
     Raises:
-        LogError: If they are of different arms: other joints, or torques that mean something else.
+        LogError: If joints or the meaning of torques differ.
     """
     first = logs[0]
     for other in logs[1:]:
@@ -236,10 +238,15 @@ def joined(logs: list[ArmLog]) -> ArmLog:
 
 
 def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
-    """Return an arm's log as identification takes it.
+    """Convert the log of an arm for identification.
+
+    Args:
+        log: Log of the arm.
+        name: Name of the log, for messages.
+        gravity: Gravity in the base frame, (3,) [m/s^2]; None for that of the log.
 
     Raises:
-        IdentificationRefused: If torques were not recorded, or are without what carries the arm.
+        IdentificationRefused: If torques were not recorded, or do not include gravity.
     """
     if log.tau is None:
         got = ", ".join(log.names)

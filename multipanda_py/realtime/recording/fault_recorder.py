@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seconds around every fault, kept by themselves."""
+"""Record the seconds around every fault."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 SWITCH = "MULTIPANDA_FAULT_LOGS"
-"""Environment variable: ``off`` keeps nothing, whatever cell files say."""
+"""Environment variable. The value ``off`` disables fault recordings for all cell files."""
 
 
 def fault_folder(settings: RecorderConfig, cell: str) -> Path:
-    """Return the folder of a cell, which need not be there yet.
+    """Return the folder of a cell's fault recordings, which may not exist yet.
 
-    By default it is where the XDG Base Directory Specification has what programs leave behind.
+    The default is in the state folder of the XDG Base Directory Specification.
     """
     if settings.folder:
         return Path(settings.folder).expanduser() / cell
@@ -39,7 +39,7 @@ def fault_folder(settings: RecorderConfig, cell: str) -> Path:
 
 
 def faults_are_kept(settings: RecorderConfig) -> bool:
-    """Return whether the seconds around faults are kept, by cell file and environment."""
+    """Return True if cell file and environment enable fault recordings."""
     return settings.faults and os.environ.get(SWITCH, "").lower() not in ("off", "0", "false")
 
 
@@ -47,22 +47,21 @@ _SECOND = 1_000_000_000
 
 
 class FaultSink:
-    """Keep the last seconds, and write those around every fault to a file.
+    """Recorder that keeps the last seconds, and writes the time around every fault to a file.
 
-    What is kept is the rows as they are, compressed block by block: messages are made of them
-    only when they go to a file.
+    It keeps cycle records compressed in blocks, and converts them to messages only for a file.
 
     Args:
-        plan: The cell.
-        dtype: Of its rows.
-        folder: Where files go; made when there is one.
-        keep: How many; the oldest are removed.
-        before: What a file has from before a fault [s].
-        after: And from after it [s].
+        plan: Description of the cell.
+        dtype: Type of a cycle record.
+        folder: Folder of the files, created with the first file.
+        keep: Maximum number of files; the oldest are deleted.
+        before: Recorded time before a fault [s].
+        after: Recorded time after a fault [s].
 
     Attributes:
-        after: The same.
-        files: Those written so far, in their order.
+        after: Recorded time after a fault [s].
+        files: Paths of the files so far, in order.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class FaultSink:
     def add(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> None:
-        """Take some rows; see :meth:`.ChunkMaker.make`."""
+        """Process records; see :meth:`.ChunkMaker.make`."""
         if not len(rows):
             return
         fault = rows["arms"]["fault"]
@@ -108,23 +107,23 @@ class FaultSink:
             self._ring.popleft()
 
     def keep_now(self, reason: str) -> None:
-        """Write what there is, because of something that no row tells."""
+        """Write the last seconds for a reason that is not in the records."""
         if self._ring and self._sink is None:
             self._begin(int(self._ring[-1][1][-1]), "cell", reason)
 
     def finish(self, how_it_went: dict[str, str] | None = None) -> None:
-        """End the file that is being written, if any."""
+        """Finish the current file, if any."""
         self._end(how_it_went)
 
     def give_up(self) -> None:
-        """Leave the file as it is."""
+        """Close the current file without an index."""
         if self._sink is not None:
             self._sink.give_up()
             self._sink = None
 
     def _begin(self, time: int, arm: str, fault: int | str) -> None:
         if self._sink is not None:
-            return  # it goes on for longer
+            return  # the current file continues for longer
         kind = fault if isinstance(fault, str) else fault_name(fault).replace(" ", "_")
         stem = f"{self._plan.name}_{utc(time):%Y%m%dT%H%M%S}_{arm}_{kind}"
         path = self._folder / f"{stem}.mcap"
@@ -174,7 +173,7 @@ class FaultSink:
             path.unlink(missing_ok=True)
 
     def _complain(self, error: OSError) -> None:
-        """Say once that nothing can be kept; the next fault is tried again."""
+        """Report the error once; the next fault tries again."""
         self.give_up()
         if not self._complained:
             self._complained = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is odd about a log, in sentences, before anybody computes with it."""
+"""Logs of cells, their events, and checks of recorded data."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _INFO, _WARN, _ERROR = 20, 30, 40
 
 @dataclass(frozen=True)
 class EventMessage:
-    """A message of the topic of events.
+    """Message of the topic of events.
 
     Attributes:
-        time: Since the epoch [ns].
-        data: The message.
+        time: Time since the epoch [ns].
+        data: Serialised message.
     """
 
     time: int
@@ -55,8 +55,8 @@ def event_message(event: LoopEvent, time: int) -> EventMessage:
     """Return an event as a ``rcl_interfaces/Log``: ``name`` is the arm, ``function`` the kind.
 
     Args:
-        event: Of a loop.
-        time: Since the epoch [ns].
+        event: Event of a loop.
+        time: Time since the epoch [ns].
     """
     level = _ERROR if event.event.is_fault else _WARN
     if event.event is Event.NOTICE or event.event.is_routine:
@@ -75,14 +75,14 @@ def event_message(event: LoopEvent, time: int) -> EventMessage:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened at one instant.
+    """Event at one instant of a log.
 
     Attributes:
         time: Robot time [s].
-        arm: Whom it concerns; empty for the cell.
-        kind: ``fault``, ``recovered``, ``law`` (which has the arm from then on) or ``event``, a
-            report of the loop.
-        text: What, in words.
+        arm: Name of the arm; empty for the cell.
+        kind: ``fault``, ``recovered``, ``law`` (new controllet of the arm) or ``event`` (event of
+            the loop).
+        text: Description.
     """
 
     time: float
@@ -93,14 +93,14 @@ class Mark:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Arms that were recorded together, or one after the other in one experiment.
+    """Data of arms that were recorded together, or in succession in one experiment.
 
     Attributes:
-        arms: By name.
-        source: Files that it was read from.
-        about: What the log says of itself: versions, when, how many rows were dropped.
-        cell: The cell file as JSON, where it was recorded by a cell; empty elsewhere.
-        marks: What happened, by robot time; of several logs those of the first only.
+        arms: Logs of the arms, by name.
+        source: Paths of the files.
+        about: Metadata of the log: versions, date, number of lost records.
+        cell: Cell file as JSON if a cell recorded the log, otherwise empty.
+        marks: Events by robot time; of several logs only those of the first.
     """
 
     arms: Mapping[str, ArmLog]
@@ -110,10 +110,10 @@ class Log:
     marks: tuple[Mark, ...] = ()
 
     def the_arm(self, name: str | None = None) -> ArmLog:
-        """Return an arm by name, or the only one there is.
+        """Return an arm by name, or the only arm of the log.
 
         Raises:
-            LogError: If there is none of this name, or there are several and none is named.
+            LogError: If there is no such arm, or ``name`` is missing and there are several arms.
         """
         if name is None and len(self.arms) == 1:
             return next(iter(self.arms.values()))
@@ -124,13 +124,13 @@ class Log:
 
     @property
     def where(self) -> str:
-        """Where it was read from, for messages."""
+        """Paths of the files, for messages."""
         return ", ".join(map(str, self.source)) or "log"
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return one table of all arms one behind the other; the column ``arm`` tells them apart.
+        """Return one table of all arms in succession; the column ``arm`` is the name of the arm.
 
-        See :meth:`.ArmLog.to_pandas` for the others.
+        :meth:`.ArmLog.to_pandas` describes the other columns.
         """
         tables = []
         for name, log in self.arms.items():
@@ -141,10 +141,10 @@ class Log:
 
 
 def joined_logs(logs: Sequence[Log]) -> Log:
-    """Return several logs of one experiment as one data set, in the order given.
+    """Join several logs of one experiment to one data set, in the given order.
 
     Raises:
-        LogError: If an arm is another robot in one of them.
+        LogError: If an arm has different robots in two logs.
     """
     if len(logs) == 1:
         return logs[0]
@@ -161,7 +161,7 @@ def joined_logs(logs: Sequence[Log]) -> Log:
 
 
 def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
-    """Return when arms got and lost a fault, and when another law had them."""
+    """Return marks for the start and end of faults, and for changes of controllets."""
     found: list[Mark] = []
     for name, log in arms.items():
         fault = log.columns.get("fault")
@@ -180,7 +180,7 @@ def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
 
 
 def fault_name(number: int) -> str:
-    """Return what a fault is called; an empty string for none."""
+    """Return the name of a fault; an empty string for 0."""
     try:
         return Event(number).name.lower() if number else ""
     except ValueError:
@@ -188,10 +188,10 @@ def fault_name(number: int) -> str:
 
 
 def read_event(message: bytes, time: float) -> Mark:
-    """Return a report of the loop, a ``rcl_interfaces/Log``, as a mark.
+    """Return an event message (``rcl_interfaces/Log``) as a mark.
 
     Args:
-        message: In CDR.
+        message: Message in CDR format.
         time: Robot time [s].
     """
     at = 4 + 9
@@ -206,30 +206,30 @@ def read_event(message: bytes, time: float) -> Mark:
 
 
 _LACKING = 0.05
-"""Share of the time that may lie in gaps."""
+"""Maximum fraction of the time that may be in gaps."""
 
 
 def doubts(
     log: ArmLog, robot: str | None = None, shortest: float = 0.0, *, moves: bool = True
 ) -> list[str]:
-    """Return what speaks against computing with a log, one sentence each; empty if nothing does.
+    """Check a log before computations; return one message per problem, empty without problems.
 
-    Time that goes back cannot be in an :class:`.ArmLog`: reading refuses it.
+    Decreasing time is not checked, because :class:`.ArmLog` rejects it.
 
     Args:
-        log: Of one arm.
-        robot: Name of the model that it is to be of; that of the log by default. What depends on
-            a model's limits is not looked at without one.
-        shortest: How long it is to be at least [s].
-        moves: Whether all joints are to move.
+        log: Log of one arm.
+        robot: Name of the expected robot model; by default that of the log. Checks of joint limits
+            need a model.
+        shortest: Minimum duration [s].
+        moves: True if every joint has to move.
 
     Raises:
-        UnknownName: If there is no such robot.
+        UnknownName: If there is no such robot model.
     """
     name = robot or known_robot(log)
     found = _of_another_robot(log, name) + holes(log, shortest)
     if found:
-        return found  # what follows would only repeat it
+        return found  # further checks would report the same problem again
     found = mistaken(log, name)
     more = still(log.q, log.joints) if moves else []
     if log.tau is not None:
@@ -239,22 +239,22 @@ def doubts(
 
 
 def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
-    """Return what says that numbers are not what their columns are called, one sentence each.
+    """Check that columns contain what their names say; return one message per problem.
 
-    Another robot, degrees, mNm, columns that are swapped. Samples that have something in them
-    that is no number are not looked at.
+    It detects another robot, degrees, mNm and swapped columns. Samples with non-finite numbers are
+    ignored.
 
     Args:
-        log: Of one arm.
-        robot: Name of the model that it is to be of; that of the log by default.
+        log: Log of one arm.
+        robot: Name of the expected robot model; by default that of the log.
 
     Raises:
-        UnknownName: If there is no such robot.
+        UnknownName: If there is no such robot model.
     """
     name = robot or known_robot(log)
     if found := _of_another_robot(log, name):
         return found
-    if found := wrong_times(log.time):  # velocities would only repeat it
+    if found := wrong_times(log.time):  # the check of velocities would report it again
         return [f"{log.arm}: {sentence}" for sentence in found]
     numbers = np.hstack([log[column] for column in JOINT_COLUMNS if column in log.names])
     fine = np.isfinite(numbers).all(axis=1)
@@ -274,7 +274,7 @@ def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
 
 
 def unrecorded(log: Log) -> list[str]:
-    """Return what a recording says that it has not: its end, rows that were lost."""
+    """Return messages about a truncated recording and about lost records."""
     found = []
     if torn := log.about.get("torn"):
         found.append(f"{log.where}: has no end: {torn}")
@@ -284,16 +284,16 @@ def unrecorded(log: Log) -> list[str]:
 
 
 def known_robot(log: ArmLog) -> str | None:
-    """Return the model that a log is of, or None where nobody says or it is one of files."""
+    """Return the robot model of a log, or None if it is unknown or defined by files."""
     return log.robot if log.robot in MODELS else None
 
 
 def holes(log: ArmLog, shortest: float = 0.0) -> list[str]:
-    """Return what is not in a log, one sentence each: numbers, time, samples.
+    """Return messages about missing data: non-finite numbers, short duration, gaps.
 
     Args:
-        log: Of one arm.
-        shortest: How long it is to be at least [s].
+        log: Log of one arm.
+        shortest: Minimum duration [s].
     """
     found = _not_numbers(log)
     if log.duration < shortest:

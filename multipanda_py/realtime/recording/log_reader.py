@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a log of any kind."""
+"""Read logs of every supported format: MCAP recordings, ROS 2 bags, CSV and Parquet tables."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ _NAMES = {
     "tau": "tau", "tau_j": "tau", "effort": "tau", "torque": "tau",
     "tau_commanded": "tau_commanded", "tau_j_d": "tau_commanded", "tau_d": "tau_commanded",
 }  # fmt: skip
-"""Names of columns that others use, by the name here."""
+"""Column names of other tools, with their names in this package."""
 _JOINTED = re.compile(r"(?P<name>.*?[A-Za-z])[_\[]?(?P<number>\d+)\]?$")
 
 
 def read_table(path: Path, robot: str | None = None) -> Log:
     """Read a CSV or Parquet file: ``time`` [s], ``q1`` ... ``qj``, ``dq1`` ..., ``tau1`` ...
 
-    Columns may be in any order and are told by their names; ``position``, ``velocity`` and
-    ``effort`` are understood too, and joints may be counted from 0. A column ``arm`` tells several
-    arms apart. Other columns with numbers come in by their own names.
+    Columns are found by name and may have any order. ``position``, ``velocity`` and ``effort`` are
+    accepted too, and joints may be counted from 0. A column ``arm`` distinguishes several arms.
+    Other numeric columns keep their names.
 
     Args:
-        path: The file.
-        robot: Name of the model, or None.
+        path: Path of the file.
+        robot: Name of the robot model, or None.
 
     Raises:
-        LogError: If it has no such columns or no samples, is torn, or its time goes back.
-        UnknownName: If there is no such robot.
+        LogError: If columns or samples are missing, the file is truncated, or time decreases.
+        UnknownName: If there is no such robot model.
     """
     table = table_of(path)
     if "arm" not in table.columns:
@@ -71,11 +71,11 @@ def read_table(path: Path, robot: str | None = None) -> Log:
 
 
 def table_of(path: Path) -> pd.DataFrame:
-    """Return a CSV or Parquet file as it is.
+    """Return a CSV or Parquet file as a table, unchanged.
 
     Raises:
         LogError: If it cannot be read as a table.
-        MissingExtra: If a library that reads it is not installed.
+        MissingExtra: If the library for the format is not installed.
     """
     library = needed("pandas")
     try:
@@ -86,7 +86,7 @@ def table_of(path: Path) -> pd.DataFrame:
         return library.read_csv(path, skipinitialspace=True)
     except (LogError, MissingExtra):
         raise
-    except Exception as error:  # each library below has errors of its own
+    except Exception as error:  # every library has other error classes
         raise LogError(f"{path}: cannot be read as a table: {error}") from error
 
 
@@ -115,10 +115,10 @@ def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None)
 
 
 def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    """Return the columns that are numbered, by what they are and in their order, and others.
+    """Return the numbered columns, by quantity and in order, and all other columns.
 
     Raises:
-        LogError: If there are two of one joint, or none of one between others.
+        LogError: If a joint has two columns, or none between others.
     """
     numbered: dict[str, dict[int, Any]] = {}
     alone: dict[str, Any] = {}
@@ -132,7 +132,7 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
         if (other := of_name.setdefault(int(match["number"]), column)) is not column:
             raise LogError(f"{path}: columns {other} and {text} are of one joint, allowed one")
     for text in alone:
-        first, dot, _ = text.rpartition(".")  # what pandas makes of a name that is there again
+        first, dot, _ = text.rpartition(".")  # pandas appends ".1" to a duplicate name
         if dot and first in names and _JOINTED.match(first):
             raise LogError(f"{path}: column {first} is there twice, allowed once")
     for name in (key for key in JOINT_COLUMNS if key in numbered):
@@ -172,18 +172,18 @@ BAGS = (".db3", ".mcap")
 _JOINT_STATE = "sensor_msgs/msg/JointState"
 _NAME = re.compile(r"(?P<prefix>.*?)_?(?P<joint>joint_?\d+)$")
 _ROBOTS = {"panda": "fer"}
-"""What others call a robot, by the name here."""
+"""Robot names of other tools, with the names of the models in this package."""
 
 
 def read_bag(path: Path, robot: str | None = None) -> Log:
-    """Read the joint states in a bag; every topic of them is an arm, named by its namespace.
+    """Read the joint states of a ROS bag; each of their topics is an arm, named by its namespace.
 
     Args:
-        path: A ``.db3`` or ``.mcap`` file, or the folder of a bag.
-        robot: Name of the model; None to take it from the names of joints.
+        path: Path of a ``.db3`` or ``.mcap`` file, or of the folder of a bag.
+        robot: Name of the robot model; None to derive it from the joint names.
 
     Raises:
-        LogError: If it cannot be read, or has no joint states.
+        LogError: If the bag cannot be read, or has no joint states.
     """
     highlevel, typesys = needed("rosbags.highlevel"), needed("rosbags.typesys")
     store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
@@ -197,7 +197,7 @@ def read_bag(path: Path, robot: str | None = None) -> Log:
                 samples[connection.topic].append((time, message))
     except (LogError, MissingExtra):
         raise
-    except Exception as error:  # rosbags has errors of its own for each kind of bag
+    except Exception as error:  # rosbags has other error classes for each kind of bag
         raise LogError(f"{path}: cannot be read as a bag: {error}") from error
     filled = {topic: found for topic, found in samples.items() if found}
     if not filled:
@@ -217,7 +217,7 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
     found = robot or _ROBOTS.get(prefix, prefix if prefix in MODELS else None)
     joints = tuple(match["joint"] if (match := matches[name]) else name for name in chosen)
     stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for _, m in samples])
-    if not (np.diff(stamps) > 0.0).all():  # nobody filled them in: when they were written then
+    if not (np.diff(stamps) > 0.0).all():  # empty stamps: use the times of recording
         written = np.array([time for time, _ in samples])
         logged = (written - written[0]) * 1e-9
         stamps = logged if (np.diff(logged) > 0.0).all() else stamps
@@ -240,20 +240,20 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
 
 _KINDS = {"float64": "<f8", "int64": "<i8"}
 _LINE = re.compile(r"(?P<kind>float64|int64)(\[(?P<count>\d+)\])? (?P<name>\w+)")
-_BEFORE = 4  # encapsulation of a message
+_BEFORE = 4  # bytes of encapsulation before a message
 _OWN_NAMES = {field.name.lower(): field for field in ARM_FIELDS}
 
 
 def is_ours(path: Path) -> bool:
-    """Return whether an MCAP file was recorded by a cell."""
+    """Return True if an MCAP file was recorded by a cell."""
     return CYCLES in topics_in(path)
 
 
 def read_mcap(path: Path) -> Log:
-    """Read a recording: whole, or of a recorder that was killed.
+    """Read a recording of a cell, also if its recorder was killed.
 
     Raises:
-        LogError: If it cannot be read, is damaged, or has no row.
+        LogError: If it cannot be read, is damaged, or contains no cycle record.
     """
     content = read_blocks(path)
     if CYCLES not in content.messages:
@@ -262,7 +262,7 @@ def read_mcap(path: Path) -> Log:
         return _log(content, path)
     except MultipandaError:
         raise
-    except Exception as error:  # of any bytes that are not what was written
+    except Exception as error:  # damaged bytes may cause any error
         what = f"{type(error).__name__}: {error}"
         raise LogError(f"{path}: is damaged, or of another version: {what}") from error
 
@@ -283,7 +283,7 @@ def _log(content: McapContent, path: Path) -> Log:
 
 
 def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
-    """Return the loop's reports with their robot time."""
+    """Return the events of the loop with their robot time."""
     if EVENTS not in content.messages:
         return []
     logged = np.concatenate(content.times[CYCLES])[: len(cycles)]
@@ -296,7 +296,7 @@ def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
 
 
 def _records(content: McapContent, topic: str) -> NDArray[np.void]:
-    """Return the messages of a topic that are records, by the definition in the file."""
+    """Return the messages of a topic as records, by the definition in the file."""
     fields: list[Any] = []
     for line in content.schemas[topic][1].splitlines():
         match = _LINE.match(line)
@@ -312,13 +312,13 @@ def _records(content: McapContent, topic: str) -> NDArray[np.void]:
 
 
 def _shaped(records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
-    """Return the fields of an arm by the names and in the shapes of rows."""
+    """Return the fields of an arm with the names and shapes of a cycle record."""
     joints = records.dtype["q"].shape[0]
     found = {}
     for name in records.dtype.names or ():
         values = np.ascontiguousarray(records[name])
         field = _OWN_NAMES.get(name)
-        if field is None:  # of another version
+        if field is None:  # field of another version
             found[name] = values
             continue
         shape = [joints if size == "joints" else size for size in field.shape]
@@ -331,17 +331,21 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def read(paths: Paths, robot: str | None = None) -> Log:
-    """Read a log, or several of one experiment as one data set.
+    """Read one log, or several logs of one experiment as one data set.
+
+    Supported formats:
+
+    - ``.mcap``: recording of a cell. A folder of recordings counts as one log.
+    - ``.db3``, ``.mcap`` or a folder with ``metadata.yaml``: ROS 2 bag with joint states.
+    - ``.csv``, ``.parquet``: table with named columns.
 
     Args:
-        paths: A recording of a cell (``.mcap``), or a folder of them; a rosbag2 with joint states
-            (``.db3``, ``.mcap``, or its folder); a table (``.csv``, ``.parquet``) with named
-            columns. Several are taken in the order given.
-        robot: Name of the arm's model where the log does not say, such as ``fer``.
+        paths: Paths of logs, joined in the given order.
+        robot: Name of the robot model, such as ``fer``, for logs that do not contain it.
 
     Raises:
-        LogError: If one cannot be read, in a sentence.
-        UnknownName: If there is no such robot.
+        LogError: If a log cannot be read.
+        UnknownName: If there is no such robot model.
     """
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     if not files:

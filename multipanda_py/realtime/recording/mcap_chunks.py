@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of an MCAP file as blocks of bytes, read from its beginning without an index."""
+"""Write and read chunks of MCAP files; reading needs no index."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from multipanda_py.registry import needed
 _MESSAGE, _MESSAGE_INDEX, _CHUNK = 0x05, 0x07, 0x06
 _MESSAGE_HEAD = np.dtype([("op", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4"),
                   ("log_time", "<u8"), ("publish_time", "<u8")])  # fmt: skip
-_BEFORE_CONTENT = 9  # opcode and length, which count neither
+_BEFORE_CONTENT = 9  # opcode and length, which the length does not include
 _INDEX = np.dtype([("log_time", "<u8"), ("offset", "<u8")])
 _CONTENT = "content"
-_LEVEL = 1  # of zstd: higher ones take much more time, and noise does not get smaller
+_LEVEL = 1  # of zstd: higher levels take much longer and hardly compress noise better
 
 
 @dataclass
 class Chunk:
-    """A chunk as it stands in a file, with the indexes of its messages behind it.
+    """Chunk of an MCAP file, followed by the indexes of its messages.
 
     Attributes:
-        data: The bytes of all of it.
-        chunk_length: How many of them are the chunk itself.
-        index_offsets: Where the index of each channel begins in them, by its number.
-        counts: Messages, by channel.
-        begin: Time of the first row, since the epoch [ns].
-        end: Of the last.
-        size: Of the messages.
-        compressed: Of the same, compressed.
-        rows: How many.
+        data: Bytes of chunk and indexes.
+        chunk_length: Number of bytes of the chunk itself.
+        index_offsets: Offset of the index of each channel in ``data``, by channel number.
+        counts: Number of messages, by channel number.
+        begin: Time of the first cycle record, since the epoch [ns].
+        end: Time of the last cycle record, since the epoch [ns].
+        size: Size of the messages [bytes].
+        compressed: Size of the compressed messages [bytes].
+        rows: Number of cycle records.
     """
 
     data: bytes
@@ -59,13 +59,13 @@ class Chunk:
 
 
 class ChunkMaker:
-    """Make chunks of rows.
+    """Encoder of cycle records to chunks.
 
     Args:
-        topics: Their numbers in a file are their places here, from 1.
+        topics: Topics; their numbers in a file are their indices here, from 1.
 
     Raises:
-        LogError: If the compression is not installed.
+        LogError: If the compression library is not installed.
     """
 
     def __init__(self, topics: Sequence[Topic]) -> None:
@@ -88,12 +88,12 @@ class ChunkMaker:
     def make(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> Chunk:
-        """Return the chunk of some rows.
+        """Encode cycle records to a chunk.
 
         Args:
-            rows: (n,), at least one.
-            times: Of each, since the epoch, (n,) [ns].
-            events: What happened meanwhile.
+            rows: Cycle records, (n,), n >= 1.
+            times: Time of each record since the epoch, (n,) [ns].
+            events: Events in the same time.
         """
         blocks: list[bytes] = []
         indexes: list[tuple[int, NDArray[np.void]]] = []
@@ -167,7 +167,7 @@ def _messages(
 
 
 def _head(size: int, channel: int, time: int = 0) -> bytes:
-    """Return what stands before a message whose record has so many bytes in all."""
+    """Return the header of a message whose record has ``size`` bytes in total."""
     return struct.pack("<BQHIQQ", _MESSAGE, size - _BEFORE_CONTENT, channel, 0, time, time)
 
 
@@ -178,20 +178,20 @@ def _fields(dtype: np.dtype[Any]) -> dict[str, tuple[np.dtype[Any], int]]:
 
 _MAGIC = b"\x89MCAP0\r\n"
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _ATTACHMENT = 2, 3, 4, 5, 6, 12, 9
-_HEAD_SIZE = 31  # before a message: opcode, length, channel, sequence, two times
+_HEAD_SIZE = 31  # bytes before a message: opcode, length, channel, sequence, two times
 
 
 @dataclass
 class McapContent:
-    """What is in a file.
+    """Content of an MCAP file.
 
     Attributes:
-        schemas: Name and text of a channel's type, by topic.
-        messages: By topic: blocks of messages of one size each, (n, bytes).
-        times: By topic: when they were logged, since the epoch, (n,) each [ns].
-        about: Metadata, of all records together.
-        attachments: By name.
-        is_whole: Whether its end is there; a recorder that was killed leaves none.
+        schemas: Name and definition of the type, by topic.
+        messages: Blocks of messages of equal size, (n, bytes) each, by topic.
+        times: Log times since the epoch, (n,) each [ns], by topic.
+        about: Metadata of all records together.
+        attachments: Attachments by name.
+        is_whole: True if the file has its end, which a killed recorder does not write.
     """
 
     schemas: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -202,7 +202,7 @@ class McapContent:
     is_whole: bool = False
 
     def array(self, topic: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return the messages of a topic, whose size is that of the type, (n,)."""
+        """Return the messages of a topic as records of a type of the same size, (n,)."""
         blocks = [np.ascontiguousarray(block).view(dtype)[:, 0] for block in self.messages[topic]]
         return np.concatenate(blocks)
 
@@ -211,7 +211,7 @@ def topics_in(path: Path) -> dict[str, str]:
     """Return the topics at the beginning of a file, and their types.
 
     Raises:
-        LogError: If it is no MCAP file.
+        LogError: If it is not an MCAP file.
     """
     content = McapContent()
     with open_regular(path) as file:
@@ -222,10 +222,10 @@ def topics_in(path: Path) -> dict[str, str]:
 
 
 def read_blocks(path: Path) -> McapContent:
-    """Return everything that is in a file; what was torn off at its end is left out.
+    """Read a file completely; a truncated record at its end is ignored.
 
     Raises:
-        LogError: If it is no MCAP file, or is damaged.
+        LogError: If it is not an MCAP file, or is damaged.
         OSError: If it cannot be read.
     """
     content = McapContent()
@@ -250,14 +250,14 @@ def _records(
     topics: dict[int, str] | None = None,
     stop_at: int = 0,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield chunks; everything before and between them goes to the content."""
+    """Yield chunks, and add all other records to ``content``."""
     if file.read(len(_MAGIC)) != _MAGIC:
         raise LogError(f"{path}: is no MCAP file")
     end = os.fstat(file.fileno()).st_size
     schemas: dict[int, Any] = {}
     while len(head := file.read(9)) == 9:
         code, length = struct.unpack("<BQ", head)
-        if length > end - file.tell():  # torn, or no length at all
+        if length > end - file.tell():  # truncated record, or a damaged length
             return
         if code == _FOOTER:
             content.is_whole = True
@@ -269,7 +269,7 @@ def _records(
             yield code, b""
             return
         data = file.read(length)
-        if len(data) < length:  # it became shorter meanwhile
+        if len(data) < length:  # the file was truncated meanwhile
             return
         if code == _CHUNK:
             yield code, data
@@ -278,7 +278,7 @@ def _records(
             _keep(code, data, content, schemas, topics)
         except MultipandaError:
             raise
-        except Exception as error:  # the library's, of any bytes that are not as they were
+        except Exception as error:  # the library may raise any error on damaged bytes
             raise LogError(f"{path}: is damaged: record {code}: {error}") from error
 
 
@@ -289,7 +289,7 @@ def _keep(
     schemas: dict[int, Any],
     topics: dict[int, str] | None,
 ) -> None:
-    """Put what is no chunk into the content."""
+    """Add a record other than a chunk to ``content``."""
     records = needed("mcap.records")
     if code == _SCHEMA:
         schema = records.Schema.read(_stream(data))
@@ -316,14 +316,14 @@ def _chunk(data: bytes, path: Path) -> bytes:
     """Return the messages of a chunk.
 
     Raises:
-        LogError: If they are not what was written.
+        LogError: If the chunk is damaged.
     """
     try:
         chunk = needed("mcap.records").Chunk.read(_stream(data))
         raw = _decompressed(chunk)
     except MultipandaError:
         raise
-    except Exception as error:  # of the library that it is compressed with
+    except Exception as error:  # every compression library has other error classes
         raise LogError(f"{path}: a chunk is damaged: {error}") from error
     if chunk.uncompressed_crc and zlib.crc32(raw) != chunk.uncompressed_crc:
         raise LogError(f"{path}: a chunk is damaged: its checksum is another one")
@@ -343,12 +343,12 @@ def _decompressed(chunk: Any) -> bytes:
 
 
 def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
-    """Yield runs of messages of one channel and one size: number, times, (n, bytes)."""
+    """Yield runs of messages of one channel and equal size: channel number, times, (n, bytes)."""
     at = 0
     while at + _HEAD_SIZE <= len(raw):
         code, length, number = struct.unpack_from("<BQH", raw, at)
         size = length + 9
-        if code != _MESSAGE:  # a schema or channel, which stands before the chunks too
+        if code != _MESSAGE:  # a schema or channel, which the file also has before the chunks
             at += size
             continue
         most = (len(raw) - at) // size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a recorder writes one behind the other."""
+"""Write MCAP files of cycle records, split by size."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _MAGIC = b"\x89MCAP0\r\n"
 
 
 class McapFile:
-    """Write an MCAP file of whole chunks: what was written once is readable, whatever comes.
+    """Writer of an MCAP file in complete chunks, each readable as soon as it is written.
 
-    The index comes last. A file whose writer was killed has none, and is read from its beginning
-    chunk by chunk, as ``mcap recover`` does for tools that want an index.
+    The index is written at the end. A file of a killed writer has no index. It is read from the
+    beginning chunk by chunk, and ``mcap recover`` adds the index for tools that need it.
 
     Args:
-        path: Of the file; its folder exists.
-        topics: As the chunks have them; the topic of events comes after them.
+        path: Path of the file; its folder exists.
+        topics: Topics in the order of the chunks; the topic of events follows them.
         attachments: Texts by file name.
-        about: What it says of itself.
-        begin: Time of its first row, since the epoch [ns].
+        about: Metadata of the file.
+        begin: Time of the first record, since the epoch [ns].
 
     Attributes:
-        path: Of the file.
-        size: Bytes written so far.
+        path: Path of the file.
+        size: Number of bytes written so far.
 
     Raises:
-        OSError: If it cannot be written, here and in all methods.
+        OSError: If the file cannot be written, here and in all methods.
         LogError: If ``mcap`` is not installed.
     """
 
@@ -81,11 +81,11 @@ class McapFile:
                     schema_id=numbers[schema],
                 )
             )
-        # For this user alone, as the log shows the work of people next to the robot.
+        # Only this user may read the log, because it shows the work of people at the robot.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._stream = os.fdopen(os.open(path, flags, 0o600), "wb")
         with contextlib.suppress(PermissionError):  # another user owns the file
-            os.fchmod(self._stream.fileno(), 0o600)  # a file that is replaced keeps its mode
+            os.fchmod(self._stream.fileno(), 0o600)  # an overwritten file keeps its old mode
         self._put(_MAGIC)
         self._write(records.Header("ros2", f"multipanda_py {VERSION}"))
         self._write(*self._schemas, *self._channels)
@@ -95,7 +95,7 @@ class McapFile:
         self._stream.flush()
 
     def add(self, chunk: Chunk) -> None:
-        """Write a chunk, so that nothing but a failing disk can take it away."""
+        """Write a chunk and flush it, so that it survives a crash of this process."""
         start = self.size
         self._put(chunk.data)
         self._stream.flush()
@@ -116,7 +116,7 @@ class McapFile:
         self._times += [chunk.begin, chunk.end]
 
     def say(self, name: str, what: Mapping[str, str]) -> None:
-        """Write something that the file says of itself."""
+        """Write a metadata record."""
         record = self._records.Metadata(name=name, metadata=dict(what))
         start = self.size
         self._write(record)
@@ -126,7 +126,8 @@ class McapFile:
         """Write the index and close the file; return its path.
 
         Args:
-            how_it_went: What is known only now, as the number of dropped rows.
+            how_it_went: Metadata that are known only at the end, such as the number of lost
+                records.
         """
         records = self._records
         if how_it_went:
@@ -165,8 +166,8 @@ class McapFile:
         return self.path
 
     def give_up(self) -> None:
-        """Leave it as it is, without an index."""
-        with contextlib.suppress(OSError):  # a full disk says so again
+        """Close the file without an index."""
+        with contextlib.suppress(OSError):  # a full disk raises the same error again
             self._stream.close()
 
     def _attach(self, name: str, text: str, when: int) -> None:
@@ -194,18 +195,18 @@ _SECOND = 1_000_000_000
 
 
 class FileSink:
-    """Write everything to a file, and go on in another one when it is large.
+    """Writer of all cycle records to a file, and to further files above a maximum size.
 
     Args:
-        plan: The cell.
-        dtype: Of its rows.
-        path: Of the first file; the next ones are ``NAME_001.mcap`` and so on.
-        split: Bytes after which a new one begins; 0: never.
+        plan: Description of the cell.
+        dtype: Type of a cycle record.
+        path: Path of the first file; the next ones are ``NAME_001.mcap`` and so on.
+        split: Size after which a new file begins [bytes]; 0 means never.
 
     Attributes:
-        files: Those begun so far.
-        rows: Written so far.
-        size: Bytes written so far, of files that are finished.
+        files: Paths of the files so far.
+        rows: Number of records written so far.
+        size: Size of the finished files [bytes].
 
     Raises:
         OSError: If a file cannot be written, here and in all methods.
@@ -224,7 +225,7 @@ class FileSink:
     def add(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> None:
-        """Write some rows as a chunk; see :meth:`.ChunkMaker.make`."""
+        """Write records as a chunk; see :meth:`.ChunkMaker.make`."""
         if not len(rows):
             return
         file = self.begin(int(times[0]))
@@ -234,23 +235,23 @@ class FileSink:
             self.finish({})
 
     def finish(self, how_it_went: dict[str, str]) -> None:
-        """End the file that is being written, if any."""
+        """Finish the current file, if any."""
         file, self._file = self._file, None
         if file is not None:
             file.finish({**how_it_went, "rows": f"{self.rows}"})
             self.size += file.size
 
     def give_up(self) -> None:
-        """Leave the file as it is: its disk takes no more."""
+        """Close the current file without an index, because its disk is full."""
         file, self._file = self._file, None
         if file is not None:
             file.give_up()
 
     def begin(self, time: int) -> McapFile:
-        """Return the file that is being written, begun if there is none.
+        """Return the current file, or create it.
 
         Args:
-            time: Since the epoch [ns].
+            time: Time since the epoch [ns].
         """
         if self._file is not None:
             return self._file
@@ -265,5 +266,5 @@ class FileSink:
 
 
 def utc(time: int) -> datetime:
-    """Return a time since the epoch [ns]."""
+    """Return the date of a time since the epoch [ns]."""
     return datetime.fromtimestamp(time / _SECOND, timezone.utc)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What says that numbers of a log are not what their columns are called, a sentence each.
+"""Measured motion of an arm, and checks that columns of a log contain what their names say.
 
-Every look takes columns of one arm, (N, n) each, and names of its joints without a prefix; what
-calls it says of which log its sentences are.
+Every check takes columns of one arm, (N, n) each, and joint names without prefix. It returns one
+message per problem. The caller adds the name of the log.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from multipanda_py.robots.robot import Robot
 from multipanda_py.state import ArmLimits, Matrix, Vector
 
 GAP = 2.5
-"""Samples further apart than so many periods have a gap between them. One that is lost leaves two
-periods, two leave three; half a period is left for a clock that is not even."""
+"""Number of periods beyond which two samples have a gap between them. One lost sample makes two
+periods, two make three. The half period allows for jitter of the clock."""
 BRIDGED = 0.02
-"""No gap to filters: what they leave of a motion does not change within it [s]."""
+"""Maximum time without a sample that filters may ignore; a filtered motion hardly changes in it
+[s]."""
 RESTS, AROUND = 5e-3, 0.5
-"""How near to where it begins and ends an arm rests there [rad, m], and how much of that rest is
-kept [s]."""
+"""Distance from the first and last configuration within which the arm counts as resting [rad,
+m], and duration of that rest which is kept [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +33,16 @@ class MeasuredMotion:
     """Samples of one arm at N instants.
 
     Attributes:
-        name: Of the log, for messages.
-        time: Strictly increasing, (N,) [s].
+        name: Name of the log, for messages.
+        time: Strictly increasing time, (N,) [s].
         q: Measured positions, (N, n) [rad, m].
-        tau: Measured torques, with those that carry the arm, (N, n) [Nm, N].
+        tau: Measured torques including gravity, (N, n) [Nm, N].
         dq: Measured velocities, (N, n) [rad/s, m/s], or None. They are only compared with the
-            positions, whose derivatives without phase are better.
-        gravity_in_base: (3,) [m/s^2]; None for the arm's own base.
-        joints: Names of the joints, or None where nobody says.
-        starts: Samples at which a recording begins.
-        rotors_in_tau: Whether the torques have in them what turns the rotors.
+            positions. Derivatives of positions from filters without phase delay are more accurate.
+        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None for that of the arm model.
+        joints: Joint names, or None if unknown.
+        starts: Indices of the samples at which recordings begin.
+        rotors_in_tau: True if the torques include the torque that accelerates the rotors.
     """
 
     name: str
@@ -55,7 +56,7 @@ class MeasuredMotion:
     rotors_in_tau: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what is not one table of finite numbers at increasing times."""
+        """Check that the data are one table of finite numbers at increasing times."""
         tables = {"q": self.q, "tau": self.tau}
         if self.dq is not None:
             tables["dq"] = self.dq
@@ -87,14 +88,14 @@ class MeasuredMotion:
         return float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
 
     def runs(self) -> list[slice]:
-        """Return the samples between gaps, for filters that know none."""
+        """Return the runs of samples between gaps, for filters that need constant periods."""
         step = np.diff(self.time)
         far = np.flatnonzero(step > max(GAP * self.period, BRIDGED)) + 1
         bounds = sorted({0, *self.starts, *far.tolist(), len(self.time)})
         return [slice(begin, end) for begin, end in pairwise(bounds)]
 
     def part(self, run: slice) -> MeasuredMotion:
-        """Return some samples as a motion of their own."""
+        """Return a part of the samples as a motion."""
         begin, end, _ = run.indices(len(self.time))
         inside = {0, *(s - begin for s in self.starts if begin < s < end)}
         return replace(
@@ -107,9 +108,9 @@ class MeasuredMotion:
         )
 
     def without_rest(self) -> MeasuredMotion:
-        """Return it without what was recorded before the arm moved, and behind that.
+        """Return the motion without the rest before its start and after its end.
 
-        All of it, if nothing moves.
+        A motion without any movement is returned unchanged.
         """
         left, reached = (np.abs(self.q - self.q[k]).max(axis=1) > RESTS for k in (0, -1))
         if not left.any():
@@ -120,45 +121,50 @@ class MeasuredMotion:
         return self.part(slice(first, last))
 
     def split(self, held_out: float) -> tuple[MeasuredMotion, MeasuredMotion]:
-        """Return the first part, and the last, which is the given share of the time."""
+        """Split off the last part of the motion, whose fraction of the time is ``held_out``.
+
+        Returns:
+            First part and last part.
+        """
         end = self.time[-1] - held_out * (self.time[-1] - self.time[0])
         at = int(np.searchsorted(self.time, end))
         return self.part(slice(0, at)), self.part(slice(at, len(self.time)))
 
 
 STILL = 0.02
-"""Span of a joint that stands still [rad, m]."""
+"""Maximum range of a joint that does not move [rad, m]."""
 BEYOND = 0.05
-"""How far measured positions may be beyond limits [rad, m]."""
+"""Maximum distance of measured positions beyond limits [rad, m]."""
 TOO_MUCH, THOUSANDTHS = 1.5, 10.0
-"""Measured torques as a share of the limit that are those of another joint, as gravity comes on
-top of a command, and those in thousandths."""
+"""Factors on the torque limit. A measured torque above the first belongs to another joint;
+gravity adds to the command, so that 1.0 may be exceeded. Above the second, the unit is mNm."""
 LEAST_TORQUE = 0.2
-"""Below which no joint of an arm stays, unless it stands on its head [Nm]."""
+"""Minimum of the largest measured torque of an arm; only an arm stretched vertically has less
+[Nm]."""
 SATURATED, MOST_SATURATED = 0.995, 0.01
-"""Share of the limit at which a torque is cut off, and share of samples that may be."""
+"""Fraction of the limit from which a torque is saturated, and maximum fraction of such samples."""
 ROUNDING = 1e-9
-"""What is less is an error of numbers, as is the torque of a joint that carries nothing [Nm]."""
+"""Torque below which differences are rounding errors [Nm]."""
 FLAT, EQUAL = 0.02, 1e-6
-"""Share of samples from which on equal largest or least torques are where they were cut off, and
-how equal they are, as a share of the largest."""
+"""Minimum fraction of samples at the maximum or minimum torque that indicates clipping, and
+relative tolerance of their equality."""
 APART, MOVES, WINDOW = 0.3, 0.02, 0.05
-"""Largest root mean square of dq less the slope of q as a share of that of dq, from which motion
-on [rad/s, m/s], and over which samples both are averaged for that [s]."""
+"""Maximum relative RMS difference of dq and the slope of q, minimum RMS velocity for the check
+[rad/s, m/s], and averaging time of both [s]."""
 ALIKE = 0.8
-"""Correlation of signals that are one."""
+"""Minimum correlation of two signals that count as the same."""
 SHORTEST_RUN = 8
-"""Samples of a run whose slope is looked at."""
+"""Minimum number of samples of a run whose slope is checked."""
 PERIODS = (2e-5, 0.2)
-"""Time between samples that any log of an arm has [s]."""
+"""Minimum and maximum plausible time between samples [s]."""
 
 
 def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
-    """Return whether these are joints of another robot; any prefix may stand before their names.
+    """Check that joint names belong to a robot; any prefix is allowed.
 
     Args:
-        joints: Names, in the order of the columns.
-        robot: Whose they should be.
+        joints: Joint names in the order of the columns.
+        robot: Expected robot.
     """
     own = [joint.name for joint in robot.joints]
     if len(joints) != len(own):
@@ -169,7 +175,7 @@ def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
 
 
 def wrong_times(time: Vector) -> list[str]:
-    """Return whether times are no seconds: no arm is measured that often, or that seldom."""
+    """Check that times are in seconds, by the plausible range of sample periods."""
     period = float(np.median(np.diff(time))) if len(time) > 1 else PERIODS[1]
     if PERIODS[0] <= period <= PERIODS[1]:
         return []
@@ -180,7 +186,7 @@ def wrong_times(time: Vector) -> list[str]:
 
 
 def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Return which positions are beyond what joints can be at: degrees, or another joint's."""
+    """Check positions against joint limits; finds degrees and swapped columns."""
     low, high = limits.lower - BEYOND, limits.upper + BEYOND
     found = []
     for joint in np.flatnonzero(((q < low) | (q > high)).any(axis=0)).tolist():
@@ -199,7 +205,7 @@ def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
 
 
 def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Return which torques are no newton metres of these joints."""
+    """Check torques against torque limits; finds other units and swapped columns."""
     largest = np.abs(tau).max(axis=0)
     if largest.max() < LEAST_TORQUE:
         return [f"no torque is above {largest.max():.2g} Nm: in kNm, or not measured?"]
@@ -215,14 +221,14 @@ def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
 def wrong_velocities(
     time: Vector, q: Matrix, dq: Matrix, joints: Sequence[str], runs: Sequence[slice]
 ) -> list[str]:
-    """Return whether velocities are not how positions change, and what they are instead.
+    """Check that velocities are the slopes of positions, and suggest the cause if they are not.
 
     Args:
-        time: (N,) [s].
-        q: Positions.
-        dq: Velocities.
-        joints: Names.
-        runs: Samples between gaps.
+        time: Time, (N,) [s].
+        q: Positions, (N, n).
+        dq: Velocities, (N, n).
+        joints: Joint names.
+        runs: Ranges of samples between gaps.
     """
     runs = [run for run in runs if run.stop - run.start >= SHORTEST_RUN]
     if not runs:
@@ -258,7 +264,7 @@ def wrong_velocities(
 
 
 def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Return which torques are at the limit of their joint too often."""
+    """Find joints whose torque is too often at its limit."""
     share = (np.abs(tau) >= SATURATED * limits.torque).mean(axis=0)
     return [
         f"{joints[joint]}: the torque is at its limit of {limits.torque[joint]:g} "
@@ -269,7 +275,7 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
 
 
 def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
-    """Return which torques end at one value to the last digit: that of a sensor or a driver."""
+    """Find torques that are clipped at one value, by a sensor or a driver."""
     near = np.maximum(EQUAL * np.abs(tau).max(axis=0), ROUNDING)
     found = []
     for ends in (tau.max(axis=0), tau.min(axis=0)):
@@ -283,7 +289,7 @@ def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
 
 
 def still(q: Matrix, joints: Sequence[str]) -> list[str]:
-    """Return which joints do not move."""
+    """Find joints that do not move."""
     return [
         f"{joints[joint]}: stands still, within {STILL:g} rad or m, so that its friction and "
         "what it moves cannot be told"
@@ -292,7 +298,7 @@ def still(q: Matrix, joints: Sequence[str]) -> list[str]:
 
 
 def correlations(a: Matrix, b: Matrix) -> Matrix:
-    """Return the correlation of every column with every other one, (n, n); nan for constants."""
+    """Return the correlations of all pairs of columns, (n, n); NaN for constant columns."""
     one, other = (x - x.mean(axis=0) for x in (a, b))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         lengths = np.outer(np.linalg.norm(one, axis=0), np.linalg.norm(other, axis=0))
@@ -306,5 +312,5 @@ def _averaged(values: Matrix, window: int) -> Matrix:
 
 
 def _rms(values: Matrix) -> Vector:
-    with np.errstate(over="ignore"):  # of numbers that are none, which is said elsewhere
+    with np.errstate(over="ignore"):  # another check reports non-finite numbers
         return np.asarray(np.sqrt(np.mean(values**2, axis=0)))

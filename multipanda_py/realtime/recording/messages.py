@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 messages laid out once, and filled by the thousand.
+"""Serialise ROS 2 messages in bulk.
 
-A message whose strings and lengths do not change has the same bytes in the same places every time,
-but for its numbers. So they are laid out once (OMG CDR, little endian, as ROS 2's middleware
-writes it: four bytes of encapsulation, then every value at a multiple of its own size, counted
-from there), and numpy copies them.
+A message with constant strings and lengths has the same bytes every time, except for its numbers.
+This module lays out such a message once, and numpy copies it. The format is OMG CDR, little
+endian, as ROS 2 middleware writes it. Four bytes of encapsulation come first. Every value is
+aligned to a multiple of its size, counted from there.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _BAR = "=" * 80
 
 
 def definition(schema: str) -> str:
-    """Return the definition of a type followed by those it is made of, as logs have it.
+    """Return the definition of a message type, followed by those of its parts, as in a log.
 
     Raises:
-        KeyError: If no log of ours has such a message.
+        KeyError: If this package records no messages of the type.
     """
     parts: dict[str, str] = {}
     _collect(schema, parts)
@@ -60,18 +60,18 @@ def definition(schema: str) -> str:
 
 
 def record_definition(fields: Sequence[Field], shapes: Sequence[tuple[int, ...]]) -> str:
-    """Return the definition of a record of rows: its memory is the message.
+    """Return the definition of a message whose bytes are a cycle record.
 
     Args:
-        fields: All of 8 bytes a number.
-        shapes: Of each; several dimensions follow one another row by row.
+        fields: Fields of the record, all with 8 bytes per number.
+        shapes: Shape of each field; several dimensions are in row-major order.
     """
     lines = []
     for field, shape in zip(fields, shapes):
         count = 1
         for size in shape:
             count *= size
-        if not count:  # of what no arm of the cell has
+        if not count:  # no arm of the cell has this field
             continue
         size_text = f"[{count}]" if shape else ""
         kind = "int64" if field.kind == "i8" else "float64"
@@ -93,13 +93,13 @@ _LITTLE_ENDIAN = bytes([0, 1, 0, 0])
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers that change.
+    """Numbers of a message that change.
 
     Attributes:
-        name: What they are called in the record.
-        kind: numpy's name of the type.
-        shape: () for one.
-        counted: Whether their number stands before them, as of a ROS array without a size.
+        name: Name in the record.
+        kind: numpy name of the type.
+        shape: Shape; () for one number.
+        counted: True if the message contains their count, as for a ROS array without a fixed size.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Numbers:
 
 
 Part = Numbers | str | tuple[str, ...]
-"""What a message has: numbers, a text or texts that stay as they are."""
+"""Part of a message: numbers, a constant text or constant texts."""
 STAMP = (Numbers("sec", "i4"), Numbers("nanosec", "u4"))
 
 
@@ -119,16 +119,16 @@ def header(frame: str) -> tuple[Part, ...]:
 
 
 class Layout:
-    """Where everything stands in a message of one type.
+    """Byte layout of a message type.
 
     Args:
-        schema: Its type, as ``sensor_msgs/msg/JointState``.
-        parts: In the order of its fields.
+        schema: Name of the type, such as ``sensor_msgs/msg/JointState``.
+        parts: Parts in the order of the fields.
 
     Attributes:
-        schema: The same.
+        schema: Name of the type.
         dtype: One message as a numpy record with the names of its numbers.
-        template: One message with all its numbers zero.
+        template: Bytes of one message with all numbers zero.
     """
 
     def __init__(self, schema: str, parts: Sequence[Part]) -> None:
@@ -174,7 +174,7 @@ class Layout:
 
 
 def copies(template: bytes, dtype: np.dtype[Any], count: int) -> NDArray[np.void]:
-    """Return so many records, each with the bytes of the template, (count,)."""
+    """Return ``count`` records with the bytes of the template, (count,)."""
     raw = np.empty((count, len(template)), np.uint8)
     raw[:] = np.frombuffer(template, np.uint8)
     return raw.view(dtype)[:, 0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log drawn: what was measured against limits, what was asked for, forces, faults, timing."""
+"""Plots of a log: measured values and limits, targets, forces, faults and timing."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg", ".pdf")
 COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f", "#3d9a9a", "#b04a6f")
 _POINTS = 4000
-"""Most points of a curve: more cannot be seen."""
+"""Maximum number of points of a curve; more are not visible."""
 _SPAN = 0.01
-"""Smallest range of a panel, in its unit."""
+"""Minimum range of a panel, in its unit."""
 _BANDS = ("#dfe8f2", "#f5e6dc", "#e4efdf", "#ece4f2", "#f4efd6", "#e8e8e8")
 
 
 def draw(log: Log, output: Path) -> list[Path]:
-    """Draw every arm, a picture each: ``OUT.png``, or ``OUT_ARM.png`` where there are several.
+    """Plot each arm to one image: ``OUT.png``, or ``OUT_ARM.png`` for several arms.
 
     Args:
-        log: What to draw.
-        output: Its suffix is one of :data:`SUFFIXES`.
+        log: Log to plot.
+        output: Path of the image with one of :data:`SUFFIXES`.
 
     Raises:
-        LogError: If the suffix is another one, or there can be no such folder.
-        ConfigurationError: If a picture cannot be written.
+        LogError: If the suffix is unknown, or the folder cannot be created.
+        ConfigurationError: If an image cannot be written.
         MissingExtra: If matplotlib is missing.
     """
     if output.suffix.lower() not in SUFFIXES:
         raise LogError(f"{output}: got {output.suffix!r}, allowed {', '.join(SUFFIXES)}")
-    pyplot()  # before there is a folder
+    pyplot()  # raises MissingExtra before a folder is created
     drawn = []
     for name, arm in log.arms.items():
         several = len(log.arms) > 1
@@ -86,7 +86,7 @@ Panel = tuple[str, Curves, tuple[NDArray[np.float64], NDArray[np.float64]] | Non
 
 
 def _panels(log: ArmLog) -> list[Panel]:
-    """Return what is drawn: label, curves (name, (n,), line style), limits of each curve."""
+    """Return the panels: label, curves (name, (n,), line style), limits of each curve."""
     robot = log.robot
     limits = MODELS[robot].limits if robot is not None and robot in MODELS else None
     found: list[Panel] = []
@@ -122,7 +122,7 @@ def _panels(log: ArmLog) -> list[Panel]:
 
 
 def _timing(log: ArmLog, shown: ArmLog) -> Panel:
-    """Return the longest time between samples within every sample that is shown."""
+    """Return the panel of the maximum time between samples."""
     step = 1e3 * np.diff(log.time, append=log.time[-1] + log.period)
     longest = np.maximum.reduceat(step, np.searchsorted(log.time, shown.time))
     return "time between\nsamples [ms]", [("", longest, "-")], None
@@ -143,7 +143,7 @@ def _panel(
         color = COLORS[k % len(COLORS)]
         axis.plot(log.time, values, style, color=color, lw=0.9, label=name or None)
     low, high = axis.get_ylim()
-    if high - low < _SPAN:  # nothing but rounding errors
+    if high - low < _SPAN:  # the curve contains only rounding errors
         low, high = 0.5 * (low + high - _SPAN), 0.5 * (low + high + _SPAN)
         axis.set_ylim(low, high)
     if bounds is not None:
@@ -159,7 +159,7 @@ def _panel(
 
 
 def _laws(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
-    """Draw who has the arm as bands, named at the top."""
+    """Draw the owner of the arm as coloured bands, with names above the first panel."""
     changes = [mark for mark in log.marks if mark.kind == "law" and mark.arm == arm.arm]
     colors = {law: _BANDS[k % len(_BANDS)] for k, law in enumerate(arm.laws)}
     ends = [mark.time for mark in changes[1:]] + [float(arm.time[-1])]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that follows a loop's rows to files; it never disturbs the loop.
+"""Recorder process, which writes the cycle records of a loop to files without disturbing the loop.
 
-Run as ``python -m multipanda_py.realtime.recording.process FD``: lines of JSON on standard input
-say what to do (:class:`.CellPlan`, then options), and the rows come from the shared memory behind
-``FD``, which is only read. It ends when standard input does. What it has done is a line of JSON on
-standard output.
+Run as ``python -m multipanda_py.realtime.recording.process FD``. Lines of JSON on standard input
+are the configuration: a :class:`.CellPlan`, then options. Cycle records come from the read-only
+shared memory behind ``FD``. The process ends at the end of standard input. It reports its result
+as a line of JSON on standard output.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from multipanda_py.realtime.system.child_process import lines, say
 
 NICENESS = 15
 PERIOD = 0.5
-"""Between two looks at the ring, which holds four seconds [s]."""
+"""Period of reading the ring buffer, which holds four seconds [s]."""
 _NOBODY = "owner_gone"
 
 
 class _End:
-    """How the owner wants this process to end.
+    """Request of the owner to end this process.
 
     Attributes:
-        came: Set when it is to end.
-        reason: Why the last seconds are worth keeping; empty if they are not.
+        came: Set when the process has to end.
+        reason: Reason to keep the last seconds; empty to discard them.
     """
 
     def __init__(self, lines: Iterator[bytes]) -> None:
@@ -55,8 +55,8 @@ class _End:
 
 
 def main() -> int:
-    """Follow until the owner ends it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
+    """Record until the owner requests the end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles it and stops this process
     os.nice(NICENESS)
     try:
         told = lines()
@@ -85,7 +85,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     sink = _sink(plan, options, reader)
     if isinstance(sink, FileSink):
         sink.begin(time.time_ns())
-    _say({})  # it follows from here on
+    _say({})  # reports to the owner that recording has begun
     offset = time.time_ns() - time.monotonic_ns()
     threading.Thread(target=end.wait, daemon=True).start()
     until, is_late = math.inf, False
@@ -135,7 +135,7 @@ def _answer(sink: FileSink | FaultSink, reader: RowReader, error: str = "") -> d
 
 
 def _say(what: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # nobody listens any more
+    with contextlib.suppress(OSError):  # the owner has ended
         sys.stdout.write(json.dumps(what) + "\n")
         sys.stdout.flush()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs out of the rows of a cell."""
+"""Convert cycle records of a cell to logs of its arms."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PER_JOINT = {field.name for field in ARM_FIELDS if {*field.shape} & {"joints", 
 
 @dataclass(frozen=True)
 class ArmFacts:
-    """What a log says of an arm.
+    """Properties of an arm that its log contains.
 
     Attributes:
-        name: In the cell.
-        robot: Name of its model.
-        joints: Names, without prefix.
-        gravity_in_base: (3,) [m/s^2].
-        rotors_in_tau: Whether measured torques have in them what turns the rotors.
+        name: Name in the cell.
+        robot: Name of the robot model.
+        joints: Joint names without prefix.
+        gravity_in_base: Gravity in the base frame, (3,) [m/s^2].
+        rotors_in_tau: True if measured torques include the torque that accelerates the rotors.
     """
 
     name: str
@@ -50,16 +50,16 @@ def arm_log_of_records(
     facts: ArmFacts,
     laws: tuple[str, ...],
 ) -> ArmLog:
-    """Return the log of an arm; rows without a new state of it are left out.
+    """Return the log of an arm, without cycle records that have no new state of the arm.
 
     Args:
-        records: Fields of the arm in rows by their names, (n, ...) each.
-        cycles: What rows say of the cell: ``time`` and ``wake_ns``, (n,).
-        facts: Of the arm.
+        records: Fields of the arm by name, (n, ...) each.
+        cycles: Fields of the cell: ``time`` and ``wake_ns``, (n,).
+        facts: Properties of the arm.
         laws: Names of the controllets, by number.
 
     Raises:
-        LogError: If there is no row.
+        LogError: If there is no record.
     """
     if not len(cycles):
         raise LogError(f"{facts.name}: a log without a sample")
@@ -74,10 +74,10 @@ def arm_log_of_records(
     joints = len(facts.joints)
     found: dict[str, NDArray[Any]] = {"time": time}
     for name, values in records.items():
-        if name in _LEFT_OUT or 0 in values.shape[1:]:  # as for actuators that no arm has
+        if name in _LEFT_OUT or 0 in values.shape[1:]:  # e.g. actuators that no arm has
             continue
         taken = values[kept]
-        if name in _PER_JOINT:  # a slot has room for the arm with most of them
+        if name in _PER_JOINT:  # a record has the size of the arm with the most joints
             taken = taken[..., :joints]
         found[_RENAMED.get(name, name)] = np.ascontiguousarray(taken)
     if not found["terms_traced"].any():
@@ -95,10 +95,10 @@ def arm_log_of_records(
 
 
 def _forward(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
-    """Return time that increases: where a world or a robot began anew, a second later goes on.
+    """Return increasing time: after a reset of the clock, time continues one second later.
 
     Returns:
-        Time, where recordings begin, and which samples are kept: none twice.
+        Time, first samples of the recordings, and flags of the samples without repeated times.
     """
     step = np.diff(time)
     kept = np.concatenate([[True], step != 0.0])
@@ -110,14 +110,14 @@ def _forward(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
 
 
 def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
-    """Return what the rows of a cell say of its arms, as :func:`.read` does.
+    """Return the log of cycle records of a cell, as :func:`.read` does for a file.
 
     Args:
-        rows: In their order, (n,), as of :meth:`.Cell.rows` or a :class:`.RowFollower`.
-        config: The cell.
+        rows: Records in order, (n,), from :meth:`.Cell.rows` or :class:`.RowFollower`.
+        config: Configuration of the cell.
 
     Raises:
-        LogError: If there is no row.
+        LogError: If there is no record.
     """
     laws = tuple(spec.name for spec in instance_specs(config))
     arms = arm_logs(rows, arm_facts(config), laws)
@@ -127,15 +127,15 @@ def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
 def arm_logs(
     rows: NDArray[np.void], facts: Sequence[ArmFacts], laws: tuple[str, ...]
 ) -> dict[str, ArmLog]:
-    """Return what rows say of arms, by name.
+    """Return the logs of arms from cycle records, by name.
 
     Args:
-        rows: In their order, (n,).
-        facts: Of the arms, in the order of the cell.
+        rows: Records in order, (n,).
+        facts: Properties of the arms, in the order of the cell.
         laws: Names of the controllets, by number.
 
     Raises:
-        LogError: If there is no row.
+        LogError: If there is no record.
     """
     found = {}
     for index, arm in enumerate(facts):
@@ -146,7 +146,7 @@ def arm_logs(
 
 
 def arm_facts(config: CellConfig) -> list[ArmFacts]:
-    """Return what logs say of the arms of a cell, in their order."""
+    """Return the properties of the arms of a cell, in order."""
     return [
         ArmFacts(
             name,

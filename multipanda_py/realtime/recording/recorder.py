@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorder's process, as its owner sees it."""
+"""Client of a recorder process."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from multipanda_py.realtime.recording.topics import CellPlan
 from multipanda_py.realtime.system.child_process import ended, module_command
 
 START, END = 30.0, 20.0
-"""For a recorder to begin, and to write the rest [s]."""
+"""Timeouts of the start of a recorder, and of its end after the last records [s]."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What has been recorded.
+    """Result of a recording.
 
     Attributes:
-        files: In their order.
-        rows: How many cycles are in them.
-        dropped: How many came too fast to be recorded.
-        size: Of the files [bytes].
+        files: Paths in order.
+        rows: Number of recorded cycles.
+        dropped: Number of cycles that were lost, because they came faster than they could be
+            recorded.
+        size: Size of the files [bytes].
     """
 
     files: tuple[Path, ...]
@@ -38,10 +39,10 @@ class Recorded:
 
 
 def new_file(path: str | Path) -> Path:
-    """Return the absolute path of a file that a recording may go to.
+    """Return the absolute path of a new recording.
 
     Raises:
-        LogError: If it is not named as one, or is there already.
+        LogError: If the suffix is wrong, or the file exists already.
     """
     file = Path(path)
     if file.suffix != ".mcap":
@@ -52,10 +53,10 @@ def new_file(path: str | Path) -> Path:
 
 
 def recorded(answer: Mapping[str, Any]) -> Recorded:
-    """Return what a recorder says that it has done.
+    """Return the result that a recorder reports.
 
     Raises:
-        LogError: If something went wrong: the disk is full.
+        LogError: If the recorder reports an error, such as a full disk.
     """
     if "error" in answer:
         raise LogError(f"the recording is not whole: {answer['error']}")
@@ -64,12 +65,12 @@ def recorded(answer: Mapping[str, Any]) -> Recorded:
 
 
 class Recording:
-    """Have a process follow a cell's rows, until :meth:`stop`.
+    """Recorder process that records the cycles of a cell until :meth:`stop`.
 
     Args:
-        plan: The cell.
-        fd: Of its shared memory; this process may close it afterwards.
-        options: What the process is told, see :mod:`multipanda_py.realtime.recording.process`.
+        plan: Description of the cell.
+        fd: File descriptor of its shared memory; this process may close it afterwards.
+        options: Options of :mod:`multipanda_py.realtime.recording.process`.
     """
 
     def __init__(self, plan: CellPlan, fd: int, options: Mapping[str, Any]) -> None:
@@ -78,25 +79,24 @@ class Recording:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(fd,),
-            start_new_session=True,  # Ctrl-C is for the owner
+            start_new_session=True,  # Ctrl-C reaches only the owner
         )
         self._tell(plan.to_json(), json.dumps(dict(options)))
 
     @property
     def pid(self) -> int:
-        """Process id."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has not ended."""
+        """True if the process has not ended."""
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Wait until rows are followed.
+        """Wait until the process records.
 
         Raises:
-            LogError: If they are not; says why.
+            LogError: If the process does not start, with the reason.
         """
         answer = self._answer(START)
         if answer is None or "error" in answer:
@@ -106,15 +106,15 @@ class Recording:
             raise LogError(f"nothing is recorded: {reason}")
 
     def ask_to_stop(self, reason: str = "") -> None:
-        """Have it end, after it has written what it has.
+        """Request the end of the process, which first writes the remaining records.
 
         Args:
-            reason: Why the last seconds are worth keeping, in a word.
+            reason: Reason to keep the last seconds, as a word.
         """
         self._tell(json.dumps({"end": reason}))
 
     def stop(self, reason: str = "") -> dict[str, Any]:
-        """Do so and wait for it; return what it says of itself, ``error`` among it if so.
+        """Stop the process and return its report; it contains ``error`` after an error.
 
         Safe to call twice.
         """
@@ -132,13 +132,13 @@ class Recording:
 
     def _tell(self, *lines: str) -> None:
         pipe = self._process.stdin
-        with contextlib.suppress(OSError, ValueError):  # it has ended and says why
+        with contextlib.suppress(OSError, ValueError):  # the process has ended and reports why
             if pipe is not None:
                 pipe.write("".join(f"{line}\n" for line in lines).encode())
                 pipe.flush()
 
     def _answer(self, timeout: float) -> dict[str, Any] | None:
-        """Return its next line, or None if there is none in time or at all."""
+        """Return the next report, or None after a timeout or at the end."""
         pipe = self._process.stdout
         if pipe is None or pipe.closed or not select.select([pipe], [], [], timeout)[0]:
             return None

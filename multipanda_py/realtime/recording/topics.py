@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is recorded of a cell: the topics of a log, and how rows become their messages."""
+"""Topics of a recorded cell, and the conversion of cycle records to their messages."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from multipanda_py.realtime.recording.messages import (
 )
 
 CELL_FILE = "cell.json"
-"""Attachment of every log: the cell as it ran."""
+"""Attachment of every log: the configuration of the cell."""
 
 
 @dataclass(frozen=True)
 class ArmPlan:
-    """One arm.
+    """Description of one arm for a recorder.
 
     Attributes:
-        name: In the cell.
-        joints: Names of its joints, with the prefix of the arm.
-        base: Name of its base frame.
+        name: Name in the cell.
+        joints: Joint names with the prefix of the arm.
+        base: Name of the base frame.
     """
 
     name: str
@@ -44,16 +44,16 @@ class ArmPlan:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """A cell, as much of it as a recorder needs; see :class:`.RowPlace`.
+    """Description of a cell for a recorder; see :class:`.RowPlace`.
 
     Attributes:
-        name: Of the cell.
-        rate: Cycles per second.
-        place: Of its rows.
-        arms: In their order.
-        laws: Names of its controllets, by index.
-        attachments: Texts that go with every file, by file name: the cell, robot descriptions.
-        about: What every file says of itself.
+        name: Name of the cell.
+        rate: Number of cycles per second.
+        place: Layout of the cycle records in shared memory.
+        arms: Arms in order.
+        laws: Names of the controllets, by index.
+        attachments: Texts attached to every file, by file name: the cell, robot descriptions.
+        about: Metadata of every file.
     """
 
     name: str
@@ -65,12 +65,12 @@ class CellPlan:
     about: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return it in one line."""
+        """Return the description as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> CellPlan:
-        """Return what :meth:`to_json` has written."""
+        """Return the description from a text of :meth:`to_json`."""
         data: dict[str, Any] = json.loads(text)
         place = data.pop("place")
         arms = tuple(
@@ -82,19 +82,19 @@ class CellPlan:
 
 
 def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
-    r"""Return unit quaternions of rotation matrices, w first nowhere: x y z w, (n, 4).
+    r"""Return unit quaternions of rotation matrices in the order x y z w, (n, 4).
 
-    Of the four ways to begin, each rotation takes the one with the largest number under the root,
-    so that none is close to zero: with :math:`t = \operatorname{tr} R`, the squares of x, y, z and
-    w are :math:`(1 + 2 R_{kk} - t) / 4` and :math:`(1 + t) / 4` (S. W. Shepperd, 1978).
+    With :math:`t = \operatorname{tr} R`, the squares of x, y, z and w are :math:`(1 + 2 R_{kk} -
+    t) / 4` and :math:`(1 + t) / 4`. The computation starts from the largest square, so that it
+    never divides by a small number (S. W. Shepperd, 1978).
 
     Args:
-        rotations: (n, 3, 3).
+        rotations: Rotation matrices, (n, 3, 3).
     """
     R = np.asarray(rotations, dtype=np.float64)
     x, y, z = (R[:, k, k] for k in range(3))
     trace = x + y + z
-    products = np.empty((len(R), 4, 4))  # 4 times the products of two components
+    products = np.empty((len(R), 4, 4))  # products of two components, times 4
     for k, diagonal in enumerate((x, y, z)):
         products[:, k, k] = 1.0 + 2.0 * diagonal - trace
     products[:, 3, 3] = 1.0 + trace
@@ -109,23 +109,25 @@ def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
 Rows = NDArray[np.void]
 Columns = Mapping[str, NDArray[Any]]
 CYCLES = "/cycles"
-"""Topic with what rows say of the cell as a whole."""
+"""Topic of the fields of a cycle record that describe the whole cell."""
 WHOLE = "whole"
-"""Name of the numbers of a message that is a record of a row, as it is."""
+"""Name of the numbers of a message that is an unchanged record."""
 CYCLE_FIELDS = tuple(field for field in ROW_FIELDS if field.name != "arms")
 
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic of a log.
+    """Topic of a log.
 
     Attributes:
-        name: As in ROS.
-        layout: Of its messages.
-        definition: Of its type, as text.
-        columns: Returns the numbers of messages by name, each (n, ...), from rows, (n,).
-        chosen: Returns in which rows there is a message, (n,) of bool; None: in every one.
-        is_stamped: Whether they begin with a header.
+        name: Name as in ROS.
+        layout: Layout of its messages.
+        definition: Definition of its type, as text.
+        columns: Function that returns the numbers of messages by name, each (n, ...), from cycle
+            records, (n,).
+        chosen: Function that returns flags of the records with a message, (n,); None for all
+            records.
+        is_stamped: True if its messages begin with a header.
     """
 
     name: str
@@ -137,7 +139,7 @@ class Topic:
 
 
 def rows_topic(arm: str) -> str:
-    """Return the name of the topic that has every field of an arm."""
+    """Return the name of the topic with all fields of an arm."""
     return f"/{arm}/row"
 
 
@@ -145,8 +147,8 @@ def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
     """Return the topics of a cell.
 
     Args:
-        plan: The cell.
-        dtype: Of its rows.
+        plan: Description of the cell.
+        dtype: Type of a cycle record.
     """
     cycle = cycle_dtype(dtype)
     found = [_as_it_is(CYCLES, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))]
@@ -156,12 +158,12 @@ def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
 
 
 def cycle_dtype(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
-    """Return the record of a row without those of its arms, one field behind the other."""
+    """Return the type of a cycle record without its arms, packed."""
     return np.dtype([(field.name, dtype[field.name]) for field in CYCLE_FIELDS])
 
 
 def packed(rows: Rows, dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """Return some fields of records as records of their own, (n,)."""
+    """Copy the fields of ``dtype`` from records to packed records, (n,)."""
     found = np.empty(len(rows), dtype)
     for name in dtype.names or ():
         found[name] = rows[name]
@@ -175,7 +177,7 @@ def _as_it_is(
     record: np.dtype[np.void],
     take: Callable[[Rows], NDArray[np.void]],
 ) -> Topic:
-    """Return a topic whose messages are records, byte by byte: all they have is 8 bytes wide."""
+    """Return a topic whose messages are unchanged records of 8-byte numbers."""
     raw = f"V{record.itemsize}"
     return Topic(
         name,
@@ -187,7 +189,7 @@ def _as_it_is(
 
 
 def _of_arm(index: int, arm: ArmPlan, record: np.dtype[np.void]) -> Iterator[Topic]:
-    """Yield everything an arm has, then what viewers know: topics as the ROS node has them."""
+    """Yield the topic with all fields of an arm, then standard topics as in the ROS node."""
     name = rows_topic(arm.name)
     yield _as_it_is(name, "Arm", ARM_FIELDS, record, lambda rows: rows["arms"][:, index])
     n = len(arm.joints)
@@ -230,14 +232,14 @@ def _pose(position: NDArray[np.float64], rotation: NDArray[np.float64]) -> Colum
 
 
 def _states(*columns: NDArray[np.float64] | None) -> Columns:
-    """Return positions, velocities and efforts; what there is none of is not a number."""
+    """Return positions, velocities and efforts; missing columns are NaN."""
     known = next(column for column in columns if column is not None)
     nothing = np.full_like(known, np.nan)
     return dict(zip(_JOINT_STATE, (nothing if c is None else c for c in columns)))
 
 
 def _commands(arms: Rows, n: int) -> Columns:
-    """Return what joints are commanded: positions and velocities, or torques."""
+    """Return joint commands: positions and velocities, or torques."""
     command = arms["joint_command"][:, :2, :n].copy()
     effort = arms["tau"][:, :n].copy()
     is_effort = arms["interface"] == 0
@@ -273,5 +275,5 @@ _VIEWS: dict[str, tuple[str, Callable[[Rows, int], Columns]]] = {
     "target_twist": ("twist", lambda arms, n: {"x": arms["target_twist"]}),
     "target_wrench": ("wrench", lambda arms, n: {"x": arms["target_wrench"]}),
 }  # fmt: skip
-"""Topics of standard types, by name: what they are, and their numbers from records of an arm with
-n joints. Targets are those that the law follows, and are only there while it does."""
+"""Topics of standard types by name: kind, and their numbers from records of an arm with n
+joints. Targets are those that the controllet follows, and have messages only while it does."""

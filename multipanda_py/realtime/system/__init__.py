@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The computer: real-time treatment, child processes, locks, and what ``doctor`` asks of it."""
+"""Operating system: real-time settings, child processes, locks and machine checks."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine is, for a report of figures that were measured on it."""
+"""Checks and description of a machine, for the doctor and for benchmark reports."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from multipanda_py.registry import VERSION
 
 FCI_PORT = 1337
 PAUSE = 0.005
-"""Between two connections, so that they do not pile up at the robot [s]."""
+"""Time between two connections, so that they do not accumulate at the robot [s]."""
 RTT_LIMIT = 300e-6
-"""Round trip to the robot above which commands will be lost, after Franka's guide [s]."""
+"""Round-trip time to the robot above which commands are lost, from Franka's guide [s]."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        ok: Whether it is as it should be.
-        what: What was looked at.
-        found: What was found.
-        fix: What to do about it, empty if nothing.
-        required: Whether a real arm cannot be driven without it.
+        ok: True if the check has passed.
+        what: Name of the check.
+        found: Result as text.
+        fix: Remedy; empty without one.
+        required: True if a real arm cannot run without it.
     """
 
     ok: bool
@@ -48,7 +48,7 @@ class Finding:
 
 
 def examine_machine() -> Iterator[Finding]:
-    """Look at Python, kernel, limits, cores and clock governor."""
+    """Check Python, kernel, limits, cores and clock governor."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding(
         sys.version_info[:2] in ((3, 10), (3, 11), (3, 12)), "Python", version,
@@ -78,7 +78,7 @@ def examine_machine() -> Iterator[Finding]:
 
 
 def _discovery() -> Finding:
-    """Say who may find the node: ROS 2 takes commands from anyone who does."""
+    """Check who can discover the node, because ROS 2 accepts commands from any participant."""
     name = "ROS_AUTOMATIC_DISCOVERY_RANGE"
     wanted = os.environ.get(name, "")
     return Finding(
@@ -138,11 +138,11 @@ def _sleep_states() -> Finding:
 
 
 def examine_link(ip: str, trials: int = 20) -> Iterator[Finding]:
-    """Look at the way to a robot: whether its FCI port answers, and how fast.
+    """Check the connection to a robot: response of its FCI port and round-trip time.
 
     Args:
         ip: Address of the robot.
-        trials: Number of connections that are timed; none of them speaks to the robot.
+        trials: Number of timed connections; none of them sends data to the robot.
     """
     times = []
     for _ in range(trials):
@@ -176,7 +176,7 @@ _UNKNOWN = "unknown"
 
 
 def machine_facts() -> dict[str, str]:
-    """Return processor, cores, kernel and versions, then what ``multipanda doctor`` finds."""
+    """Return processor, cores, kernel, versions and results of ``multipanda doctor``."""
     facts = {
         "processor": _processor(),
         "cores": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}",

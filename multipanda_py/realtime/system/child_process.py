@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module in a process of its own that is told lines, and says some."""
+"""Child processes that exchange lines with their owner, and their standard streams."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Closing(ABC):
-    """Something that ``with`` closes, whatever happens in the block."""
+    """Base class of context managers that release their resources in :meth:`close`."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything; safe to call twice."""
+        """Release all resources; safe to call twice."""
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the object."""
         return self
 
     def __exit__(
@@ -39,7 +39,7 @@ class Closing(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the object."""
         self.close()
 
 
@@ -47,17 +47,18 @@ _LIMIT = select.PIPE_BUF
 
 
 def open_closed_streams() -> None:
-    """Open what of standard input, output and error was closed at the start, on nothing.
+    """Open standard streams that were closed at the start, on the null device.
 
-    The next files and sockets would get their numbers, and whatever a library says would go into
-    them; rclpy's executor refuses to begin without a standard error. Thread: main, before
-    anything is opened.
+    Otherwise later files and sockets would get the numbers of these streams, and receive messages
+    of libraries. rclpy's executor needs a standard error.
+
+    Thread: main, before anything is opened.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
             os.set_inheritable(number, True)
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, closefd=False)
@@ -68,19 +69,19 @@ def open_closed_streams() -> None:
 
 
 def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
-    """Let text that nobody takes be lost instead of keeping this process waiting.
+    """Make output non-blocking: text that its reader does not take is lost.
 
-    A pager, a terminal after Ctrl-S or a pipe whose reader is stuck takes some 64 kB; then every
-    writer would wait, with the interpreter's lock. The descriptors are opened anew, because a
-    flag of the old ones would be that of every other process with the same terminal too. Files
-    stay as they are; so do sockets, which cannot be opened again.
+    A pager, a terminal after Ctrl-S or a pipe with a blocked reader takes some 64 kB. Then every
+    write would block, with the lock of the interpreter. The descriptors are reopened, because a
+    flag of the old ones would apply to all processes with the same terminal. Files and sockets
+    stay unchanged.
 
     Args:
-        numbers: Of the descriptors.
+        numbers: Numbers of the file descriptors.
     """
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     for number in numbers:
-        with contextlib.suppress(OSError):  # closed, without a reader, or somebody else's
+        with contextlib.suppress(OSError):  # closed, without a reader, or of another user
             mode = os.fstat(number).st_mode
             if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
                 fd = os.open(f"/proc/self/fd/{number}", flags)
@@ -89,18 +90,18 @@ def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line to standard error if that takes it at once."""
+    """Write a line to standard error if this does not block."""
     with contextlib.suppress(OSError, ValueError):  # the owner's terminal may be gone as well
         if select.select([], [2], [], 0)[1]:
             os.write(2, f"{text}\n".encode()[:_LIMIT])
 
 
 LOOP, DRIVER = "multipanda_loop", "multipanda_arm"
-"""Names of the processes of loops and drivers; the kernel keeps 15 characters."""
+"""Process names of loops and drivers; the kernel keeps 15 characters."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _SAFE_PATH = (3, 11)
-"""First Python with ``-P``."""
+"""First Python version with ``-P``."""
 _BOOTSTRAP = (
     "import sys; del {}sys.argv[0]; import signal; signal.signal(signal.SIGINT, signal.{}); "
     "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
@@ -115,19 +116,19 @@ def module_command(
 ) -> list[str]:
     """Return the command that runs a module of an installed package.
 
-    ``python -m`` looks for every import in the current directory first: a file ``pydantic.py``
-    left there would run within the control loop. So the current directory is left out, while
-    ``PYTHONPATH``, through which colcon's workspaces are found, is kept; ``-I`` would ignore it.
-    An older Python cannot be told so, and takes the directory out before it imports anything.
+    ``python -m`` searches the current directory first. A file ``pydantic.py`` there would run
+    within the control loop. This command therefore excludes the current directory. It keeps
+    ``PYTHONPATH``, through which colcon workspaces are found, and which ``-I`` would ignore. A
+    Python without ``-P`` removes the directory before its first import.
 
-    Ctrl-C is for the owner, who ends its children; one that is still importing would answer with
-    a trace.
+    The child ignores Ctrl-C by default. The owner handles it and stops its children. A child that
+    is still importing would otherwise print a traceback.
 
     Args:
-        module: Its full name.
-        arguments: What follows.
-        version: Of the interpreter.
-        hears_interrupts: Whether Ctrl-C is for this process, which takes its owner's place.
+        module: Full name of the module.
+        arguments: Arguments of the module.
+        version: Version of the interpreter.
+        hears_interrupts: True if the process handles Ctrl-C, because it replaces its owner.
     """
     handler = "default_int_handler" if hears_interrupts else "SIG_IGN"
     if version >= _SAFE_PATH:
@@ -137,11 +138,11 @@ def module_command(
 
 
 def ended(process: subprocess.Popen[Any], seconds: float) -> int:
-    """Return the exit code of a process that was told to end.
+    """Return the exit code of a process that was requested to end.
 
     Args:
-        process: The same.
-        seconds: After which it is killed, if it has not [s].
+        process: Process that is ending.
+        seconds: Timeout after which it is killed [s].
     """
     try:
         return process.wait(seconds)
@@ -151,15 +152,15 @@ def ended(process: subprocess.Popen[Any], seconds: float) -> int:
 
 
 def end_with_parent() -> None:
-    """Have this process ended by SIGTERM when its parent dies, by SIGKILL too.
+    """Let the kernel send SIGTERM to this process when its parent dies, even by SIGKILL.
 
-    As ``preexec_fn`` of a child, in a program whose main thread starts it.
+    Use it as ``preexec_fn`` of a child that the main thread starts.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def name_process(name: str) -> None:
-    """Set the name of this process in the kernel; call from its main thread."""
+    """Set the name of this process in the kernel; call it from its main thread."""
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
@@ -196,9 +197,9 @@ def lines() -> Iterator[bytes]:
 
 
 def end_of_input() -> threading.Event:
-    """Return what will be set when standard input ends: the owner has closed it, or is gone.
+    """Return an event that is set at the end of standard input, when the owner closes it or dies.
 
-    A thread of its own reads from now on, and what comes is dropped.
+    From now on, a thread reads the input and discards it.
     """
     ended = threading.Event()
 
@@ -212,26 +213,27 @@ def end_of_input() -> threading.Event:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process though threads of others, as windows and OpenGL have them, go on."""
+    """End this process even if threads of other libraries, such as OpenGL, still run."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 END = 5.0
-"""For it to end by itself [s]."""
+"""Timeout of the end of a child process before it is killed [s]."""
 _PIECE = 1 << 16
 
 
 class LineProcess:
-    """Run a module that reads lines until its input ends, and then ends.
+    """Child process of a module that reads lines until the end of its input.
 
     Args:
-        module: Its full name, of an installed package.
-        arguments: What follows.
-        is_heard: Whether its lines are for :meth:`lines`, else for this program's own output.
+        module: Full name of a module of an installed package.
+        arguments: Arguments of the module.
+        is_heard: True if its output is read with :meth:`lines`, False to share this program's
+            output.
 
-    Thread: one at a time; made by the main one, whose end ends it.
+    Thread: one at a time. The main thread creates it, and its end stops the child.
     """
 
     def __init__(self, module: str, *arguments: str, is_heard: bool = True) -> None:
@@ -246,19 +248,18 @@ class LineProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
+        """True if the process has not ended."""
         return self._process.poll() is None
 
     def tell(self, line: str) -> None:
-        """Tell it a line.
+        """Send a line.
 
         Raises:
-            BrokenPipeError: If it has ended.
+            BrokenPipeError: If the process has ended.
         """
         pipe = self._process.stdin
         if pipe is None or not self.is_alive:
@@ -267,22 +268,22 @@ class LineProcess:
         pipe.flush()
 
     def tell_now(self, line: str) -> None:
-        """Tell it a line that is only of now: lost if it has ended, or does not read."""
+        """Send a line without blocking; it is lost if the process has ended or does not read."""
         pipe = self._process.stdin
         if pipe is not None:
-            with contextlib.suppress(OSError):  # no line this short is written in part
+            with contextlib.suppress(OSError):  # short lines are never written in part
                 os.set_blocking(pipe.fileno(), False)
                 os.write(pipe.fileno(), f"{line}\n".encode())
 
     def lines(self) -> Iterator[bytes]:
-        """Yield what it has said, without waiting."""
+        """Yield the received lines, without waiting."""
         out = self._process.stdout
         while out is not None and (piece := out.read(_PIECE)):
             *lines, self._part = (self._part + piece).split(b"\n")
             yield from lines
 
     def close(self) -> None:
-        """End it; safe to call twice."""
+        """Stop the process; safe to call twice."""
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 if pipe is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of a core without another real-time loop."""
+"""Selection of a core without another real-time loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PinnedThread(NamedTuple):
     Attributes:
         name: Name of the thread.
         cpus: Cores that it may run on.
-        is_realtime: Whether its policy is FIFO or deadline.
+        is_realtime: True if its policy is FIFO or deadline.
     """
 
     name: str
@@ -39,7 +39,7 @@ class PinnedThread(NamedTuple):
 
     @property
     def is_pinned_loop(self) -> bool:
-        """Whether it is a pinned loop; drivers do not count, as they need little time."""
+        """True if it is a pinned loop; drivers do not count, as they need little time."""
         return (
             len(self.cpus) == 1 and self.name != DRIVER and (self.is_realtime or self.name == LOOP)
         )

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared memory that a killed process of the middleware has left behind.
+"""Settings of Fast DDS, and clean-up of the shared memory of its killed processes.
 
-Fast DDS, the usual middleware of ROS 2, gives every process a segment of 0.5 MB in /dev/shm. One
-that is killed leaves it there for good: the next start makes ports of its own free again, never
-segments. A living process holds a lock on the file of the same name with ``_el`` at its end, by
-which the two can be told apart.
+Fast DDS is the default middleware of ROS 2. It gives every process a segment of 0.5 MB in
+/dev/shm. The segment of a killed process stays there: the next start frees unused ports, but never
+segments. A living process holds a lock on the file with the same name and the suffix ``_el``,
+which identifies the segments in use.
 
-Whoever sends to a port makes its file if there is none. One that is killed while it does leaves an
-empty file, and whoever opens that waits for it to be made, for good and with all that it holds.
+A sender to a port creates the file of the port if it does not exist. A sender that is killed
+meanwhile leaves an empty file. Any process that opens it waits forever.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from multipanda_py.exceptions import ConfigurationError
 VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
 PROFILE = Path(__file__).with_name("without_types.xml")
 LAST_DOMAIN = 232
-"""By the ports that DDS has: RTPS 2.2, 9.6.1.1."""
+"""Maximum domain by the port numbers of DDS (RTPS 2.2, 9.6.1.1)."""
 _OF_USERS = ("FASTRTPS_DEFAULT_PROFILES_FILE", VARIABLE)
 _IN_FOLDERS = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 
 
 def where_to_look() -> str:
-    """Ask what may be why nobody is found, to stand behind a message that says so."""
+    """Return hints for a message that nothing was found by discovery."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
         f": is the namespace that of the cell, and ROS_DOMAIN_ID, which is {domain} here? Between "
@@ -41,10 +41,10 @@ def where_to_look() -> str:
 
 
 def refuse_domain() -> None:
-    """Refuse a domain that ROS cannot have: it ends in a traceback, and Fast DDS ends the process.
+    """Reject an invalid ROS domain, which otherwise causes an obscure error or a crash.
 
     Raises:
-        ConfigurationError: If ``ROS_DOMAIN_ID`` is none.
+        ConfigurationError: If ``ROS_DOMAIN_ID`` is invalid.
     """
     domain = os.environ.get("ROS_DOMAIN_ID") or "0"
     if not domain.isdecimal() or int(domain) > LAST_DOMAIN:
@@ -52,15 +52,15 @@ def refuse_domain() -> None:
 
 
 def announce_without_types() -> None:
-    """Have Fast DDS announce no types, unless the user has a profile of their own.
+    """Let Fast DDS announce no types, unless the user has another profile.
 
-    Another middleware does not look at it.
+    Other middleware ignores this setting.
 
     Thread: the main one, before the first context of ROS.
     """
     if any(os.environ.get(name) for name in _OF_USERS):
         return
-    if any(Path(name).exists() for name in _IN_FOLDERS):  # of the working folder, as Fast DDS does
+    if any(Path(name).exists() for name in _IN_FOLDERS):  # Fast DDS reads the working folder too
         return
     os.environ[VARIABLE] = str(PROFILE)
 
@@ -69,22 +69,23 @@ FOLDER = Path("/dev/shm")
 _SEGMENT = re.compile(r"^fast(dds|rtps)_[0-9a-f]{16}$")
 _PORT = re.compile(r"^fast(dds|rtps)_port\d+$")
 _GIVEN_UP = (3).to_bytes(4, "little").ljust(1 << 16, b"\0")
-"""Of a file whose maker could not make it: the state that boost's managed memory begins with, and
-more than the longest that it waits for. Who opens it fails, and Fast DDS makes another."""
+"""Content of the file of a port whose creation failed: the corresponding state of boost's
+managed memory, filled up to more than the size that it waits for. A process that opens the file
+then gets an error, and Fast DDS creates a new port."""
 _YOUNG = 5.0
-"""Younger files may be those of a process that is about to lock them [s]."""
+"""Minimum age of a file for clean-up; its process may be about to lock a younger file [s]."""
 
 
 def remove_leftovers(folder: Path = FOLDER) -> int:
     """Remove this user's segments that no living process holds.
 
     Args:
-        folder: Where segments are.
+        folder: Folder of the segments.
 
     Returns:
-        How many bytes were freed.
+        Freed memory [bytes].
 
-    Thread: any, before this process has segments of its own or after.
+    Thread: any, at any time.
     """
     freed = 0
     for segment, lock in _own_segments(folder):
@@ -96,15 +97,17 @@ def remove_leftovers(folder: Path = FOLDER) -> int:
 
 
 def release_half_made_ports(folder: Path = FOLDER) -> int:
-    """Remove this user's ports whose makers were killed half way; let go who waits for them.
+    """Remove this user's incomplete ports of killed processes.
+
+    Processes that wait for such a port then continue.
 
     Args:
-        folder: Where ports are.
+        folder: Folder of the ports.
 
     Returns:
-        How many there were.
+        Number of removed ports.
 
-    Thread: any; before this process has ports of its own, or it may wait for one itself.
+    Thread: any; before this process has ports, because it may wait for one.
     """
     found = 0
     with contextlib.suppress(OSError):
@@ -156,7 +159,7 @@ def keep_own_memory_private(folder: Path = FOLDER) -> int:
 
 
 def leftovers(folder: Path = FOLDER) -> int:
-    """Return how many bytes of segments nobody holds, and remove nothing."""
+    """Return the size of the segments that no living process holds [bytes]."""
     left = 0
     for segment, lock in _own_segments(folder):
         with contextlib.suppress(OSError), _locked(lock):
@@ -165,7 +168,7 @@ def leftovers(folder: Path = FOLDER) -> int:
 
 
 def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield this user's segments that are not just being made, and their files for locking."""
+    """Yield this user's segments and their lock files, without segments in creation."""
     with contextlib.suppress(OSError):
         for segment in sorted(folder.iterdir()):
             lock = segment.with_name(f"{segment.name}_el")
@@ -178,7 +181,7 @@ def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 @contextlib.contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """Hold the lock of a file, or raise BlockingIOError if a living process does."""
+    """Hold the lock of a file, or raise BlockingIOError if a living process holds it."""
     fd = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

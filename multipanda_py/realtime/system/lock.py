@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One instance of a cell at a time."""
+"""Lock that allows one running instance of a cell."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from pathlib import Path
 from multipanda_py.exceptions import CellBusy, LoopError
 
 USERS = Path("/run/user")
-"""Where the system makes a folder for every user who is logged in."""
+"""Folder in which the system creates a folder for every user who is logged in."""
 SHARED = Path("/tmp")
-"""Where a folder of this user's own is made else."""
+"""Folder in which this user's folder is created if the system has none."""
 
 
 class CellLock:
-    """A file lock that the kernel releases when its last holder dies.
+    """File lock that the kernel releases when its last holder dies.
 
-    The loop's process inherits it, so that a cell stays taken until its arms are at rest
-    even when its owner has crashed.
+    The process of the loop inherits the lock. The cell thus stays locked until its arms are at
+    rest, even if its owner has crashed.
+
+    Args:
+        name: Name of the cell.
 
     Attributes:
-        fd: Descriptor of the locked file.
+        fd: File descriptor of the locked file.
 
     Raises:
-        CellBusy: If the cell is running already; names the process.
-        LoopError: If the folder or the file of locks is not this user's own.
+        CellBusy: If the cell is running already; the message names the process.
+        LoopError: If folder or file do not belong to this user.
     """
 
     def __init__(self, name: str) -> None:
@@ -53,7 +56,7 @@ class CellLock:
         os.write(self.fd, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
-        """Let go of the cell; safe to call twice."""
+        """Release the lock; safe to call twice."""
         if self.fd >= 0:
             with contextlib.suppress(OSError):
                 os.close(self.fd)
@@ -61,12 +64,12 @@ class CellLock:
 
 
 def lock_folder() -> Path:
-    """Return the folder for this user's locks.
+    """Return the folder for the locks of this user.
 
-    It is in the folder that the system made for this user; on machines without one it is in
-    that for everybody's temporary files. The environment has no say in it: services, ``sudo``
-    and terminals differ in ``XDG_RUNTIME_DIR`` and ``TMPDIR``, and every process of a user must
-    find the same lock.
+    It is inside the folder that the system creates for the user, or otherwise inside the folder
+    for temporary files. Environment variables have no effect. Services, ``sudo`` and terminals
+    differ in ``XDG_RUNTIME_DIR`` and ``TMPDIR``, and all processes of a user must find the same
+    lock.
     """
     user = str(os.getuid())
     with contextlib.suppress(OSError):
@@ -76,7 +79,7 @@ def lock_folder() -> Path:
 
 
 def _open_own_folder(folder: Path) -> int:
-    """Open the folder, made if need be, and refuse one that somebody else prepared."""
+    """Open the folder, created if necessary, and reject a folder of another user."""
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -97,7 +100,7 @@ def _open_own_folder(folder: Path) -> int:
 
 
 def _open_own_file(path: Path, folder: int) -> int:
-    """Open the file within its folder: never what a link points to, and never for long."""
+    """Open a regular file in the folder, without following links and without blocking."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path.name, flags, 0o600, dir_fd=folder)
@@ -111,13 +114,13 @@ def _open_own_file(path: Path, folder: int) -> int:
 
 
 def _reason(error: OSError) -> str:
-    """Word an error of ``open``; what O_NOFOLLOW says of a link is misleading."""
+    """Describe an error of ``open``; the system's text for O_NOFOLLOW is misleading."""
     link = error.errno == errno.ELOOP
     return "it is a symbolic link" if link else str(error.strerror)
 
 
 def _why_unsafe(found: os.stat_result) -> str:
-    """Say why others could put files into a folder, or nothing."""
+    """Return why other users could put files into a folder, or an empty string."""
     if not stat.S_ISDIR(found.st_mode):
         return "is no folder"
     if found.st_uid != os.getuid():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask the machine for real-time treatment, and say plainly what it refused."""
+"""Request real-time scheduling from the operating system, and report denied rights."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.realtime.system.cores import AUTOMATIC, pinned_loops, running_tasks
 
 SYS_NICE, IPC_LOCK = 23, 14
-"""Capabilities, by which limits of priorities and of locked memory do not count."""
+"""Capabilities that override the limits of priorities and of locked memory."""
 STATUS = Path("/proc/self/status")
 """File in which the kernel lists the capabilities of this process."""
 
 
 def has_capability(number: int) -> bool:
-    """Return whether the kernel grants a capability: to root as well, containers often do not."""
+    """Return True if the kernel grants a capability. In containers, even root may lack it."""
     for line in STATUS.read_text(encoding="utf-8").splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> number & 1)
     return False
 
 
-# On fault: what warm-up has touched stays; what is never touched takes no memory.
+# ONFAULT locks a page at its first use, so that unused pages take no memory.
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 _PR_SET_TIMERSLACK = 29
 _START_NICENESS = -10
 SENDS_AGAIN = "dds.asyn"
-"""Name of the middleware's threads that send once more what did not arrive. They try without a
-pause as long as a reader does not take it, and would keep that reader from the core."""
+"""Name of the middleware threads that resend lost messages. They retry in a busy loop while a
+reader does not take a message, and would keep that reader from the core."""
 
 
 def loop_cpu(config: RealtimeConfig) -> int | None:
-    """Return the core for the loop, or None when it is not to be pinned.
+    """Return the core for the loop, or None if the loop is not pinned.
 
     If :class:`.LoopCore` has not chosen a core yet, this is the last one.
     """
@@ -51,7 +51,7 @@ def loop_cpu(config: RealtimeConfig) -> int | None:
 def other_cpus(config: RealtimeConfig) -> list[int]:
     """Return the cores without a real-time loop.
 
-    If there is none, return the cores of other loops; if there is none of those, all cores.
+    If all cores have one, return the cores of other loops, or all cores if there are no others.
     """
     cpus = set(os.sched_getaffinity(0))
     others = cpus - {loop_cpu(config)} or cpus
@@ -59,16 +59,16 @@ def other_cpus(config: RealtimeConfig) -> list[int]:
 
 
 def keep_cores_awake() -> list[str]:
-    """Keep all idle cores out of sleep states for as long as this process lives.
+    """Keep all idle cores out of sleep states until this process ends.
 
-    The kernel takes a wish for a wake-up latency of 0 us from whoever holds the file open.
+    The kernel applies a maximum wake-up latency of 0 us while the file is open.
 
     Returns:
-        What was refused, as a sentence.
+        Warning if the kernel denies it.
     """
     try:
         file = os.open("/dev/cpu_dma_latency", os.O_WRONLY | os.O_CLOEXEC)
-        os.write(file, struct.pack("i", 0))  # and left open
+        os.write(file, struct.pack("i", 0))  # the file stays open until the process ends
     except OSError as error:
         return [
             f"cores may sleep between cycles ({error.strerror}): they begin late and last longer, "
@@ -79,7 +79,7 @@ def keep_cores_awake() -> list[str]:
 
 
 def has_priority() -> bool:
-    """Return whether this thread runs at a real-time priority."""
+    """Return True if this thread has a real-time priority."""
     policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
     return policy in (os.SCHED_FIFO, os.SCHED_RR)
 
@@ -117,13 +117,15 @@ def end_fast_start() -> None:
 
 @contextlib.contextmanager
 def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
-    """Let threads that are started within run before all without a real-time priority.
+    """Give threads that start in this context the lowest real-time priority.
 
-    They get the lowest of those, below a loop and its drivers, and take turns with each other:
-    one that is busy for long must not keep out what it is waiting for. Nothing changes if the
-    cell wants none (``priority`` 0) or the machine allows none, which the loop says.
+    They run before all ordinary threads, but after a loop and its drivers. They share the time by
+    round robin, because a busy thread must not block a thread that it waits for. Priorities stay
+    unchanged if the cell requests none (``priority`` 0), or if the machine denies it. The loop
+    reports the latter.
 
-    Thread: the caller's, which has it meanwhile, and which threads inherit it from.
+    Thread: any; the calling thread has this priority within the context, and its children inherit
+    it.
     """
     if config.priority == 0 or has_priority():
         yield
@@ -138,19 +140,19 @@ def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
 
 
 def make_ordinary(beginning: str) -> None:
-    """Take the priority of this process's threads whose names begin so."""
+    """Remove the priority of this process's threads whose names start with ``beginning``."""
     for task in os.listdir("/proc/self/task"):
-        # One may end meanwhile.
+        # A thread may end meanwhile.
         with contextlib.suppress(OSError):
             if Path(f"/proc/self/task/{task}/comm").read_text().startswith(beginning):
                 os.sched_setscheduler(int(task), os.SCHED_OTHER, os.sched_param(0))
 
 
 def enter_realtime(config: RealtimeConfig) -> list[str]:
-    """Pin, lock memory, take a FIFO priority and stop the garbage collector.
+    """Pin the loop, lock memory, set a FIFO priority and disable the garbage collector.
 
-    Each is optional: what the machine refuses is returned as a sentence that says what
-    it costs and how to allow it. Call last, from the thread that runs the loop.
+    Every step is optional. For each denied step, the result contains a warning with its
+    consequence and remedy. Call it last, from the thread that runs the loop.
 
     Thread: control.
     """
@@ -186,9 +188,9 @@ def enter_realtime(config: RealtimeConfig) -> list[str]:
 
 @contextlib.contextmanager
 def without_collections() -> Iterator[None]:
-    """Leave garbage that refers to itself where it is meanwhile, for work that makes none.
+    """Disable cyclic garbage collection within this context, for work without cyclic garbage.
 
-    Looks for it cost such work some percent, as it keeps what it makes.
+    Collections would slow down such work by some percent, because its objects stay alive.
     """
     was_on = gc.isenabled()
     gc.disable()

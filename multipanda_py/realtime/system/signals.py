@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Ctrl-C does to a program before it owns anything, and after.
+"""Handling of Ctrl-C and other signals, before and after a program has resources to release.
 
-Importing takes a second, and an interrupted import ends in a trace of somebody else's code. So
-this module imports next to nothing, and programs import it first: until they begin to start
-things that have to be ended in order, a signal ends them at once, in one line. Nothing is
-left behind then: no arm is connected, no process started, no file locked.
+Imports take about a second, and a signal during an import causes a traceback in foreign code.
+Programs therefore import this small module first. Until they start to acquire resources, a signal
+ends them at once with one line of text. At that time no arm is connected, no process is started
+and no file is locked.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from types import FrameType
 from multipanda_py.realtime.system.child_process import open_closed_streams
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C, a supervisor, and a terminal that is closed."""
+"""Ctrl-C, the signal of a supervisor, and a closed terminal."""
 BEYOND_SIGNALS = 128
-"""What shells add to the number of a signal to make an exit code of it: 130, 143, 129."""
+"""Offset between the number of a signal and the exit code in a shell: 130, 143, 129."""
 program_name = ""
-"""Name of the program whose signals end it; empty in a process of others."""
+"""Name of the program that signals end; empty in the process of another program."""
 time_allowed = 0.0
-"""Time that an orderly end may take, 0 for any [s]."""
+"""Maximum time of an orderly end [s]; 0 means no limit."""
 deadline = 0.0
-"""Time at which the end has to be over, CLOCK_MONOTONIC; 0 before a signal [s]."""
+"""Deadline of the end, CLOCK_MONOTONIC [s]; 0 before a signal."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal that asks for the end.
+    """Signal that requests the end of the program.
 
     Args:
-        number: Of the signal.
+        number: Number of the signal.
 
     Attributes:
-        code: The exit code that tells of it.
-        name: Of the signal.
+        code: Exit code for the signal.
+        name: Name of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -48,7 +48,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def take_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Have signals that ask for the end call a handler; of them what nohup ignores stays so.
+    """Install a handler for signals that request the end; a SIGHUP that nohup ignores stays so.
 
     Thread: main.
     """
@@ -58,9 +58,11 @@ def take_signals(handler: Callable[[int, FrameType | None], None]) -> None:
 
 
 def end_at_once(program: str) -> None:
-    """Have signals end this process at once, in a line and with their code. Thread: main.
+    """Let signals end this process at once, with a line of text and their exit code.
 
-    From here on it has its three standard streams, too: see :func:`.open_closed_streams`.
+    This also opens missing standard streams: see :func:`.open_closed_streams`.
+
+    Thread: main.
     """
     global program_name
     open_closed_streams()
@@ -69,14 +71,15 @@ def end_at_once(program: str) -> None:
 
 
 def end_in_order(within: float = 0.0) -> None:
-    """Have signals raise :class:`Interrupted`: from here on there is something to end.
+    """Let signals raise :class:`Interrupted`, because there are resources to release.
 
-    The handlers of a process that was not started as one of our programs are its own.
+    In a process that did not call :func:`end_at_once`, the handlers stay unchanged.
+
     Thread: main.
 
     Args:
-        within: Which time that may take, see :func:`time_left`; the program says so as soon as a
-            signal comes. 0: it says nothing, and everything takes its time [s].
+        within: Maximum time of the end [s], see :func:`time_left`. The program prints it when a
+            signal arrives. 0 means no limit and no text.
     """
     global time_allowed
     if program_name:
@@ -85,15 +88,15 @@ def end_in_order(within: float = 0.0) -> None:
 
 
 def time_left(usual: float) -> float:
-    """Return how long to wait for the end of something [s]: less than usual after a signal."""
+    """Return the timeout for the end of a part [s], limited by the deadline after a signal."""
     return min(usual, max(0.0, deadline - time.monotonic())) if deadline else usual
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     text = f"{program_name}: {signal.Signals(number).name} before anything was started\n"
-    with contextlib.suppress(OSError):  # nobody reads it
+    with contextlib.suppress(OSError):  # standard error may have no reader
         os.write(2, text.encode())
-    with contextlib.suppress(OSError):  # what an import has started: glfw asks for its version
+    with contextlib.suppress(OSError):  # an import may have a child: glfw queries its version
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             children = file.read().split()
         for child in children:
@@ -102,7 +105,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    for other in SIGNALS:  # what ends now is not to be cut in two
+    for other in SIGNALS:  # a second signal must not interrupt the orderly end
         signal.signal(other, signal.SIG_IGN)
     global deadline
     if time_allowed:
