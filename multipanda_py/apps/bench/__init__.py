@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``multipanda bench`` measures, how, and how it reports.
+"""Measurements of ``multipanda bench`` and their reports.
 
-Only the parts that measure know of one another; a report is made from plain figures. Whatever
-speaks ROS is a process of its own, out of ``ros/``.
+Modules that measure do not depend on those that report. A report is made from plain dictionaries
+of figures. All code that uses ROS runs in processes of its own, from modules in ``ros/``.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What laws and the parts of a cycle cost in a hot loop on one core.
+"""Computing time of controllets and of the parts of a cycle, in a hot loop on one core.
 
-Run as ``python -m multipanda_py.apps.bench.hot ROUNDS [N ...]``: prints JSON. In a process of its
-own, which keeps to one core and collects no garbage; N are numbers of arms in a row.
+Run it with ``python -m multipanda_py.apps.bench.hot ROUNDS [N ...]``, where each N is a number of
+arms in a row. It prints JSON. The process stays on one core and disables garbage collection.
 """
 
 from __future__ import annotations
@@ -29,19 +29,24 @@ from multipanda_py.realtime.cycle import ControlLoop
 
 FEATURES = ("collision_avoidance", "manipulability")
 SETTLE = 300
-"""Cycles before anything is measured."""
-_WARM = 20
-_REPEAT = 300
-_INLINE = 3000
+"""Cycles before the first measurement."""
+_WARM = 20  # calls before each series of timed calls
+_REPEAT = 300  # timed calls per series
+_INLINE = 3000  # cycles that measure the speed of an inline cell
 
 Block = Callable[[], object]
 
 
 def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEAT) -> dict[str, Any]:
-    """Time blocks in turn, so that a busy moment hits all of them.
+    """Time functions in turn, so that a busy moment affects all of them.
+
+    Args:
+        blocks: Functions to time, by name.
+        rounds: Number of rounds over all functions.
+        repeat: Timed calls of each function per round.
 
     Returns:
-        Median and 99th percentile of each [us].
+        Median and 99th percentile of each function's time [us].
     """
     samples: dict[str, list[int]] = {name: [] for name in blocks}
     clock = time.perf_counter_ns
@@ -61,7 +66,7 @@ def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEAT) -> dic
 
 
 def models_of(loop: ControlLoop) -> Block:
-    """Return what computes the models of all arms."""
+    """Return a function that updates the models of all arms."""
     arms = loop.arms
 
     def models() -> None:
@@ -72,7 +77,7 @@ def models_of(loop: ControlLoop) -> Block:
 
 
 def laws_of(cell: Cell) -> Block:
-    """Return what computes models, laws and features of one cycle of a started cell."""
+    """Return a function that updates models, controllets and features of a started cell once."""
     loop = cell.loop
     models = models_of(loop)
     active = [instance for instance in loop.instances if instance.active]
@@ -86,7 +91,7 @@ def laws_of(cell: Cell) -> Block:
 
 
 def parts_of(cell: Cell) -> dict[str, Block]:
-    """Return what makes up a cycle of a started cell on simulated arms."""
+    """Return functions for the parts of a cycle of a started cell with simulated arms."""
     loop = cell.loop
     backend, everyone = loop.backends[0], range(len(loop.arms))
     return {
@@ -98,18 +103,22 @@ def parts_of(cell: Cell) -> dict[str, Block]:
 
 
 def inline_speed(cell: Cell, cycles: int = _INLINE) -> float:
-    """Return how many times faster than real time a started cell steps by hand."""
+    """Return the real-time factor of a started inline cell."""
     begin = time.perf_counter()
     cell.step(cycles)
     return cycles / cell.config.cell.rate / (time.perf_counter() - begin)
 
 
 def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Measure the conditions, or rows of arms; by name, :func:`measure` and ``inline``.
+    """Measure the conditions of the paper, or rows of arms.
 
     Args:
-        rounds: Turns that every block has.
-        rows: Numbers of arms; none for the conditions.
+        rounds: Number of rounds over all functions.
+        rows: Numbers of arms; empty to measure the conditions.
+
+    Returns:
+        Results of :func:`measure` by name, and the real-time factors, with names ending in
+        ``inline``.
     """
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that is measured, and its user: processes of their own on a ROS domain of their own."""
+"""ROS node under measurement and its client, as child processes on a private ROS domain."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from multipanda_py.realtime.system.signals import time_left
 from multipanda_py.state import Matrix
 
 START = 120.0
-"""For a node to be active [s]."""
+"""Time limit for the start of a node [s]."""
 APPROACH = 2.3
-"""For the arms to come to where the motion generator wants them [s]."""
+"""Time for the arms to reach the motion generator's target [s]."""
 SETTLE = 0.3
-"""After a switch [s]."""
+"""Time to settle after a switch [s]."""
 ANSWER = 15.0
-"""For a switch [s]."""
-_LOG = 2000  # characters of it that a message shows
+"""Time limit for the response to a switch request [s]."""
+_LOG = 2000  # number of characters at the end of the log that a message shows
 _RECOVERIES = 5
 
 
 def ros_environment(domain: int | None = None) -> dict[str, str]:
-    """Return what keeps the nodes of a run to themselves: nobody else's arms hear them.
+    """Return environment variables that isolate the nodes of a run from all other nodes.
 
     Args:
-        domain: ROS_DOMAIN_ID; None for one by the number of this process.
+        domain: ROS_DOMAIN_ID; None derives it from the process id.
     """
     own = 1 + os.getpid() % 100 if domain is None else domain
     return {"ROS_DOMAIN_ID": str(own), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
 
 
 class BenchNode(Closing):
-    """A node on a cell, and a client that switches its laws.
+    """ROS node of a cell, with a client that switches its controllets.
 
     Args:
-        data: The cell file.
-        folder: For files.
-        environment: As :func:`ros_environment`.
-        namespace: Of the node, if any.
-        through: Command that starts commands elsewhere, such as ``nsenter``.
+        data: Sections of the cell file.
+        folder: Folder for cell file and log.
+        environment: Environment variables, see :func:`ros_environment`.
+        namespace: Namespace of the node; may be empty.
+        through: Prefix that runs a command in another network namespace, such as ``nsenter``.
 
     Attributes:
-        start_to_active: Until the node offers its services [s].
+        start_to_active: Time from the start until the node offers its services [s].
 
     Raises:
-        BenchError: If it does not start; with the end of its log.
+        BenchError: The node does not start; the message shows the end of its log.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class BenchNode(Closing):
              )],
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             env={**os.environ, **self._environment},
-            start_new_session=True,  # Ctrl-C is for this process, which ends it
+            start_new_session=True,  # Ctrl-C reaches only this process, which then stops the node
             preexec_fn=end_with_parent,
         )  # fmt: skip
 
@@ -119,12 +119,12 @@ class BenchNode(Closing):
 
     @property
     def log(self) -> str:
-        """The end of what the node has written."""
+        """End of the node's log."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG:]
 
     @property
     def pids(self) -> list[int]:
-        """The node, its loop and drivers."""
+        """Process ids of the node, its loop and drivers."""
         return family(self._process.pid)
 
     def _find_loop(self) -> int:
@@ -138,13 +138,13 @@ class BenchNode(Closing):
             with contextlib.suppress(OSError):
                 if os.readlink(entry).startswith("/memfd:multipanda "):
                     return entry
-        raise BenchError("the loop has no mailbox")
+        raise BenchError("the loop has no shared memory")
 
     def switch(self, activate: Sequence[str]) -> None:
-        """Activate instances by the ROS service; recover arms with a fault for it.
+        """Activate controllets by the ROS service; recover faulted arms and retry up to 5 times.
 
         Raises:
-            BenchError: If it is refused again and again.
+            BenchError: Every request is rejected.
         """
         for _ in range(_RECOVERIES):
             with contextlib.suppress(BenchError):
@@ -155,10 +155,13 @@ class BenchNode(Closing):
         self.timed_switch(activate)
 
     def timed_switch(self, activate: Sequence[str]) -> tuple[str, float]:
-        """Do so without; return what is answered, and after which time [s].
+        """Activate controllets by the ROS service, without recovery.
+
+        Returns:
+            Message of the response, and the time until the response [s].
 
         Raises:
-            BenchError: If it is refused.
+            BenchError: The request is rejected.
         """
         answer = self._client.ask(ANSWER, activate=list(activate))
         if not answer["ok"]:
@@ -166,12 +169,12 @@ class BenchNode(Closing):
         return str(answer["message"]), float(answer["seconds"])
 
     def check(self) -> None:
-        """Raise BenchError if arms have a latched fault."""
+        """Raise BenchError if an arm has a latched fault."""
         if faults := self.faults():
-            raise BenchError(f"{', '.join(faults)} ended with a fault: {self.log}")
+            raise BenchError(f"{', '.join(faults)}: latched fault at the end: {self.log}")
 
     def faults(self) -> list[str]:
-        """Return the arms that have a latched fault."""
+        """Return the arms with a latched fault."""
         row = self.rows.newest()
         found = [] if row is None else row["arms"]["fault"].tolist()
         return [arm for arm, fault in zip(self.rows.arms, found) if fault]
@@ -180,16 +183,17 @@ class BenchNode(Closing):
     def under_each(
         self, conditions: Sequence[str], sent: Path
     ) -> Iterator[Iterator[tuple[str, Child]]]:
-        """Have the arms follow the motion generator under one condition after another.
+        """Let the arms follow the motion generator under one condition after the other.
 
-        A context, so that the generator ends before the node and its files do.
+        This is a context manager, so that the generator ends before the node and its files.
 
         Args:
-            conditions: A coupled one comes last.
-            sent: Gets what was sent to the arms, see :func:`read_sent`.
+            conditions: Conditions to measure; a coupled one must be last.
+            sent: File for the targets that were sent, see :func:`read_sent`.
 
         Yields:
-            Yields conditions in which the arms move as it wants, and the process of the generator.
+            Iterator over pairs of a condition, whose controllets are active while the arms move,
+            and the process of the motion generator.
         """
         with contextlib.closing(self._each(conditions, sent)) as each:
             yield each
@@ -224,7 +228,7 @@ class BenchNode(Closing):
             user.finish()
 
     def close(self) -> None:
-        """End the node and the client; by force what does not end in time, with its children."""
+        """Stop the node and the client, and kill their processes after a time limit."""
         everyone = self.pids
         self._process.terminate()
         self._client.close()
@@ -238,15 +242,15 @@ class BenchNode(Closing):
 
 
 def finish_user(user: Child) -> float:
-    """End a motion generator; return how often it published per second, 0 if it cannot tell."""
+    """Stop a motion generator and return its rate of targets [1/s], 0 if it had to be killed."""
     try:
         said = json.loads(user.finish())
-    except ValueError:  # it had to be ended by force
+    except ValueError:  # a killed generator prints no result
         return 0.0
     return float(said["rounds"] / said["seconds"])
 
 
 def read_sent(file: Path) -> Matrix:
-    """Return what a generator has sent, (n, 2): when, CLOCK_MONOTONIC [s], and x [m]."""
+    """Return the targets a generator sent, (n, 2): CLOCK_MONOTONIC time [s] and x [m]."""
     found: Matrix = np.load(file)
     return found

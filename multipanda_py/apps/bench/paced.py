@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole node on simulated arms: time of its loop under every condition, and of switches."""
+"""Timing of the node with simulated arms: its loop under every condition, and switches."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ SOURCE = Path(__file__).with_name("floor.c")
 
 
 class Floor:
-    """A 1 kHz loop in C, compiled on the spot.
+    """Idle 1 kHz loop in C, as a lower bound for lateness; compiled when it is needed.
 
     Args:
-        folder: For the program.
+        folder: Folder for the program.
 
     Raises:
-        BenchError: If there is no compiler, or it fails.
+        BenchError: No C compiler is found, or compilation fails.
     """
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None:
-            raise BenchError("no C compiler: the loop in C beside ours is left out (apt: gcc)")
+            raise BenchError("no C compiler: the reference loop in C is left out (apt: gcc)")
         self._program = folder / "floor"
         done = subprocess.run(
             [compiler, "-O2", "-o", str(self._program), str(SOURCE)],
@@ -64,15 +64,15 @@ class Floor:
             raise BenchError(f"{SOURCE.name} does not compile: {done.stderr.strip()}")
 
     def run(self, seconds: float, cpu: int, priority: int) -> tuple[Vector, int]:
-        """Let it run.
+        """Run the loop.
 
         Args:
-            seconds: For how long.
-            cpu: Core that it keeps to, or -1.
-            priority: Of SCHED_FIFO, 0 for none.
+            seconds: Duration [s].
+            cpu: Core to run on, or -1 for any.
+            priority: SCHED_FIFO priority, 0 for normal scheduling.
 
         Returns:
-            How late each cycle was [us], and how many were missed.
+            Lateness of each cycle [us], and the number of missed cycles.
         """
         out = subprocess.run(
             [str(self._program), str(seconds), str(cpu), str(priority)],
@@ -82,15 +82,15 @@ class Floor:
 
 
 def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
-    """Switch to and fro, at random phases of the loop.
+    """Switch back and forth between two controllets, at random phases of the loop.
 
     Returns:
-        Figures, or ``trouble``; and what is drawn: from the request to the first cycle of the new
-        laws, (trials,) [us].
+        Figures, or ``trouble`` with a reason; and the delays from the request to the first cycle
+        of the new controllets, (trials,) [us].
     """
     try:
         delays, answered = _trials(node, trials)
-    except BenchError as error:  # what was measured before stays
+    except BenchError as error:  # the results of the conditions must not be lost
         return {"trouble": f"{error}"}, np.zeros(0)
     figures = {
         "trials": trials,
@@ -103,7 +103,7 @@ def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
 
 
 def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
-    """Return until the first cycle of the new laws, and until the answer [us]."""
+    """Return the delays to the first cycle of the new controllets and to the response [us]."""
     rng = np.random.default_rng(0)
     pair = instances_of(CONDITIONS[0]), instances_of(CONDITIONS[1])
     delays, answered = [], []
@@ -119,26 +119,26 @@ def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
 
 
 FLOOR_SECONDS = 3.0
-"""Of the loop in C after each condition, at most: the node misses its loop meanwhile [s]."""
+"""Maximum duration of the C loop after each condition [s]; it stops the node's loop meanwhile."""
 PLAIN_SECONDS = 5.0
-"""Of measuring the way from a topic to the loop, at most [s]."""
+"""Maximum duration of measuring the delay from a topic to the loop [s]."""
 Samples = dict[str, dict[str, Vector]]
 
 
 def paced(
     seconds: float, trials: int, folder: Path, say: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
-    """Run the node under each condition while targets stream, then switch it.
+    """Run the node under each condition while targets stream, then measure switches.
 
     Args:
-        seconds: Of each condition.
+        seconds: Duration of each condition [s].
         trials: Number of switches.
-        folder: For files.
-        say: Told of progress.
+        folder: Folder for files.
+        say: Callback for progress messages.
 
     Returns:
-        Figures by condition (``conditions``), of switches (``switching``) and of the start; and by
-        condition what is drawn: ``control``, ``floor`` ..., ``switching`` [us].
+        Figures by condition (``conditions``), of switches (``switching``) and of the start; and
+        samples for the plots by condition: ``control``, ``floor`` ..., and ``switching`` [us].
     """
     data = all_conditions(two_arms(backend="mujoco", hand=True), f"bench_{os.getpid()}")
     sent, floor = folder / "sent.npy", _floor(folder, say)
@@ -150,7 +150,7 @@ def paced(
         plain = None
         try:
             plain = _conditions(node, floor, seconds, sent, say, figures, samples)
-        except BenchError as error:  # what was measured before stays
+        except BenchError as error:  # conditions measured so far keep their figures
             for condition in CONDITIONS:
                 figures.setdefault(condition, {"trouble": f"{error}"})
         if sent.is_file():
@@ -172,14 +172,14 @@ def _conditions(
     figures: dict[str, Any],
     samples: Samples,
 ) -> CycleTimes | None:
-    """Measure all conditions; return the cycles from which one tells the target of each."""
+    """Measure all conditions; return the cycles of PLAIN, whose references identify targets."""
     plain = None
     wanted = (*CONDITIONS[:-1], PLAIN, CONDITIONS[-1])
     with node.under_each(wanted, sent) as each:
         for condition, user in each:
             if condition == PLAIN:
-                say("measuring the way from a topic to the loop")
-                with contextlib.suppress(BenchError):  # the report says that it was not seen
+                say("measuring the delay from a topic to the loop")
+                with contextlib.suppress(BenchError):  # the report then has no such delay
                     plain, _ = _measure(node, condition, user.pid, min(seconds, PLAIN_SECONDS))
                 continue
             say(f"measuring {condition} on simulated arms")
@@ -228,7 +228,7 @@ def _figures(
 
 
 def counts(timing: CycleTimes) -> dict[str, int]:
-    """Return how many cycles there were, and how many were late for a robot or left out."""
+    """Return the numbers of all, late, missed, held and unread cycles."""
     times = cycle_times(timing)
     return {
         "cycles": len(timing.wake),
@@ -242,7 +242,7 @@ def counts(timing: CycleTimes) -> dict[str, int]:
 def under_the_same_load(
     floor: Floor | None, loop: int, seconds: float
 ) -> tuple[Vector, int] | None:
-    """Stop a loop and let one in C have its core and priority; messages go on meanwhile."""
+    """Stop the node's loop and run the C loop with its core and priority; messages continue."""
     if floor is None:
         return None
     cores, policy = os.sched_getaffinity(loop), os.sched_getscheduler(loop)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a report on numbers of arms: what each costs, and where 1 kHz ends."""
+"""Plots of the benchmark report: timing of two arms, and cost over the number of arms."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f")
 WIDTH = 0.36
-_SHOWN = 99.9  # percentile up to which a plot reaches
-_LONGEST_SWITCH = 3.5  # that a plot shows [ms]
+_SHOWN = 99.9  # upper percentile of the plotted distributions
+_LONGEST_SWITCH = 3.5  # upper limit of the time axis of switches [ms]
 
 
 def draw(report: Mapping[str, Any], samples: Mapping[str, Samples], file: Path) -> None:
-    """Draw loop times, delays, processor time and switching delays.
+    """Plot loop times, delays, processor time and switching delays.
 
     Raises:
-        BenchError: If matplotlib is missing, or there is nothing to draw.
+        BenchError: matplotlib is missing, or there are no samples.
     """
     if not samples:
-        raise BenchError("no plots: nothing was measured that can be drawn")
+        raise BenchError("no plots: no samples were measured")
     pyplot = usable_pyplot()
     figure, axes = pyplot.subplots(2, 3, figsize=(15.0, 7.6))
     paced, wired = samples.get("paced", {}), samples.get("wired", {})
@@ -53,10 +53,10 @@ def draw(report: Mapping[str, Any], samples: Mapping[str, Samples], file: Path) 
 
 
 def usable_pyplot() -> Any:
-    """Return matplotlib's pyplot, which draws into files.
+    """Return pyplot with a backend that draws into files.
 
     Raises:
-        BenchError: If matplotlib is missing.
+        BenchError: matplotlib is missing.
     """
     try:
         import matplotlib as mpl
@@ -69,7 +69,7 @@ def usable_pyplot() -> Any:
 
 
 def _violins(axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequence[str]) -> None:
-    """Draw distributions beside one another, with median and 99th percentile."""
+    """Draw distributions side by side, with median and 99th percentile."""
     names, top = list(groups), 0.0
     if not names:
         axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)
@@ -112,7 +112,7 @@ def _to_robot(axes: Axes, wired: Samples) -> None:
         name: [wired[name][f"to {arm}"] for arm in ARMS] for name in CONDITIONS if name in wired
     }
     _violins(axes, groups, [f"{arm} arm" for arm in ARMS])
-    axes.set_title("torque known in the loop to torque at the robot; paper: 500 us", size=9)
+    axes.set_title("torque computed in the loop to torque at the robot; paper: 500 us", size=9)
 
 
 def _answers(axes: Axes, wired: Samples) -> None:
@@ -141,7 +141,7 @@ def _lateness(axes: Axes, paced: Samples) -> None:
         for name in CONDITIONS
         if name in paced
     }
-    _violins(axes, groups, ["our loop", "a loop in C that does nothing"])
+    _violins(axes, groups, ["our loop", "idle loop in C"])
     axes.set_title("lateness of wake-up, same core, priority and load", size=9)
 
 
@@ -172,29 +172,29 @@ def _switching(axes: Axes, switching: Mapping[str, Vector]) -> None:
         axes.axvline(delays.mean(), color=COLORS[0], label=f"mean {delays.mean():.2f} ms")
     axes.axvline(mean, color=COLORS[1], label=f"paper {mean:.2f} ms")
     axes.axvspan(mean - std, mean + std, color=COLORS[1], alpha=0.15)
-    axes.set_xlabel(f"[ms]; what took longer is at {_LONGEST_SWITCH:g}")
+    axes.set_xlabel(f"[ms]; longer delays are shown at {_LONGEST_SWITCH:g}")
     axes.set_ylabel("trials")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title("switch request to first cycle of the new law", size=9)
+    axes.set_title("switch request to first cycle of the new controllet", size=9)
     axes.legend(fontsize=8)
 
 
 Figures = Mapping[str, Any]
 _FARTHEST = 40.0
-"""Number of arms up to which a line is drawn on."""
+"""Maximum number of arms to which lines are extrapolated."""
 _PROCESSES = ("realtime.process", "ros.node.node")
 
 
 def draw_scaling(report: Figures, file: Path) -> None:
-    """Draw cycle, physics, processor time and memory over the number of arms.
+    """Plot cycle time, physics, processor time and memory over the number of arms.
 
     Raises:
-        BenchError: If matplotlib is missing, or no number of arms was measured.
+        BenchError: matplotlib is missing, or no number of arms was measured.
     """
     scaling = report["scaling"]
     arms = {int(n): row for n, row in scaling["arms"].items() if "trouble" not in row}
     if not arms:
-        raise BenchError("no picture of the arms: none of their numbers could be measured")
+        raise BenchError("no plot of the numbers of arms: none of them could be measured")
     pyplot = usable_pyplot()
     figure, axes = pyplot.subplots(2, 2, figsize=(11.0, 7.6))
     _cycle(axes[0, 0], arms, scaling["end"])
@@ -226,13 +226,13 @@ def _cycle(axes: Axes, arms: dict[int, Figures], end: Figures) -> None:
             axes.plot([many, at], [values[-1], PERIOD_US], ":", color=COLORS[k])
         axes.plot(
             at, PERIOD_US, "v", ms=9, color=COLORS[k],
-            label=f"1 kHz ends at {at:.1f} arms, {name}",
+            label=f"1 kHz limit: {at:.1f} arms, {name}",
         )  # fmt: skip
     axes.plot(
         list(arms), [row["control_us"]["median"] for row in arms.values()], "s--",
-        color=COLORS[2], label="control of it, median",
+        color=COLORS[2], label="control part, median",
     )  # fmt: skip
-    axes.axhline(PERIOD_US, color="black", lw=1.0, label="the period at 1 kHz")
+    axes.axhline(PERIOD_US, color="black", lw=1.0, label="period at 1 kHz")
     axes.set_ylabel("[us]")
     axes.set_title("paced loop, targets at 1 kHz per arm", size=9)
 
@@ -243,7 +243,7 @@ def _hot(axes: Axes, hot: Figures) -> None:
     for k, (label, name) in enumerate(shown.items()):
         values = [hot[name.format(n)]["median_us"] for n in numbers]
         axes.plot(numbers, values, "o-", color=COLORS[k], label=label)
-    axes.axhline(PERIOD_US, color="black", lw=1.0, label="the period at 1 kHz")
+    axes.axhline(PERIOD_US, color="black", lw=1.0, label="period at 1 kHz")
     axes.set_ylabel("[us]")
     axes.set_title("in a hot loop, medians", size=9)
 
@@ -252,7 +252,7 @@ def _plot_cores_by_arms(axes: Axes, arms: dict[int, Figures]) -> None:
     for k, name in enumerate(_PROCESSES):
         values = [cores_of(row, name) for row in arms.values()]
         axes.plot(list(arms), values, "o-", color=COLORS[k], label=name)
-    axes.axhline(1.0, color="black", lw=1.0, label="a whole core")
+    axes.axhline(1.0, color="black", lw=1.0, label="one full core")
     axes.set_ylabel("cores")
     axes.set_title("processor time", size=9)
 
@@ -265,4 +265,4 @@ def _memory(axes: Axes, arms: dict[int, Figures]) -> None:
         ]
         axes.plot(list(arms), values, "o-", color=COLORS[k], label=name)
     axes.set_ylabel("[MiB]")
-    axes.set_title("memory, shared pages divided", size=9)
+    axes.set_title("memory, shared pages divided among processes", size=9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes take of the machine, from /proc."""
+"""Child processes of the benchmark, and processor time and memory of processes from /proc."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from multipanda_py.realtime.system.signals import time_left
 
 READY = "ready"
 END = 10.0
-"""For a process to end [s]."""
+"""Time limit for a process to end [s]."""
 
 
 class Child(Closing):
-    """A module of the package in a process of its own.
+    """Child process that runs a module of this package.
 
-    Whatever happens to its owner, even SIGKILL, closes its standard input, and so ends it.
+    If its owner ends in any manner, even by SIGKILL, the standard input of the child closes, which
+    ends the child.
 
     Args:
-        module: Its full name.
-        arguments: Of it.
-        environment: Beside this process's own.
-        through: Command that starts commands elsewhere.
+        module: Full name of the module.
+        arguments: Command-line arguments of the module.
+        environment: Environment variables added to those of this process.
+        through: Prefix that runs a command in another network namespace.
     """
 
     def __init__(
@@ -57,38 +58,38 @@ class Child(Closing):
         return self.process.pid
 
     def line(self, timeout: float) -> str:
-        """Return the next line.
+        """Return the next line of standard output.
 
         Raises:
-            BenchError: If the process ends, or says nothing in time.
+            BenchError: The process ends, or prints no line in time.
         """
         out, deadline = self.process.stdout, time.monotonic() + timeout
         while b"\n" not in self._rest:
             left = deadline - time.monotonic()
             if out is None or left <= 0.0 or not select.select([out], [], [], left)[0]:
-                raise BenchError(f"{self._name} said nothing for {timeout:g} s")
+                raise BenchError(f"{self._name}: no output for {timeout:g} s")
             data = os.read(out.fileno(), 65536)
             if not data:
-                raise BenchError(f"{self._name} ended with code {self.process.wait()}")
+                raise BenchError(f"{self._name}: ended with code {self.process.wait()}")
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode()
 
     def wait_until_ready(self, timeout: float) -> None:
-        """Wait for its first line.
+        """Wait for the first line, which must be ``ready``.
 
         Raises:
-            BenchError: If it is another one than ``ready``, or does not come.
+            BenchError: The first line is a different one, or does not come in time.
         """
         line = self.line(timeout)
         if line != READY:
             raise BenchError(f"{self._name}: {line}")
 
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
-        """Return the answer to a request.
+        """Send a request and return the response.
 
         Raises:
-            BenchError: If there is none in time.
+            BenchError: There is no response in time.
         """
         if self.process.stdin is not None:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -96,7 +97,7 @@ class Child(Closing):
         return answer
 
     def finish(self) -> str:
-        """End it; return what it has said since."""
+        """Stop the process and return its remaining output, or an empty string if it is killed."""
         if self.process.stdin is not None:
             self.process.stdin.close()
             self.process.stdin = None
@@ -108,11 +109,11 @@ class Child(Closing):
         return (self._rest + last).decode()
 
     def close(self) -> None:
-        """End it, by force if need be."""
+        """Stop the process; kill it after a time limit."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         ended(self.process, time_left(END))
-        if self.process.stdout is not None:  # only now: it may have something to say at its end
+        if self.process.stdout is not None:  # closed last, as the child may print at its end
             self.process.stdout.close()
 
 
@@ -121,13 +122,13 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process has taken in a while.
+    """Use of processor and memory by one process.
 
     Attributes:
-        name: The module that it runs.
-        cores: Processor time per time.
-        resident_mib: Memory, shared pages in full [MiB].
-        proportional_mib: Memory, shared pages divided among those who share them [MiB].
+        name: Module that the process runs.
+        cores: Processor time per wall time.
+        resident_mib: Memory, with shared pages in full [MiB].
+        proportional_mib: Memory, with shared pages divided among their users [MiB].
     """
 
     name: str
@@ -137,7 +138,7 @@ class Usage:
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and its descendants."""
+    """Return the ids of a process and its descendants."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     except OSError:
@@ -146,7 +147,11 @@ def family(pid: int) -> list[int]:
 
 
 def module_of(pid: int) -> str:
-    """Return the module of this package that a process runs, else its program; empty: gone."""
+    """Return the module of this package that a process runs, else its program name.
+
+    Returns:
+        Name of the module without ``multipanda_py``; empty if the process has ended.
+    """
     if pid == os.getpid():
         return "bench"
     try:
@@ -158,7 +163,7 @@ def module_of(pid: int) -> str:
 
 
 def processor_time(pid: int) -> float:
-    """Return the processor time that a process has taken [s]."""
+    """Return the processor time of a process [s]."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / _TICK
 
@@ -171,15 +176,15 @@ def memory_mib(pid: int) -> tuple[float, float]:
 
 
 def cores_of(figures: Mapping[str, Any], name: str) -> float:
-    """Return what all processes of a name take, out of ``processes`` of a part of a report."""
+    """Return the sum of cores of all processes with a name, from ``processes`` of a report."""
     return sum(float(one["cores"]) for one in figures["processes"] if one["name"] == name)
 
 
 class UsageMeter:
-    """Measures processes from its making on.
+    """Meter of processor time of processes, from its creation on.
 
     Args:
-        pids: Of the processes.
+        pids: Ids of the processes.
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
@@ -190,7 +195,7 @@ class UsageMeter:
                 self._before[pid] = processor_time(pid)
 
     def read(self) -> list[Usage]:
-        """Return what those that still live have taken since."""
+        """Return the use since creation by the processes that still run."""
         passed, found = max(time.monotonic() - self._begun, 1e-9), []
         for pid, before in self._before.items():
             with contextlib.suppress(OSError):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure while arms do as their laws say: a cycle of an arm that holds costs something else."""
+"""Timing of cycles from the cycle records, measured while no arm holds.
+
+A cycle of an arm that holds has a different computing time, so that it would falsify the figures.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from multipanda_py.realtime.running_cell import RowFollower
 from multipanda_py.state import Matrix, Vector
 
 SLOW = 300.0
-"""After its deadline a cycle's commands are late for a robot [us]; Franka's figure."""
-_LOOK = 0.2
+"""Time after the deadline beyond which commands are late for a robot [us]; Franka's figure."""
+_LOOK = 0.2  # period of reading records [s]
 PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
 Counts = NDArray[np.int64]
 Columns = tuple[NDArray[Any], ...]
@@ -27,19 +30,22 @@ _HEADS = ("wake_ns", "deadline_ns", "control_ns", "compute_ns", "missed")
 
 @dataclass(frozen=True)
 class CycleTimes:
-    """All cycles of a while; times in ns of CLOCK_MONOTONIC, arrays (n,) if not said.
+    """Timing of all cycles of a measurement.
+
+    Times are in ns of CLOCK_MONOTONIC, and arrays have shape (n,) unless noted.
 
     Attributes:
-        wake: When each began.
-        deadline: When each should have begun.
-        control: From there until commands were known.
-        compute: From there until all was done.
-        missed: Periods skipped so far.
+        wake: Start of each cycle.
+        deadline: Scheduled start of each cycle.
+        control: Duration from ``wake`` until the commands are computed.
+        compute: Duration from ``wake`` until the end of the cycle.
+        missed: Cumulative number of missed periods.
         tau: Commanded torques, (n, arms, joints) [Nm].
-        sensed: Cycle of each arm's newest state, (n, arms); the same as ``wake``: a new one.
-        x: Of the reference of the first arm [m].
-        held: Whether an arm held instead of doing as its law says, as when targets pause.
-        dropped: Cycles that could not be read in time.
+        sensed: Cycle of each arm's newest state, (n, arms); equals ``wake`` if the state is new.
+        x: Position x of the first arm's reference [m].
+        held: True where an arm held instead of following its controllet, for example while targets
+            paused.
+        dropped: Number of cycles that were not read in time.
     """
 
     wake: Counts
@@ -55,19 +61,27 @@ class CycleTimes:
 
 
 def watch(rows: RowFollower, seconds: float) -> CycleTimes:
-    """Collect the timing of all cycles of a loop for some time [s].
+    """Collect the timing of all cycles of a loop.
+
+    Args:
+        rows: Reader of the loop's cycle records.
+        seconds: Duration [s].
 
     Raises:
-        BenchError: If it did none.
+        BenchError: The loop ran no cycle.
     """
     return watch_all([rows], seconds)[0]
 
 
 def watch_all(followers: Sequence[RowFollower], seconds: float) -> list[CycleTimes]:
-    """Do so for several loops at the same time.
+    """Collect the timing of all cycles of several loops at the same time.
+
+    Args:
+        followers: Readers of the loops' cycle records.
+        seconds: Duration [s].
 
     Raises:
-        BenchError: If one did no cycle.
+        BenchError: A loop ran no cycle.
     """
     for rows in followers:
         rows.take()
@@ -87,7 +101,7 @@ def watch_all(followers: Sequence[RowFollower], seconds: float) -> list[CycleTim
 
 def _joined(rows: RowFollower, parts: list[Columns], dropped: int) -> CycleTimes:
     if not parts:
-        raise BenchError(f"the loop of {', '.join(rows.arms)} did no cycle: its core is taken")
+        raise BenchError(f"{', '.join(rows.arms)}: the loop ran no cycle; its core is in use")
     wake, deadline, control, compute, missed, tau, sensed, x, held = (
         np.concatenate(column) for column in zip(*parts)
     )
@@ -95,7 +109,7 @@ def _joined(rows: RowFollower, parts: list[Columns], dropped: int) -> CycleTimes
 
 
 def _columns_of(rows: RowFollower, found: NDArray[np.void]) -> Columns:
-    """Return copies of what is looked at, in the order of CycleTimes."""
+    """Return copies of the fields of :class:`CycleTimes`, in this order."""
     arms = found["arms"]
     holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
     columns = (
@@ -109,7 +123,7 @@ def _columns_of(rows: RowFollower, found: NDArray[np.void]) -> Columns:
 
 
 def summary(values: Vector) -> dict[str, float]:
-    """Return percentiles of times; empty if there are none."""
+    """Return percentiles of times; empty if there are no times."""
     if not len(values):
         return {}
     found = np.percentile(values, list(PERCENTILES.values()))
@@ -117,18 +131,19 @@ def summary(values: Vector) -> dict[str, float]:
 
 
 def cycle_times(timing: CycleTimes) -> dict[str, Vector]:
-    """Return control, cycle and lateness of all cycles [us]."""
+    """Return control time, cycle time and lateness of all cycles [us]."""
     late = timing.wake - timing.deadline
     found = {"control": timing.control, "cycle": timing.compute, "lateness": late}
     return {name: np.asarray(values * 1e-3, dtype=np.float64) for name, values in found.items()}
 
 
 def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
-    """Return how long targets took from their publication to the cycle that used them [us].
+    """Return the delay of targets from publication to the first cycle that used them [us].
 
     Args:
-        timing: Of the loop.
-        sent: When, CLOCK_MONOTONIC [s], and x of every target, (n, 2); which tells them apart.
+        timing: Cycle timing of the loop.
+        sent: Publication time on CLOCK_MONOTONIC [s] and x [m] of every target, (n, 2). The value
+            of x identifies a target.
     """
     first = np.flatnonzero(np.diff(timing.x)) + 1  # cycles with a new target
     by_x = np.argsort(sent[:, 1], kind="stable")
@@ -136,14 +151,14 @@ def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
     at = np.clip(np.searchsorted(ordered[:, 1], timing.x[first]), 0, len(ordered) - 1)
     same = ordered[at, 1] == timing.x[first]
     took: Vector = timing.wake[first][same] * 1e-3 - ordered[at[same], 0] * 1e6
-    plausible: Vector = took[(took >= 0.0) & (took < 1e5)]  # another target had the same x
+    plausible: Vector = took[(took >= 0.0) & (took < 1e5)]  # targets with equal x are confused
     return plausible
 
 
 ATTEMPTS = 3
-"""Of a part; a machine that is too busy for it three times will be a fourth time."""
+"""Maximum number of attempts to measure a part."""
 HELD = 0.01
-"""Share of cycles in which an arm may have held: it moves no median and hardly a percentile."""
+"""Maximum fraction of cycles with a held arm; it changes neither median nor p99 noticeably."""
 Found = TypeVar("Found")
 Measure = Callable[[], tuple[Sequence[CycleTimes], Found]]
 
@@ -151,17 +166,17 @@ Measure = Callable[[], tuple[Sequence[CycleTimes], Found]]
 def undisturbed(
     nodes: Mapping[BenchNode, Sequence[str]], measure: Measure[Found]
 ) -> tuple[Sequence[CycleTimes], Found]:
-    """Measure a part; anew if arms held or failed meanwhile, as when others took the machine.
+    """Measure a part, and repeat it if arms held or faulted, as on a busy machine.
 
     Args:
-        nodes: What is measured, and the instances by which arms go on after that.
-        measure: Returns the timing of each node, and whatever else.
+        nodes: Nodes under measurement, each with the controllets to activate again after a fault.
+        measure: Function that returns the timing of each node and any other result.
 
     Returns:
-        What it has returned.
+        Result of ``measure``.
 
     Raises:
-        BenchError: If arms held or failed every time: there is no figure then.
+        BenchError: Arms held or faulted in every attempt.
     """
     share, last = 0.0, ""
     for _ in range(ATTEMPTS):
@@ -176,16 +191,16 @@ def undisturbed(
     for node in nodes:
         node.check()
     raise BenchError(
-        f"arms held in {100.0 * share:.0f} % of the cycles, {ATTEMPTS} times: the machine is too "
-        f"busy; the node's log ended with: {last}"
+        f"arms held in {100.0 * share:.0f} % of the cycles in {ATTEMPTS} attempts: the machine is "
+        f"too busy; last line of the node's log: {last}"
     )
 
 
 def again(measure: Callable[[], Found]) -> Found:
-    """Measure a part without a node; anew if it fails, as when others took the machine.
+    """Measure a part without a node, and repeat it if it fails, as on a busy machine.
 
     Raises:
-        BenchError: The last one, if it fails every time.
+        BenchError: Every attempt failed; this is the last error.
     """
     for _ in range(ATTEMPTS - 1):
         try:
@@ -196,5 +211,5 @@ def again(measure: Callable[[], Found]) -> Found:
 
 
 def _last_words(log: str) -> str:
-    """Return the last line of a log without its stamp and name."""
+    """Return the message of the last line of a log, without time stamp and logger name."""
     return log.strip().rpartition("\n")[2].rpartition("]: ")[2]

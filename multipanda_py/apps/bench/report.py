@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report in words and tables, beside the figures of the multipanda_ros2 paper."""
+"""Markdown report of a benchmark, with the figures of the multipanda_ros2 paper next to ours."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from multipanda_py.apps.bench.wired import BARE
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
 
 
 def two(figures: Mapping[str, float] | None, digits: int = 0) -> str:
-    """Return median and 99th percentile, the first two of some figures; nothing of nothing."""
+    """Return the first two figures, median and 99th percentile; empty if there are none."""
     if not figures:
         return ""
     first, second = list(figures.values())[:2]
@@ -26,12 +26,12 @@ def two(figures: Mapping[str, float] | None, digits: int = 0) -> str:
 
 
 def missed(figures: Mapping[str, int]) -> str:
-    """Return how many periods passed without a cycle, of all periods."""
+    """Return the number of missed periods and of all periods."""
     return f"{figures['missed']} of {figures['missed'] + figures['cycles']}"
 
 
 def not_measured(figures: Mapping[str, str]) -> str:
-    """Return why there is no figure, in a line; empty if there is."""
+    """Return the reason for missing figures as one line; empty if there are figures."""
     lines = figures.get("trouble", "").splitlines()
     return f"not measured: {lines[0]}" if lines else ""
 
@@ -40,16 +40,16 @@ Figures = Mapping[str, Any]
 
 
 def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
-    """Return the lines of a report; none if nothing was measured."""
+    """Yield the section on numbers of arms; empty if they were not measured."""
     if not scaling:
         return
     if picture:
-        yield f"![time of a cycle, physics, processor time and memory over arms]({picture})\n"
+        yield f"![cycle time, physics, processor time and memory over arms]({picture})\n"
     hot = scaling["hot"]
     yield table(
-        ("arms", "laws, hot", "with CA-MA", "physics, hot", "control, paced", "whole cycle",
-         "lateness", "> 300 us, missed", "loop, ROS process [cores]", "memory [MiB]",
-         "targets [1/s]"),
+        ("arms", "controllets, hot", "with CA-MA", "physics, hot", "control, paced",
+         "whole cycle", "lateness", "> 300 us, missed", "loop, ROS process [cores]",
+         "memory [MiB]", "targets [1/s]"),
         (
             (n, two(hot.get(n), 1), two(hot.get(f"{n} CA-MA"), 1),
              two(hot.get(f"{n}: physics"), 1), *_paced(found))
@@ -58,9 +58,9 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
     )  # fmt: skip
     yield ""
     yield (
-        "Medians / 99th percentiles [us]; each arm under a Cartesian impedance with all features "
-        "of DC-CA-MA when paced, targets at 1 kHz for each arm or as many as this machine sent, "
-        "memory with shared pages divided."
+        "Medians / 99th percentiles [us]. When paced, each arm runs a Cartesian impedance with "
+        "all features of DC-CA-MA and gets targets at 1 kHz, or as many as this machine sent. "
+        "Shared pages of memory are divided among processes."
     )
     yield ""
     yield _end(scaling["end"])
@@ -76,8 +76,8 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
     )  # fmt: skip
     yield ""
     yield (
-        "Cells share nothing but the machine and, on one domain, the discovery of each other's "
-        "topics. The loop of each cell takes a core without another loop, as long as there is one."
+        "Cells share only the machine and, on one domain, the discovery of each other's topics. "
+        "The loop of each cell uses a core without another loop, as long as one is free."
     )
 
 
@@ -99,22 +99,23 @@ def _paced(found: Figures) -> list[str]:
 
 
 def _end(end: Figures) -> str:
-    """Say where 1 kHz ends on this machine, and what to buy."""
+    """Return the text on the maximum number of arms at 1 kHz and the hardware for more."""
     if not end:
-        return "**Where 1 kHz ends** cannot be said: fewer than two numbers of arms were measured."
+        return "**Limit of 1 kHz:** unknown, because fewer than two numbers of arms were measured."
     return (
-        "**Where 1 kHz ends.** By straight lines between the rows, and beyond them by one through "
-        f"{end['few']} and {end['many']} arms, the median of a whole simulated cycle fills its "
-        f"millisecond {_at(end['cycle_median'])}, its 99th percentile {_at(end['cycle_p99'])}, "
-        f"and the ROS process its core {_at(end['ros_process'])}. With real arms the "
-        "physics of the cycle is theirs, and their drivers' time comes instead.\n\n"
-        "**What to buy.** The loop is one thread, so a core that is twice as fast carries twice "
-        "as many arms, and more cores carry none; the 99th percentile is what the neighbours "
-        "leave of its caches, and gets better with a core that nothing else runs on "
-        "(`isolcpus`). So: first the fastest single core, then one core for each loop, one for "
-        "the ROS process, one for each real arm's driver and one for the system. Arms beyond that "
-        "go into a second cell, on other cores or another machine, which costs the first "
-        "one nothing but discovery; only arms under one law have to be in one cell."
+        "**Limit of 1 kHz.** Values between measured numbers of arms are interpolated, values "
+        f"beyond are extrapolated through {end['few']} and {end['many']} arms. The median of a "
+        f"whole simulated cycle reaches 1 ms {_at(end['cycle_median'])}, its 99th percentile "
+        f"{_at(end['cycle_p99'])}. "
+        f"The ROS process fills its core {_at(end['ros_process'])}. Real arms need no "
+        "physics, but computing time of their drivers instead.\n\n"
+        "**Hardware for more arms.** The loop is one thread: a core of twice the speed carries "
+        "twice as many arms, and more cores do not help. The 99th percentile depends on other "
+        "programs that use the same caches. It improves with a core that runs nothing else "
+        "(`isolcpus`). Choose the fastest single core first. Then add one core for each loop, one "
+        "for the ROS process, one for the driver of each real arm and one for the system. "
+        "Put further arms into a second cell, on other cores or another machine; this costs the "
+        "first cell only discovery. Only arms under one controllet must be in one cell."
     )
 
 
@@ -123,27 +124,27 @@ def _at(arms: float) -> str:
 
 
 PAPER = {"DC-NF": "< 25", "DC-CA": "above it", "DC-MA": "+ 40 to 60", "DC-CA-MA": "", "C-MA": ""}
-"""Of its section VI-A: time of the control function [us]."""
+"""Control time in section VI-A of the paper [us]."""
 PAPER_DELAY = "about 0.5 ms"
 PAPER_SWITCH = (2.117, 0.493)
-"""Mean and standard deviation [ms], 50 trials."""
+"""Mean and standard deviation of 50 trials in the paper [ms]."""
 PAPER_MEMORY = "0.2 % of 32 GB"
 
 Report = Mapping[str, Any]
 
 
 _TWO_ARMS = (
-    "# How fast: a report of `multipanda bench`",
-    "Two FR3 arms, {:g} s per condition, target poses at 1 kHz over ROS 2 from a process of their "
-    "own. The paper's machine was a Ryzen 7 7735U mini-PC with real arms; its laws are C++.",
+    "# Speed: a report of `multipanda bench`",
+    "Two FR3 arms, {:g} s per condition, target poses at 1 kHz over ROS 2 from another process. "
+    "The paper used a Ryzen 7 7735U mini-PC, real arms and controllers in C++.",
 )
 _ROWS_OF_ARMS = (
-    "# How many arms: a report of `multipanda bench --scaling`",
+    "# Number of arms: a report of `multipanda bench --scaling`",
     "Rows of simulated FR3 arms and pairs of cells, {:g} s each, target poses at 1 kHz for every "
-    "arm over ROS 2 from a process of their own.",
+    "arm over ROS 2 from another process.",
 )
 _BUSY = (
-    "**More programs than cores wanted to run at the start ({:.1f} for {}): times, and above all "
+    "**At the start, more programs than cores were running ({:.1f} for {}): times, and above all "
     "99th percentiles, are those of a busy machine.**"
 )
 
@@ -152,9 +153,9 @@ def markdown(report: Report, picture: str = "", picture_of_arms: str = "") -> st
     """Return the report as Markdown.
 
     Args:
-        report: As :func:`multipanda_py.apps.bench.run.run` returns it.
-        picture: File of the plots, relative to the report; empty: none.
-        picture_of_arms: That of numbers of arms.
+        report: Figures from :func:`multipanda_py.apps.bench.run.run`.
+        picture: File of the plots, relative to the report; empty for no plots.
+        picture_of_arms: File of the plots over numbers of arms; empty for no plots.
     """
     rows_only = "scaling" in report and not {"hot", "cpp", "paced", "wired"} & set(report)
     head, text = _ROWS_OF_ARMS if rows_only else _TWO_ARMS
@@ -168,8 +169,8 @@ def markdown(report: Report, picture: str = "", picture_of_arms: str = "") -> st
         parts.append(f"![loop time, delays, processes, switches]({picture})")
     for title, lines in (
         ("Time of the control loop", _loop(report)),
-        ("State to torque, loop to robot", _wired(report)),
-        ("Switching, and from a topic to the loop", _switching(report)),
+        ("Delay from state to torque and from loop to robot", _wired(report)),
+        ("Delay of switches and of targets from a topic", _switching(report)),
         ("Processes", _processes(report)),
         ("Parts of a cycle, hot", _parts(report)),
         ("One to eight arms", scaling_lines(report.get("scaling"), picture_of_arms)),
@@ -181,7 +182,7 @@ def markdown(report: Report, picture: str = "", picture_of_arms: str = "") -> st
 
 
 def _busy(machine: Mapping[str, str]) -> list[str]:
-    """Return a line if the machine was busy before anything was measured."""
+    """Return a line of warning if the machine was busy before the measurement."""
     load, cores = machine["load before"].split()[0], machine["cores"].split()[0]
     return [_BUSY.format(float(load), cores)] if float(load) > float(cores) else []
 
@@ -211,23 +212,23 @@ def _loop(report: Report) -> Iterator[str]:
     if not hot and not conditions:
         return
     yield table(
-        ("median / p99 [us]", "laws, hot", "the same in C++", "control, paced", "p99.9 / max",
+        ("median / p99 [us]", "controllets, hot", "the same in C++", "control, paced",
+         "p99.9 / max",
          "> 300 us, missed", "whole cycle with physics", "lateness", "lateness of a C loop",
          "paper"),
         rows,
     )  # fmt: skip
     yield ""
     yield (
-        "*Laws, hot*: models, laws and features in a loop of their own. *Control*: from wake-up "
-        "until all torques are known, reading, models, checks and safety included, of all cycles "
-        "while targets stream. *> 300 us*: torques known later than that after the tick. "
-        "The C loop does nothing but wake up, on the same core, with the same priority, under the "
-        "same load."
+        "*Controllets, hot*: models, controllets and features in a hot loop. *Control*: from "
+        "wake-up until all torques are computed, with reading, models, checks and safety, for all "
+        "cycles while targets stream. *> 300 us*: cycles whose torques are later than this after "
+        "the tick. The C loop only wakes up, on the same core, with the same priority and load."
     )
     for name, found in conditions.items():
         if found.get("held"):
             share = 100.0 * found["held"] / found["cycles"]
-            yield f"\n{name}: in {share:.2f} % of the cycles an arm held, as targets paused."
+            yield f"\n{name}: in {share:.2f} % of the cycles an arm held, because targets paused."
 
 
 def _cpp(found: Mapping[str, float] | None) -> str:
@@ -262,9 +263,9 @@ def _wired(report: Report) -> Iterator[str]:
         )  # fmt: skip
         yield ""
         yield (
-            "Two simulated FCI robots, each by its own clock. *State to torque*: from sending a "
-            "state packet to the arrival of the torque that answers it. *Loop to robot*: from the "
-            "moment that the loop has the torque until it arrives; what the paper measured."
+            "Two simulated FCI robots, each with its own clock. *State to torque*: from sending a "
+            "state packet to the arrival of the torque packet for it. *Loop to robot*: from the "
+            "computation of the torque in the loop to its arrival, as in the paper."
         )
 
 
@@ -277,10 +278,10 @@ def _switching(report: Report) -> Iterator[str]:
     rows = [("switches by the ROS service", not_measured(switch), f"{mean} +- {std} ms")]
     if "trouble" not in switch:
         rows = [
-            (f"request to first cycle of the new law, {switch['trials']} trials, mean and "
+            (f"request to first cycle of the new controllet, {switch['trials']} trials, mean and "
              "deviation", f"{switch['mean_ms']:.3f} +- {switch['std_ms']:.3f} ms",
              f"{mean} +- {std} ms"),
-            ("the same, longest", f"{switch['delay_us']['max'] * 1e-3:.2f} ms", ""),
+            ("the same, maximum", f"{switch['delay_us']['max'] * 1e-3:.2f} ms", ""),
         ]  # fmt: skip
     yield table(
         ("", "ours", "paper"),
@@ -306,7 +307,7 @@ def _processes(report: Report) -> Iterator[str]:
                 rows.setdefault((where, one["name"]), []).append(one)
     if rows:
         yield table(
-            ("on", "process", "cores, mean", "largest of a condition", "memory, resident [MiB]",
+            ("on", "process", "cores, mean", "maximum of a condition", "memory, resident [MiB]",
              "shared pages divided [MiB]"),
             (
                 (where, f"`{name}`", f"{_mean(found, 'cores'):.2f}",
@@ -316,7 +317,7 @@ def _processes(report: Report) -> Iterator[str]:
             ),
         )  # fmt: skip
         yield ""
-        yield f"The paper: {PAPER_MEMORY} of memory; processor time in its Fig. 3c only."
+        yield f"The paper reports {PAPER_MEMORY} of memory; processor time only in its Fig. 3c."
 
 
 def _mean(found: Sequence[Mapping[str, float]], key: str) -> float:

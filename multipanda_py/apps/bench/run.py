@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All measurements of a report, one after the other; what cannot be done is left out, and said."""
+"""Run all measurements of a report one after the other; failed parts are listed as left out."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ CELLS = {
     "two, a ROS domain each": ("", ""),
     "two on one domain": ("/one", "/two"),
 }
-"""Namespaces of the cells; without them each is on a domain of its own."""
+"""Namespaces of the cells; a cell without a namespace has a ROS domain of its own."""
 PERIOD_US = 1000.0
-"""Of a cycle at 1 kHz [us]."""
+"""Period of a cycle at 1 kHz [us]."""
 Say = Callable[[str], None]
 
 
 def scaling(seconds: float, hot: Data, folder: Path, say: Say) -> dict[str, Any]:
-    """Measure rows of arms and pairs of cells under the targets of a generator each.
+    """Measure rows of arms and pairs of cells, with one motion generator per cell.
 
     Args:
-        seconds: Of each.
-        hot: Costs in a hot loop, by number of arms; see :func:`multipanda_py.apps.bench.hot.hot`.
-        folder: For files.
-        say: Told of progress.
+        seconds: Duration of each measurement [s].
+        hot: Hot-loop times by number of arms, see :func:`multipanda_py.apps.bench.hot.hot`.
+        folder: Folder for files.
+        say: Callback for progress messages.
 
     Returns:
-        ``hot``, ``arms`` by number, ``cells`` by how they are apart, each with figures or its
-        ``trouble``; ``end``: where 1 kHz ends.
+        ``hot``; ``arms`` by number of arms; ``cells`` by their separation; each with figures or
+        ``trouble``; and ``end``, the limits of 1 kHz.
     """
     arms = {}
     for n in ROW:
@@ -95,7 +95,7 @@ def _together(
     seconds: float,
     folder: Path,
 ) -> list[dict[str, Any]]:
-    """Run cells at the same time; return the figures of each, or why there are none."""
+    """Run cells at the same time; return the figures of each, or the reason for their lack."""
     try:
         with contextlib.ExitStack() as stack:
             nodes, users = [], []
@@ -121,7 +121,7 @@ def _together(
             timings, usage = undisturbed(instances, all_at_once)
             rates = [finish_user(user) for user in users]
             return [_figures(*found) for found in zip(timings, usage, rates)]
-    except BenchError as error:  # the machine is too small, or too busy, for these
+    except BenchError as error:  # the machine is too small or too busy for these cells
         return [{"trouble": f"{error}"} for _ in data]
 
 
@@ -135,11 +135,18 @@ def _figures(timing: CycleTimes, usage: list[dict[str, Any]], rate: float) -> di
 
 
 def end_of_1_khz(arms: Data) -> dict[str, float]:
-    """Return at how many arms a cycle, its 99th percentile and the ROS process fill a core.
+    """Return the numbers of arms at which a cycle fills 1 ms and the ROS process fills a core.
 
-    By straight lines between the numbers of arms that were measured, and beyond them by one
-    through the smallest and the largest, which are ``few`` and ``many``; infinity for what does
-    not grow. Nothing if there are not two.
+    Values are interpolated linearly between measured numbers of arms. Beyond them they are
+    extrapolated through the smallest and the largest number.
+
+    Args:
+        arms: Figures by number of arms.
+
+    Returns:
+        Smallest and largest number of arms (``few``, ``many``), and the limits for the median
+        and the 99th percentile of a cycle and for the ROS process; infinity if a value does not
+        grow. Empty if fewer than two numbers were measured.
     """
     numbers = sorted(int(n) for n, found in arms.items() if "trouble" not in found)
     if len(numbers) < 2:
@@ -163,20 +170,20 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
 
 
 CPP = Path(multipanda_py.__file__).resolve().parents[1] / "benchmarks" / "cpp" / "run.py"
-"""The same laws in C++; in a checkout only, as it needs a compiler."""
+"""Benchmark of the same control laws in C++; only in a checkout, because it needs a compiler."""
 _CPP_NAMES = {"CDC-MA": COUPLED}
-_CPP_TIME = 900.0  # to compile pinocchio's headers and to run [s]
+_CPP_TIME = 900.0  # time limit for compiling pinocchio's headers and running [s]
 
 
 def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
-    """Measure everything.
+    """Run all parts of the benchmark.
 
     Args:
-        effort: How much.
-        say: Told of progress.
+        effort: Extent of the benchmark.
+        say: Callback for progress messages.
 
     Returns:
-        The report, and by part what is drawn.
+        Report, and samples for the plots by part.
     """
     report: dict[str, Any] = {
         "machine": machine_facts(),
@@ -187,7 +194,7 @@ def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
 
     def part(name: str, needs: tuple[str, ...], measure: Callable[[], Any]) -> None:
         if name not in effort.parts:
-            report["left_out"][name] = "not asked for"
+            report["left_out"][name] = "not requested"
             return
         missing = [module for module in needs if find_spec(module) is None]
         try:
@@ -214,40 +221,40 @@ def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
                 "wired", *wired(effort.seconds, folder, say)))  # fmt: skip
             part("scaling", ("mujoco", *ros), lambda: scaling(
                 effort.seconds, rows_hot(effort.rounds, say), folder, say))  # fmt: skip
-    finally:  # what was ended by force leaves memory behind
+    finally:  # killed processes leave shared memory behind
         remove_leftovers()
     return report, samples
 
 
 def hot(rounds: int, rows: tuple[int, ...], say: Say) -> dict[str, Any]:
-    """Measure laws and parts of a cycle in a process of its own; see :mod:`.hot`.
+    """Measure controllets and parts of a cycle in a child process; see :mod:`.hot`.
 
     Raises:
-        BenchError: If that fails.
+        BenchError: The measurement fails.
     """
-    say("measuring laws in a hot loop")
+    say("measuring controllets in a hot loop")
     command = module_command("multipanda_py.apps.bench.hot", str(rounds), *map(str, rows))
     return _json_of(command, 60.0 + 20.0 * rounds)
 
 
 def rows_hot(rounds: int, say: Say) -> dict[str, Any]:
-    """Measure rows of arms so; nothing if that fails, as it does where others have the core."""
+    """Measure rows of arms in a hot loop; return an empty result if that fails."""
     try:
         return hot(rounds, ROW, say)
     except BenchError as error:
-        say(f"left out: laws and physics in a hot loop: {error}")
+        say(f"left out: controllets and physics in a hot loop: {error}")
         return {}
 
 
 def cpp(say: Say) -> dict[str, Any]:
-    """Build and measure the laws in C++.
+    """Build and measure the control laws in C++.
 
     Raises:
-        BenchError: If that cannot be done here, with the reason.
+        BenchError: The benchmark cannot be built or run here; the message gives the reason.
     """
     if not CPP.is_file():
         raise BenchError("only in a checkout of the repository: benchmarks/cpp")
-    say("building and measuring the laws in C++")
+    say("building and measuring the control laws in C++")
     found = _json_of([sys.executable, str(CPP), "--json"], _CPP_TIME)
     return {_CPP_NAMES.get(name, name): figures for name, figures in found.items()}
 
@@ -256,7 +263,7 @@ def _json_of(command: list[str], timeout: float) -> dict[str, Any]:
     threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | threads, start_new_session=True,  # with a compiler, say
+        env=os.environ | threads, start_new_session=True,  # killpg then reaches a compiler, too
         preexec_fn=end_with_parent,
     )  # fmt: skip
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole node on simulated FCI robots: how long states and torques are under way."""
+"""Delays of states and torques between the node and simulated FCI robots."""
 
 from __future__ import annotations
 
@@ -34,31 +34,33 @@ from multipanda_py.simulation.fci.process import FciSim
 from multipanda_py.state import Matrix, Vector
 
 STEP = 10e-6
-"""Of the grid that signals are compared on [s]."""
+"""Time grid of the cross-correlation [s]."""
 LONGEST = 5e-3
-"""Delay that is looked for, either way [s]."""
+"""Maximum delay of the cross-correlation, in both directions [s]."""
 
 Signals = NDArray[np.float64]
 
 
 def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals) -> float | None:
-    r"""Return by how much one recording of signals is behind another [s].
+    r"""Estimate the delay of one recording of signals relative to another [s].
 
-    As in the multipanda_ros2 paper: both are interpolated linearly to common times, and
+    As in the multipanda_ros2 paper, both recordings are interpolated linearly to common times, and
 
     .. math:: \hat T = \arg\max_T \sum_j \int \dot x_{from,j}(t)\, \dot x_{to,j}(t + T)\, dt
 
-    Of their changes, for slow motions make the maximum of the signals themselves flat. Between
-    points of the grid the maximum is that of a parabola.
+    where T is the delay, x the signals, j their index and t the time. The derivatives are
+    correlated, because the correlation of slow signals themselves has a flat maximum. A parabola
+    refines the maximum between grid points.
 
     Args:
-        t_from: Times of the first, (n,) [s], growing.
-        x_from: Its values, (n, k).
-        t_to: Times of the second, (m,) [s].
-        x_to: Its values, (m, k).
+        t_from: Times of the first recording, (n,) [s], increasing.
+        x_from: Values of the first recording, (n, k).
+        t_to: Times of the second recording, (m,) [s].
+        x_to: Values of the second recording, (m, k).
 
     Returns:
-        The delay, or None if there is no maximum within ``LONGEST``: nothing changes enough.
+        Delay of the second recording; None without a maximum within ``LONGEST``, because the
+        signals change too little.
     """
     begin, end = max(t_from[0], t_to[0]), min(t_from[-1], t_to[-1])
     times = np.arange(begin, end, STEP)
@@ -82,16 +84,17 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
 def stamped_delays(
     t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals
 ) -> tuple[Vector, Vector]:
-    """Return the delay of each command that was written before it arrived.
+    """Return the delay of each received command that matches a written one.
 
     Args:
-        t_from: When the loop has written commands, (n,), growing.
-        x_from: The commands, (n, k).
-        t_to: When commands arrived, (m,).
-        x_to: What arrived, (m, k).
+        t_from: Times at which the loop wrote commands, (n,), increasing.
+        x_from: Written commands, (n, k).
+        t_to: Arrival times of commands, (m,).
+        x_to: Received commands, (m, k).
 
     Returns:
-        When they arrived and how long it took, of those that are the same to the last bit.
+        Arrival times and delays of the received commands that equal the last written command bit
+        by bit.
     """
     last = np.searchsorted(t_from, t_to, side="right") - 1
     known = last >= 0
@@ -100,18 +103,18 @@ def stamped_delays(
 
 
 DRIFT = 300.0
-"""Of the second robot's clock, so that packets meet in every order [millionth]."""
+"""Clock drift of the second robot, so that packets arrive in every order [ppm]."""
 PRIORITY = 50
-"""Of the robots' processes: a robot keeps its time."""
+"""Real-time priority of the robot processes."""
 CLIENT_PRIORITY = 85
-"""Of what answers them."""
-_ENOUGH = 4  # cores for robots that leave the loop's alone
-_PART = 200  # commands of a log that are read in one piece: a robot sends them without waiting
-_PAUSE = 0.005  # between two pieces: a robot's priority is above that of the node [s]
+"""Real-time priority of the bare loops."""
+_ENOUGH = 4  # number of cores from which the robots can leave the loop's core free
+_PART = 200  # commands read from a log per request, because the robot does not wait while it sends
+_PAUSE = 0.005  # pause between requests [s], because the robot has a higher priority than the node
 
 
 def may_have_priority() -> bool:
-    """Return whether this user gets real-time priorities."""
+    """Return True if this user may set real-time priorities."""
     _, hard = resource.getrlimit(resource.RLIMIT_RTPRIO)
     if has_capability(SYS_NICE):
         return True
@@ -120,15 +123,15 @@ def may_have_priority() -> bool:
 
 @dataclass(frozen=True)
 class Answers:
-    """What a robot was answered with.
+    """Torque packets that a robot received.
 
     Attributes:
-        sent: When each state was sent, CLOCK_MONOTONIC, (n,) [s].
-        arrived: When its torque arrived, (n,) [s].
-        tau: The torques, (n, 7) [Nm].
-        lost: States without an answer in time.
-        cycles: All states of motions.
-        longest_run: Lost in a row at most.
+        sent: Time at which each state was sent, CLOCK_MONOTONIC, (n,) [s].
+        arrived: Arrival time of the torque for this state, (n,) [s].
+        tau: Received torques, (n, 7) [Nm].
+        lost: Number of states without a torque in time.
+        cycles: Number of states sent during motions.
+        longest_run: Maximum number of successive lost states.
     """
 
     sent: Vector
@@ -140,7 +143,7 @@ class Answers:
 
 
 class BenchRobots(Closing):
-    """Two robots, a process each, on loopback addresses of this run's own."""
+    """Two simulated robots in separate processes, on loopback addresses of this run."""
 
     def __init__(self) -> None:
         number = os.getpid()
@@ -151,7 +154,7 @@ class BenchRobots(Closing):
             for ip, drift in zip(self.addresses, (0.0, DRIFT))
         ]
         cores = os.sched_getaffinity(0)
-        if len(cores) >= _ENOUGH:  # else they would leave the node no time
+        if len(cores) >= _ENOUGH:  # on fewer cores this would leave no time for the node
             os.sched_setaffinity(0, other_cpus(RealtimeConfig()))
         try:
             for sim in self._sims:
@@ -163,7 +166,7 @@ class BenchRobots(Closing):
             os.sched_setaffinity(0, cores)
 
     def arms(self) -> dict[str, Data]:
-        """Return the sections of arms on these robots."""
+        """Return the arm sections of a cell file for these robots."""
         arms = two_arms(backend="franka", hand=True)
         for arm, ip in zip(arms.values(), self.addresses):
             arm["robot_ip"] = ip
@@ -173,22 +176,22 @@ class BenchRobots(Closing):
         return self._sims[which].admin(self.addresses[which], command, **arguments)
 
     def are_moving(self) -> bool:
-        """Return whether both execute torques."""
+        """Return True if both robots execute torques."""
         return all(self._ask(k, "stats")["mode"] == "move" for k in range(len(ARMS)))
 
     def begin(self, seconds: float) -> None:
-        """Count and log from here on, for up to some time [s]."""
+        """Start counting and logging, for a limited duration [s]."""
         for k in range(len(ARMS)):
             self._ask(k, "keep", commands=round(1100 * seconds) + 1000)
             self._ask(k, "reset_stats")
 
     def answers(self) -> dict[str, Answers]:
-        """Return what the robots were answered with since, by arm.
+        """Return the torque packets since :meth:`begin`, by arm.
 
         Raises:
-            BenchError: If there was nothing.
+            BenchError: A robot received no packet.
         """
-        counted = [self._ask(k, "stats") for k in range(len(ARMS))]  # all before the logs
+        counted = [self._ask(k, "stats") for k in range(len(ARMS))]  # before reading the logs
         found = {}
         for k, arm in enumerate(ARMS):
             log: list[dict[str, Any]] = []
@@ -196,7 +199,7 @@ class BenchRobots(Closing):
                 log += part
                 time.sleep(_PAUSE)
             if not log:
-                raise BenchError(f"the robot of {arm} was not answered: {counted[k]}")
+                raise BenchError(f"{arm}: the robot received no torques: {counted[k]}")
             found[arm] = Answers(
                 np.array([entry["sent_ns"] for entry in log]) * 1e-9,
                 np.array([entry["arrived_ns"] for entry in log]) * 1e-9,
@@ -206,7 +209,7 @@ class BenchRobots(Closing):
         return found
 
     def bare(self, seconds: float) -> dict[str, Answers]:
-        """Have each robot served by a loop that computes nothing; return its answers, by arm."""
+        """Serve each robot by a minimal loop with zero torques; return its packets, by arm."""
         priority = CLIENT_PRIORITY if may_have_priority() else 0
         self.begin(seconds)
         cycles = str(round(1000 * seconds))
@@ -223,28 +226,28 @@ class BenchRobots(Closing):
                 loop.close()
 
     def close(self) -> None:
-        """End the robots."""
+        """Stop the robots."""
         for sim in self._sims:
             sim.close()
 
 
-_MOVING = 20.0  # for both robots to execute torques [s]
+_MOVING = 20.0  # time limit for both robots to execute torques [s]
 BARE = "bare pylibfranka"
 
 
 def wired(
     seconds: float, folder: Path, say: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
-    """Run the node on two robots under each condition, then bare loops.
+    """Run the node with two robots under each condition, then minimal loops.
 
     Args:
-        seconds: Of each condition.
-        folder: For files.
-        say: Told of progress.
+        seconds: Duration of each condition [s].
+        folder: Folder for files.
+        say: Callback for progress messages.
 
     Returns:
-        Figures by condition and arm, those of the bare loops among them; and what is drawn, by
-        condition: ``left``, ``right`` from state to torque, ``to left``, ``to right`` from the
+        Figures by condition and arm, with those of the minimal loops; and samples for the plots
+        by condition: ``left``, ``right`` from state to torque, ``to left``, ``to right`` from the
         loop to the robot [us].
     """
     figures: dict[str, Any] = {}
@@ -252,7 +255,7 @@ def wired(
     with BenchRobots() as robots:
         try:
             _conditions(robots, seconds, folder, say, figures, samples)
-        except BenchError as error:  # what was measured before stays
+        except BenchError as error:  # conditions measured so far keep their figures
             for condition in CONDITIONS:
                 figures.setdefault(condition, {"trouble": f"{error}"})
         say(f"measuring {BARE}")
@@ -283,7 +286,7 @@ def _conditions(
             say(f"measuring {condition} on simulated FCI robots")
             try:
                 found = _measure(node, robots, condition, [*node.pids, user.pid], seconds)
-            except BenchError as error:  # a machine that is too slow for robots
+            except BenchError as error:  # the machine may be too slow for the robots
                 figures[condition] = {"trouble": f"{error}"}
                 continue
             figures[condition], samples[condition] = _figures(*found)
@@ -292,7 +295,7 @@ def _conditions(
 def _measure(
     node: BenchNode, robots: BenchRobots, condition: str, pids: list[int], seconds: float
 ) -> tuple[CycleTimes, dict[str, Answers], list[dict[str, Any]]]:
-    """Watch loop and robots at the same time."""
+    """Measure loop and robots at the same time."""
 
     def both() -> tuple[list[CycleTimes], tuple[dict[str, Answers], list[dict[str, Any]]]]:
         _wait_for(robots)
@@ -329,12 +332,12 @@ def _wait_for(robots: BenchRobots) -> None:
     deadline = time.monotonic() + _MOVING
     while not robots.are_moving():
         if time.monotonic() > deadline:
-            raise BenchError(f"the robots of {', '.join(ARMS)} did not move in {_MOVING:g} s")
+            raise BenchError(f"{', '.join(ARMS)}: the robots did not move within {_MOVING:g} s")
         time.sleep(0.05)
 
 
 def _written(timing: CycleTimes, arm: int) -> tuple[Vector, Vector]:
-    """Return when the loop has written the commands of an arm [s], and which."""
+    """Return the times at which the loop wrote an arm's commands [s], and these commands."""
     fresh = timing.sensed[:, arm] == timing.wake
     written = (timing.wake + timing.control)[fresh] * 1e-9
     return written, timing.tau[fresh, arm]

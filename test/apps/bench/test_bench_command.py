@@ -42,7 +42,7 @@ def test_a_report_has_every_condition(tmp_path):
     out, err = process.communicate(timeout=90.0 * PATIENCE)
     assert process.returncode == 0, err
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report["left_out"].pop("hot") == "not asked for"
+    assert report["left_out"].pop("hot") == "not requested"
     if "paced" not in report or "wired" not in report:
         pytest.skip(f"machine too slow: {report['left_out']}")
     for condition in CONDITIONS:
