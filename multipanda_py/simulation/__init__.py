@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What simulated arms are made of: MJCF, and stages between torque and joint."""
+"""MuJoCo simulation of arms: scene, drivetrains, compliant actuators, grippers and rendering."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant actuators, one for each file; :mod:`multipanda_py.actuator` says what they share."""
+"""Compliant actuators, one file per type; :mod:`multipanda_py.actuator` has their base class."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the robot on first use (PEP 562)."""
+    """Import ``CompliantRobot`` on first use (PEP 562), because it needs MuJoCo."""
     if name == "CompliantRobot":
         from multipanda_py.registry import extras_named
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the sections ``actuators`` of arms to the springs and motors of all of them."""
+"""Springs and motors of compliant arms, built from the sections ``actuators`` of a cell file."""
 
 from __future__ import annotations
 
@@ -37,41 +37,44 @@ _gravity = pin.computeGeneralizedGravity
 
 
 def free_motors(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Sequence[int]) -> None:
-    """Let MuJoCo's motors of compliant joints exert whatever their springs do."""
+    """Remove the torque limits of MuJoCo's motors at compliant joints; the springs limit them."""
     for joint in elastic:
         motor = next(item for item in spec.actuators if item.name == arm.joint_names[joint])
         put(motor, ctrllimited=False, forcelimited=False)
 
 
 class CompliantArm(Stage):
-    r"""Have springs carry an arm, and exert what it is commanded.
+    r"""Drivetrain stage that has springs exert the commanded torque and the weight of an arm.
 
-    .. math:: \tau_{link} = \tau + \hat g(q)
+    Springs must exert the following torque on the links.
 
-    is asked of them: the commanded torque and, of an arm that carries itself, its weight as it
-    believes it to be. Nothing else holds a compliant arm up; MuJoCo compensates no weight of it.
-    The torque that laws are told of is that of the springs, which MuJoCo's motors exert.
+    .. math:: \tau_{link} = \tau + \hat g(q) .
+
+    Here :math:`\tau` is the commanded torque and :math:`\hat g` the gravity torque by the
+    description of the arm. :math:`\hat g` is zero for an arm
+    that does not compensate gravity. MuJoCo does not compensate the weight of a compliant arm.
+    MuJoCo's motors exert the spring torque, which the arm state reports.
 
     Args:
-        model: MuJoCo's model.
-        data: MuJoCo's data.
-        arm: As its laws and its robot believe it to be.
-        state: Its live state.
-        elastic: Which of its joints are compliant, counted from 0, (m,).
-        bears: Largest torques that links bear, whatever springs exert, (n,) [Nm].
-        weight: Factor on the weight that it believes to have.
+        model: MuJoCo model.
+        data: MuJoCo data.
+        arm: Description of the arm, as controllets and its robot know it.
+        state: Live state of the arm.
+        elastic: Indices of its compliant joints, counted from 0, (m,).
+        bears: Torque limits of the links, independent of the springs, (n,) [Nm].
+        weight: Factor on the compensated weight.
 
     Attributes:
-        name: Of the arm.
-        joint_names: Of its compliant joints, with the arm's prefix.
-        wanted: Torques that springs are to exert, (m,) [Nm]; live.
-        most: Largest torques of these joints, of laws at the preset of the cell file, (m,) [Nm].
-        bears: Largest ones that their links bear at any preset, (m,) [Nm].
-        dofs: Their places among all velocities, (m,).
-        positions: Their places among all positions, (m,).
-        motors: Their places among all controls, (m,).
-        elastic: These joints among those of the arm, (m,).
-        actuators: What is asked of them, and what they do.
+        name: Name of the arm.
+        joint_names: Names of its compliant joints, with the arm's prefix.
+        wanted: Torques that springs must exert, (m,) [Nm]; live.
+        most: Torque limits of controllets at the preset of the cell file, (m,) [Nm].
+        bears: Torque limits of the links at any preset, (m,) [Nm].
+        dofs: Indices of these joints in MuJoCo's velocities, (m,).
+        positions: Indices of these joints in MuJoCo's positions, (m,).
+        motors: Indices of their motors in MuJoCo's controls, (m,).
+        elastic: Indices of these joints in the arm, (m,).
+        actuators: Commands and measurements of the actuators.
 
     Thread: control.
     """
@@ -106,14 +109,13 @@ class CompliantArm(Stage):
         self.actuators.carried[self.elastic] = self.wanted
 
     def execute(self, tau: Vector) -> None:
-        """Ask it of the springs, and leave torques (n,) [Nm] to rigid joints alone."""
+        """Take the torque for the springs from ``tau``, (n,) [Nm]; keep that of rigid joints."""
         tau[:] = self._with_weight(tau)
         self.wanted = tau[self.elastic]
         self.actuators.carried[self.elastic] = self.wanted - self._tau[self.elastic]
         tau[self.elastic] = 0.0
 
     def _with_weight(self, tau: Vector) -> Vector:
-        """Return torques with what carries the arm, if it does that itself."""
         if self._believed is None:
             return tau
         found: Vector = tau + self._scale * _gravity(self._believed, self._data, self._q)
@@ -124,22 +126,22 @@ MOTOR_KEYS = tuple(MotorConfig.model_fields)
 
 
 def elastic_of(settings: ArmConfig) -> list[int]:
-    """Return which joints of an arm are compliant, counted from 0, in the order of the joints."""
+    """Return the indices of an arm's compliant joints, in ascending order from 0."""
     names = tuple(joint.name for joint in settings.robot.joints)
     return sorted(chain.from_iterable(places_of(settings.actuators, names).values()))
 
 
 class CompliantGroups:
-    """The groups of compliant joints of several arms, which are computed together.
+    """Groups of compliant joints of several arms, which are simulated together.
 
-    Their joints are numbered arm by arm, and within an arm in the order of its joints.
+    Joints are numbered arm by arm, and within an arm in the order of its joints.
 
     Args:
-        arms: Sections of the cell file.
+        arms: Sections of the arms in the cell file.
 
     Attributes:
         count: Number of compliant joints, n.
-        groups: Sections of the groups, and the numbers of their joints.
+        groups: Section of each group, and the numbers of its joints.
     """
 
     def __init__(self, arms: Sequence[ArmConfig]) -> None:
@@ -159,7 +161,7 @@ class CompliantGroups:
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
-        """The springs, all of one type as one object."""
+        """Springs and their joint numbers; all springs of one type are one object."""
         found = []
         for kind in dict.fromkeys(group.type for group, _ in self.groups):
             parts = [(group.actuator(len(at)), at) for group, at in self.groups
@@ -175,7 +177,7 @@ class CompliantGroups:
 
     @property
     def presets(self) -> Vector:
-        """Stiffness presets, (n,)."""
+        """Stiffness presets, (n,) [rad or m]."""
         found = np.zeros(self.count)
         for group, at in self.groups:
             found[at] = group.preset
@@ -183,7 +185,7 @@ class CompliantGroups:
 
     @property
     def modes(self) -> list[OperationMode]:
-        """What is commanded of each."""
+        """Operation mode of each joint."""
         found = [OperationMode.EQUILIBRIUM] * self.count
         for group, at in self.groups:
             for joint in at:
@@ -192,10 +194,10 @@ class CompliantGroups:
 
     @property
     def motors(self) -> Motors | None:
-        """The motors; None if no group has any.
+        """Motors of all joints; None if no group has motors.
 
-        Groups without motors get the default ones, which no mode of theirs uses. A second motor
-        that moves a pivot does so by a pinion, if nothing is said of it.
+        Groups without motors get default motors, which their modes do not use. By default, a
+        second motor that moves a pivot acts through a pinion.
         """
         if not any(group.motor for group, _ in self.groups):
             return None
@@ -212,7 +214,7 @@ class CompliantGroups:
 
     @property
     def link_pid(self) -> LinkPid:
-        """The controllers of links, with torques up to those of their joints."""
+        """Link controllers, whose default torque limits are those of the joints."""
         given = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
         for group, at in self.groups:
             for key, values in given.items():
@@ -221,7 +223,7 @@ class CompliantGroups:
         return LinkPid.of(self.count, **given)
 
     def drive(self, period: float) -> LinkTorque:
-        """Return the joints, as torque laws drive them in cycles of a length [s]."""
+        """Build the torque control of the joints for a cycle time [s]."""
         motors, modes = self.motors, self.modes
         joints = CompliantJoints(self.springs, self.count, motors, modes, link_pid=self.link_pid)
         kept = None if motors is None else KeptMotors(joints, motors, self._speed, period)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motor behind a lever, whose pivot a second motor moves: AwAS-II."""
+"""AwAS-II actuator: one motor drives a lever, and a second motor moves the pivot of the lever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class Awas2Params(PresetParams):
-    """Of :class:`Awas2`, as in the toolbox; its stiffest validated preset is the largest."""
+    """Parameters of :class:`Awas2`; the default preset limit is the highest validated one."""
 
     spring: float = number(10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="of the lever, K_s")
     lever: float = number(0.05, unit="m", low=0, exclusive_low=True, doc="its length, L")
@@ -35,27 +35,28 @@ class Awas2Params(PresetParams):
 
 
 class Awas2(Actuator[Awas2Params]):
-    r"""Drive a joint by one motor, and set its stiffness by another.
+    r"""Variable stiffness actuator: one motor drives the joint, another sets its stiffness.
 
     .. math::
         \tau_{link} = \tau_1 = \tfrac{c(s)}{2} \sin 2 d, \qquad d = \mathrm{sat}(\phi), \qquad
         \phi = \theta_1 - q
 
     .. math::
-        c(s) = 2 K_s \left(\frac{L}{r_t} \frac{s}{L - s}\right)^2, \qquad \sigma = c \cos 2 d
+        c(s) = 2 K_s \left(\frac{L}{r_t} \frac{s}{L - s}\right)^2, \qquad \sigma = c \cos 2 d .
 
-    with the pivot's place :math:`s = \theta_2` in metres, between its stops ``preset_low`` and
-    ``preset_high``. The force that the pivot is held with follows from the same energy,
+    Here :math:`\theta_1` is the motor angle, q the joint angle and :math:`\sigma` the stiffness.
+    The pivot position :math:`s = \theta_2` [m] is between its stops ``preset_low`` and
+    ``preset_high``. The force on the pivot follows from the same energy,
     :math:`F_2 = \tfrac12 c'(s) \left(\sin^2 d + (\phi - d) \sin 2 d\right)` [N].
     """
 
     Params = Awas2Params
     preset_unit = "m"
-    identified = ("spring",)  # lever and radius are measured with a rule
+    identified = ("spring",)  # Lever and radius are known from the drawing.
     source = "Jafari, Tsagarakis and Caldwell, AwAS-II, 2011; defaults of Mengacci et al., 2021"
 
     def on_parameters(self) -> None:
-        """Refuse a pivot that gets to the end of the lever."""
+        """Reject a maximum preset at which the pivot reaches the end of the lever."""
         lever = self._lever = self.of["lever"]
         high = self.preset_high
         for joint in np.flatnonzero(high >= lever):
@@ -66,7 +67,7 @@ class Awas2(Actuator[Awas2Params]):
         self._scale = 2.0 * self.of["spring"] * np.square(lever / self.of["radius"])
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
-        """Return the lever's torque, and the force on its pivot as the second motor's load."""
+        """Return the lever torque, and the pivot force as the load of the second motor."""
         s = np.minimum(np.maximum(theta_2, self.preset_low), self.preset_high)
         phi = theta_1 - q
         d = np.minimum(np.maximum(phi, self._lower), self._limit)
@@ -75,9 +76,9 @@ class Awas2(Actuator[Awas2Params]):
         push = self._scale * ratio * sine
         torque = push * ratio * cosine
         rise = self._lever / left / left
-        # Most of the time nothing is beyond its limits, which is cheaper to see than to reckon.
+        # Values are rarely beyond their limits, and comparing bytes is faster than computing.
         if s.tobytes() != theta_2.tobytes():
-            rise = rise * (s == theta_2)  # the pivot does not follow: its stops take the force
+            rise = rise * (s == theta_2)  # At a stop, the stop and not the motor takes the force.
         reach = sine
         if d.tobytes() != phi.tobytes():
             beyond = phi - d
@@ -86,7 +87,6 @@ class Awas2(Actuator[Awas2Params]):
         return ElasticTorque(torque, torque, push)
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return that of the lever."""
         s = np.minimum(np.maximum(theta_2, self.preset_low), self.preset_high)
         phi = theta_1 - q
         c = self._scale * np.square(s / (self._lever - s))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two motors that push and pull a joint: bidirectional antagonism with variable stiffness."""
+"""BAVS actuator: bidirectional antagonism with variable stiffness, by two motors per joint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class BavsParams(AntagonisticParams):
-    """Of :class:`Bavs`, as in the toolbox."""
+    """Parameters of :class:`Bavs`; the defaults are those of the toolbox."""
 
     a: float = number(1.21e-6, low=0, doc="of the flank on which a spring pushes")
     b: float = number(2.38e-6, low=0, doc="of the flank on which it pulls")
@@ -27,30 +27,32 @@ class BavsParams(AntagonisticParams):
 
 
 class Bavs(Actuator[BavsParams]):
-    r"""Drive a joint by two motors, each through a spring that pushes and pulls.
+    r"""Antagonistic actuator with two motors, each behind a spring that pushes and pulls.
 
     .. math::
         \tau_1 = k (b e^{c d_1} - a e^{-c d_1}), \qquad
         \tau_2 = k (a e^{c d_2} - b e^{-c d_2}), \qquad
-        d_i = \mathrm{sat}(\theta_i - q), \qquad \tau_{link} = \tau_1 + \tau_2
+        d_i = \mathrm{sat}(\theta_i - q), \qquad \tau_{link} = \tau_1 + \tau_2 .
 
-    with c the exponent. The flanks differ, so the motors hold against each other even at preset 0.
+    Here :math:`\theta_i` are the motor angles, q is the joint angle and c the exponent. The flanks
+    differ, so
+    the motors exert opposing torques even at preset 0.
     """
 
     Params = BavsParams
     is_antagonistic = True
-    identified = ("a", "b", "exponent")  # the scale k cannot be told from a and b
+    identified = ("a", "b", "exponent")  # Only the products k a and k b are identifiable.
     source = (
         "Petit, Friedl, Höppner and Grebenstein, Analysis and synthesis of the bidirectional "
         "antagonistic variable stiffness mechanism, 2015; defaults of Mengacci et al., 2021"
     )
 
     def on_parameters(self) -> None:
-        """Scale the flanks."""
+        """Scale the flanks by k."""
         self._a, self._b = self.of["k"] * self.of["a"], self.of["k"] * self.of["b"]
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
-        """Return both springs' torques, and their sum."""
+        """Return the torques of both springs, and their sum."""
         exponent = self.of["exponent"]
         first = np.exp(exponent * self.clipped(theta_1 - q))
         second = np.exp(exponent * self.clipped(theta_2 - q))
@@ -59,7 +61,7 @@ class Bavs(Actuator[BavsParams]):
         return ElasticTorque(tau_1 + tau_2, tau_1, tau_2)
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the sum of both springs'."""
+        """Return the sum of the stiffnesses of both springs."""
         exponent, d_1, d_2 = self.of["exponent"], theta_1 - q, theta_2 - q
         first = np.exp(exponent * self.clipped(d_1))
         second = np.exp(exponent * self.clipped(d_2))

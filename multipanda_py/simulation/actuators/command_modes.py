@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is commanded of joints with springs, in seven modes that change while they run."""
+"""Compliant joints with commands in seven operation modes, which can change while they run."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from multipanda_py.simulation.actuators.springs import Actuators, JointSprings
 from multipanda_py.state import Matrix, Vector
 
 ModeName: TypeAlias = "OperationMode | int | str"
-"""A mode, its number or its name."""
+"""Operation mode, its number or its name."""
 BeyondStops: TypeAlias = dict[tuple[int, int], tuple[float, float, float]]
-"""By joint and motor, both counted from 0: what one is told, and where its stops are."""
+"""Commanded position, lower stop and upper stop, by joint and motor, both counted from 0."""
 _BOUNDED = 1e-6
-"""Torques that springs miss by less are not bounded, relative to 1 Nm."""
+"""Maximum difference between commanded and exerted torque that counts as exact, relative to
+1 Nm."""
 
 
 class CommandedJoints(Readings):
@@ -37,16 +38,16 @@ class CommandedJoints(Readings):
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
-        motors: Their motors; modes from 4 on need them.
-        mode: What is commanded at first, of all joints or of each; see :class:`.OperationMode`.
-        link_pid: Controllers of links, for mode 1; the toolbox's by default.
+        motors: Motors of the joints; required by the modes from 4 on.
+        mode: Initial mode of all joints, or one per joint; see :class:`.OperationMode`.
+        link_pid: Controllers of links in mode 1; those of the toolbox by default.
 
     Attributes:
-        modes: Of every joint.
-        mode_numbers: The same as numbers, (n,).
-        inner: 1 for joints that springs or controllers drive in steps of their own, 0 for those
-            whose torque is commanded, which go as the world does without them, (n,).
-        bounded: How many commands were bounded.
+        modes: Operation mode of every joint.
+        mode_numbers: Numbers of the modes, (n,).
+        inner: 1 for joints that springs or controllers drive in substeps, 0 for joints whose
+            torque is commanded, which the world's own step moves, (n,).
+        bounded: Number of commands that were limited.
 
     Raises:
         ActuatorRefused: If arguments do not fit together.
@@ -69,7 +70,7 @@ class CommandedJoints(Readings):
         self._motors, self._link_pid = motors, link_pid or LinkPid.of(n_joints)
         self._commands = Commands(self.springs)
         self._deflection = np.zeros(n_joints)
-        self._preset = self.springs.preset_low.copy()  # as asked for, without what loads add
+        self._preset = self.springs.preset_low.copy()  # as commanded, without the effect of loads
         self.bounded = 0
         self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
         self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))
@@ -79,13 +80,13 @@ class CommandedJoints(Readings):
 
     @property
     def refused(self) -> int:
-        """How many commands, and changes of modes, were refused."""
+        """Number of rejected commands and mode changes."""
         return self._commands.refused
 
     def reset(
         self, q: ArrayLike, torque: ArrayLike = 0.0, preset: ArrayLike | None = None
     ) -> None:
-        """Put links and motors at rest; see :meth:`.CompliantJoints.reset`."""
+        """Set links and motors to rest; see :meth:`.CompliantJoints.reset`."""
         q, wanted = (finite_numbers(*one, self.n_joints) for one in (("q", q), ("torque", torque)))
         flow, chosen = (
             self.flow,
@@ -105,18 +106,18 @@ class CommandedJoints(Readings):
         self._preset = chosen
 
     def set_mode(self, mode: ModeName, joints: Sequence[int] | None = None) -> None:
-        """Change what is commanded, without a jump of the links' torque.
+        """Change the operation mode of joints without a jump of the link torque.
 
-        The new mode's commands are those that go on with the torque of now.
+        The commands of the new mode are set such that they reproduce the current torque.
 
         Args:
-            mode: By its number or its name.
-            joints: Which joints, counted from 0; all by default.
+            mode: Operation mode, its number or its name.
+            joints: Indices of the joints, counted from 0; all by default.
 
         Raises:
-            ActuatorRefused: If there is no such mode, it needs parameters of motors that were not
-                given, or springs cannot exert what the link is driven with; nothing changes but
-                ``refused``, which counts.
+            ActuatorRefused: If the mode does not exist, if it needs motor parameters that were not
+                given, or if springs cannot exert the current link torque. Only ``refused``
+                changes then.
         """
         try:
             new, at = OperationMode.of(mode), joints_of(joints, self.n_joints)
@@ -131,18 +132,18 @@ class CommandedJoints(Readings):
             raise
 
     def command(self, name: str, values: ArrayLike, joints: Sequence[int] | None = None) -> None:
-        """Take a command of the mode that joints are in.
+        """Set a command of the mode that joints are in.
 
         Args:
             name: ``torque_command``, ``link_command``, ``reference_1``, ``reference_2``,
                 ``equilibrium_position``, ``stiffness_preset``, ``motor_1_command`` or
                 ``motor_2_command``.
-            values: One number, or one for each of the joints [Nm, rad, or m].
-            joints: Which joints, counted from 0; all by default.
+            values: One number, or one per joint [Nm, rad or m].
+            joints: Indices of the joints, counted from 0; all by default.
 
         Raises:
-            ActuatorRefused: If the mode of a joint does not take it, or a value is not finite or
-                out of range; the last good command is kept and ``refused`` counts.
+            ActuatorRefused: If the mode of a joint does not accept the command, or a value is not
+                finite or out of range. The previous command stays, and ``refused`` increases.
         """
         name, at = self._commands.take(name, values, joints, self.modes)
         if name == "stiffness_preset":
@@ -150,14 +151,14 @@ class CommandedJoints(Readings):
         self._apply()
 
     def follow(self, references: Matrix, joints: Sequence[int]) -> None:
-        """Have motors aim somewhere, in modes that take references: for loops, unchecked.
+        """Set motor references without checks, for control loops in modes with references.
 
-        Where a controller needs an error to hold a load, that may be beyond a stop or a preset's
-        range; the motor then is at its end.
+        References may be beyond a stop or the range of presets, because a proportional controller
+        needs a position error to hold a load. The motor itself stops at its limit.
 
         Args:
-            references: Of both motors, (2, n) [rad, or m where that is their unit].
-            joints: Which joints are meant, counted from 0.
+            references: References of both motors, (2, n) [rad, or m for a pivot].
+            joints: Indices of the joints to command, counted from 0.
         """
         values, second = self._commands.values, references[1] * self.springs.has_second
         values["reference_1"][joints] = references[0, joints]
@@ -165,11 +166,11 @@ class CommandedJoints(Readings):
         self._apply()
 
     def commanded(self, name: str) -> Vector:
-        """Return the last good command of a name, (n,)."""
+        """Return the last valid command of a name, (n,)."""
         return self._commands.values[name].copy()
 
     def beyond_stops(self) -> BeyondStops:
-        """Return motors that are told to go beyond their stops, which hold them."""
+        """Return the motors whose commanded position is beyond a stop."""
         if self._motors is None:
             return {}
         aim, low, high = self._asked, self._motors.low, self._motors.high
@@ -182,42 +183,44 @@ class CommandedJoints(Readings):
 
     @property
     def aims(self) -> Matrix:
-        """Where motors are commanded to be, (2, n); see :meth:`restrain`."""
+        """Commanded motor positions, (2, n) [rad or m]; see :meth:`restrain`."""
         return self._asked.copy()
 
     @property
     def motor_commands(self) -> Matrix:
-        """Torques that are commanded of motors, (2, n) [Nm, or N]; zero in other modes."""
+        """Commanded motor torques, (2, n) [Nm or N]; zero in modes without such a command."""
         values = self._commands.values
         commands = values["motor_1_command"], values["motor_2_command"]
         found: Matrix = self._drives * np.array(commands)
         return found
 
     def restrain(self, aims: Matrix, torques: Matrix) -> None:
-        """Have motors aim at, or exert, less than is commanded, until commands come: unchecked.
+        """Limit motor references and torques until the next commands, without checks.
 
         Args:
-            aims: Of both motors, (2, n) [rad, or m]; :attr:`aims` where they are as commanded.
-            torques: Of motors whose torque is commanded, likewise [Nm, or N].
+            aims: References of both motors, (2, n) [rad or m]; :attr:`aims` for no limit.
+            torques: Torques of motors in modes with commanded motor torque, (2, n) [Nm or N].
         """
         self._aim[1:] = aims
         self._direct[1:] = self._drives * torques
         self._tell()
 
     def command_link_torque(self, torque: ArrayLike, preset: ArrayLike | None = None) -> None:
-        """Have springs exert torques on links, as a law of torques commands them.
+        """Have springs exert the torques on links that an effort controllet commands.
 
-        Springs are inverted at the joints' angles of now: motors are told to stand where springs
-        exert that torque, in the words of the mode; with PID controllers the load that they carry
-        is added. What springs cannot exert is bounded, and counted in ``bounded``.
+        The springs are inverted at the current joint angles: each motor gets the reference at
+        which
+        its spring exerts the torque, in the commands of its mode. For PID controllers the
+        reference includes the offset by the motor's load. Torques that springs cannot exert are
+        limited and counted in ``bounded``.
 
         Args:
-            torque: Wanted on links, (n,) [Nm].
-            preset: Of the stiffness, one number or (n,); as it was by default.
+            torque: Desired torques on links, (n,) [Nm].
+            preset: Stiffness preset, one number or (n,); unchanged by default.
 
         Raises:
             ActuatorRefused: If a number is not finite or out of range, or a link is under PID
-                control; the last good command is kept and ``refused`` counts.
+                control. The previous command stays, and ``refused`` increases.
         """
         try:
             wanted = finite_numbers("torque", torque, self.n_joints)
@@ -238,28 +241,29 @@ class CommandedJoints(Readings):
     def references_for(
         self, torque: Vector, preset: Vector | None = None, q: Vector | None = None
     ) -> Matrix:
-        """Return where motors exert torques on links, or come nearest to it, (2, n).
+        """Return the motor references at which springs exert torques on links, (2, n).
 
-        For laws of one's own on top of motors: nothing is commanded, nor checked.
+        If springs cannot exert a torque, the result comes nearest to it. Nothing is commanded or
+        checked, so that user controllers can use it.
 
         Args:
-            torque: Wanted on links, (n,) [Nm].
-            preset: Of the stiffness, (n,); that of the last torque by default.
-            q: Angles of joints, (n,) [rad]; those of the last step by default.
+            torque: Desired torques on links, (n,) [Nm].
+            preset: Stiffness preset, (n,); that of the last torque command by default.
+            q: Joint angles, (n,) [rad]; those of the last step by default.
         """
         chosen = self._preset if preset is None else preset
         at = self.flow.x[0] if q is None else q
         return self.springs.references(self._equilibrium_for_torque(at, torque, chosen), chosen)
 
     def _equilibrium_for_torque(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
-        """Return it, looking first where it was last."""
+        """Return the equilibrium for a torque, starting the search at the last deflection."""
         start = q + self._deflection
         equilibrium = self.springs.nearest_equilibrium(q, torque, preset, start)
         self._deflection = equilibrium - q
         return equilibrium
 
     def _chosen_preset(self, preset: ArrayLike | None) -> Vector:
-        """Return the presets of a torque law.
+        """Return the presets for a torque command.
 
         Raises:
             ActuatorRefused: If they are out of range, or a link is under PID control.
@@ -306,10 +310,16 @@ class CommandedJoints(Readings):
         torque: Vector,
         anew: bool = False,
     ) -> None:
-        """Change the modes of some joints, and go on with the torques on links.
+        """Change the modes of some joints and keep the torques on links.
+
+        Args:
+            modes: New modes of all joints.
+            at: Indices of the joints to change.
+            torque: Torques on links to keep, (n,) [Nm].
+            anew: True if the joints start at rest, without a previous mode.
 
         Raises:
-            ActuatorRefused: If springs or controllers cannot; nothing has changed then.
+            ActuatorRefused: If springs or controllers cannot exert the torques; nothing changes.
         """
         flow, equations, springs = self.flow, self.equations, self.springs
         flow.look()
@@ -338,7 +348,7 @@ class CommandedJoints(Readings):
         self._apply()
 
     def _apply(self) -> None:
-        """Tell motors and controllers what is commanded."""
+        """Send the commands to motors and controllers."""
         values, springs = self._commands.values, self.springs
         aim, torque = self._aim, self._direct
         aim[0], aim[1], aim[2] = (
@@ -356,7 +366,7 @@ class CommandedJoints(Readings):
         self._tell()
 
     def _tell(self) -> None:
-        """Put motors that stand at once where they are to be, and tell controllers the rest."""
+        """Move motors without dynamics to their references; send controllers their references."""
         flow, aim = self.flow, self._aim
         if self._stands:
             reached, ideal = aim[1:, self._ideal], self._ideal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controllet asks of compliant joints, as their own modes and commands."""
+"""Translation of controllet commands to modes and commands of compliant joints."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from multipanda_py.simulation.actuators.joints import CompliantJoints
 from multipanda_py.state import LAWS, Matrix, Vector
 
 _STANDS = ("equilibrium_position", "stiffness_preset", "reference_1", "reference_2")
-"""Commands that say where motors stand."""
+"""Commands that define motor positions."""
 _TIGHT = 2.0
-"""Load of a motor relative to the largest torque of its link: springs that pull on each other with
-more let go of it unevenly, as motors with a largest velocity relax them. A preset has a range of
-its own."""
+"""Maximum load of a motor relative to the torque limit of its link. Antagonistic springs with a
+higher preload relax unevenly, because motor speeds are limited. Presets have their own range."""
 
 
 class AskedOfJoints:
-    """Change modes and commands of m compliant joints when something else is asked of them.
+    """Change modes and commands of m compliant joints when the commands of controllets change.
 
     Args:
-        joints: The joints.
-        modes: In which they do what torque laws command.
+        joints: Compliant joints.
+        modes: Modes in which the joints execute torques of effort controllets.
 
     Attributes:
-        led: Joints that follow commands of motors and springs, not a law's torque, (m,).
-        leads: Whether there are such joints.
-        direct: Those of them whose torque is commanded, bounded like a law's, (m,).
-        refused: Why a joint did not change its mode, by its number; whoever reads clears it.
-        stopped: Motors that have been told to go beyond a stop; whoever reads clears it.
+        led: Joints that follow actuator commands instead of the torque of a controllet, (m,).
+        leads: True if there are such joints.
+        direct: Such joints in the mode of a commanded link torque, which is limited like that of
+            a controllet, (m,).
+        refused: Reasons of rejected commands, by joint number; the reader clears it.
+        stopped: Motors with new commands beyond a stop; the reader clears it.
 
     Thread: control.
     """
@@ -52,27 +52,27 @@ class AskedOfJoints:
         self._beyond: BeyondStops = {}
 
     def save(self) -> Matrix:
-        """Return a copy of what is asked."""
         return self._asked.copy()
 
     def restore(self, saved: Matrix) -> None:
-        """Go back to what :meth:`save` has returned, with joints that have done so."""
+        """Restore the result of :meth:`save`; the joints must be restored separately."""
         self._asked = saved.copy()
         self._look()
 
     def take(
         self, q: Vector, dq: Vector, asked: Matrix, bounds: Matrix | None = None
     ) -> NDArray[np.intp] | None:
-        """Have joints do what is asked now.
+        """Apply the current commands of controllets to the joints.
 
         Args:
-            q: Where links are, (m,) [rad].
-            dq: How fast, (m,) [rad/s].
-            asked: Rows of :attr:`.ActuatorState.command` but the last, (3, m).
-            bounds: Least and largest torques that links bear, (2, m) [Nm]; none by default.
+            q: Link angles, (m,) [rad].
+            dq: Link velocities, (m,) [rad/s].
+            asked: First three rows of :attr:`.ActuatorState.command`, (3, m).
+            bounds: Minimum and maximum torques of links, (2, m) [Nm]; unlimited by default.
 
         Returns:
-            Joints that do what laws command from now on; None if nothing has changed.
+            Joints that execute the torque of a controllet from now on, or None if nothing
+            changed.
         """
         before = self._asked
         if asked.tobytes() == before.tobytes():
@@ -96,7 +96,7 @@ class AskedOfJoints:
         self.direct = self._asked[0] == OperationMode.LINK_TORQUE
 
     def _change(self, at: NDArray[np.intp]) -> None:
-        """Change modes, as far as springs can go on with the torques of links."""
+        """Change modes; joints that cannot keep their link torque return to torque control."""
         by_mode: defaultdict[OperationMode, list[int]] = defaultdict(list)
         for joint in at.tolist():
             number = int(self._asked[0, joint])
@@ -112,9 +112,10 @@ class AskedOfJoints:
     def _beyond_bounds(
         self, q: Vector, is_new: NDArray[np.bool_], bounds: Matrix
     ) -> NDArray[np.bool_]:
-        """Return joints whose springs would be wound up too far at once, by new commands, (m,).
+        """Return joints where a new command would make the springs exceed their limits, (m,).
 
-        Only without motors, which take their time: :class:`.CompliantWorld` looks at those.
+        Only joints without motor dynamics are checked, because their springs respond at once.
+        :class:`.CompliantWorld` checks the others.
         """
         joints, springs = self._joints, self._joints.springs
         at_once = np.array([m.takes_references and not m.has_motors for m in joints.modes])
@@ -143,7 +144,7 @@ class AskedOfJoints:
         return found
 
     def _command(self, is_new: NDArray[np.bool_]) -> None:
-        """Hand new commands over; those that are refused count, and leave the last good ones."""
+        """Send new commands to the joints; a rejected command leaves the previous one."""
         before = self._joints.beyond_stops() if is_new.any() else {}
         found: defaultdict[str, list[int]] = defaultdict(list)
         values: defaultdict[str, list[float]] = defaultdict(list)
@@ -161,6 +162,6 @@ class AskedOfJoints:
             self.stopped |= {
                 motor: what
                 for motor, what in beyond.items()
-                if motor not in known and before.get(motor) != what  # loads take it there, too
+                if motor not in known and before.get(motor) != what  # Loads also move references.
             }
             self._beyond = beyond

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Dry friction of joints that sticks.
+r"""Parameters with which MuJoCo's dry friction holds joints at rest.
 
-MuJoCo's dry friction is a soft constraint. Under a load below its bound a joint creeps with
+MuJoCo models dry friction as a soft constraint. Under a load below the friction limit, a joint
+creeps with the velocity
 
-.. math:: \dot q = \frac{1 - d}{d} \, \frac{a}{b}
+.. math:: \dot q = \frac{1 - d}{d} \, \frac{a}{b} .
 
-for the acceleration :math:`a` by the load without friction, the impedance :math:`d` and the
-damping :math:`b` of the constraint. With MuJoCo's defaults that is :math:`10^{-3} a`, in seconds.
-The largest impedance and a time constant of two steps, which brings a joint to rest in one step,
-leave :math:`10^{-4}\, h \, a` with steps of length :math:`h`: 1 mrad in 10 s at 1000 rad/s^2 and
-1 ms.
+Here :math:`a` is the acceleration by the load without friction, :math:`d` the impedance and
+:math:`b` the damping of the constraint. MuJoCo's defaults give :math:`10^{-3}\,\mathrm{s} \cdot
+a`.
+With the maximum impedance and a time constant of two steps, a joint stops within one step. It then
+creeps with :math:`10^{-4}\, h \, a` for the step length :math:`h`, such as 1 mrad in 10 s at
+1000 rad/s^2 and 1 ms.
 """
 
 from __future__ import annotations
@@ -23,21 +25,21 @@ with extras_named():
     import mujoco
 
 IMPEDANCE: Vector = np.array([0.9999, 0.9999, 0.001, 0.5, 2.0])
-"""``solimpfriction`` with MuJoCo's largest impedance."""
+"""``solimpfriction`` with the maximum impedance that MuJoCo allows."""
 _SOFT_SOLREF = (0.02, 1.0)
 _SOFT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 
 
 def sticking_solref(timestep: float) -> Vector:
-    """Return the ``solreffriction`` that stops a joint in one step of a length [s], (2,)."""
+    """Return the ``solreffriction`` that stops a joint within one step of the given length [s]."""
     return np.array([2.0 * timestep, 1.0])
 
 
 def let_friction_stick(model: mujoco.MjModel) -> None:
-    """Let dry friction of joints and tendons stick where its parameters are MuJoCo's defaults.
+    """Make dry friction of joints and tendons hold where it has MuJoCo's default parameters.
 
     Args:
-        model: Model of the robot, with the length of its steps; changed.
+        model: Model of the robot, with its step length set; modified in place.
     """
     for solref, solimp in (
         (model.dof_solref, model.dof_solimp),

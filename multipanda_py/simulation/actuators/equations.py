@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors, friction, controllers and links as two matrices, with the springs between them."""
+"""Equations of motion of motors, friction, controllers and links, as two matrix products."""
 
 from __future__ import annotations
 
@@ -14,40 +14,43 @@ from multipanda_py.simulation.actuators.motors import LinkPid, Motors
 from multipanda_py.state import Matrix, Vector
 
 LINK, FIRST, SECOND = range(3)
-"""Rows of what there is one of for the link and one for each motor."""
+"""Row indices of arrays with one row for the link and one for each motor."""
 
 
 class Equations:
-    r"""The rates of links and motors, all of them in two products and one clipping.
+    r"""Rates of links and motors, computed by two matrix products and one saturation.
 
-    With :math:`x = (q, \theta_1, \theta_2)` and :math:`v = \dot x`, each for n joints,
+    With positions :math:`x = (q, \theta_1, \theta_2)` of link and motors, each for n joints, and
+    velocities :math:`v = \dot x`,
 
     .. math::
         s = \mathrm{clip}(L\, (1, x, v)), \qquad
-        (v, \dot v, \tau) = A\, (v, \tau_{spring}(x), s, 1)
+        (v, \dot v, \tau) = A\, (v, \tau_{spring}(x), s, 1) .
 
-    where s are, in turn, the torques of PID controllers on links and motors, and the friction of
-    motors: friction is the elastic torque :math:`K (\theta - w)` up to where it slips, as in
-    Hayward and Armstrong, A new computational model of friction applied to haptic rendering, 2000
-    (its memory w is in the constant column of L). A motor without dynamics has no rates, a joint
-    without springs no torque of them. :math:`\tau` are the torques on links.
+    Here s contains the torques of the PID controllers of links and motors, then the friction of
+    motors. :math:`\tau` are the torques on links.
+
+    Friction is an elastic torque :math:`K (\theta - w)` until it slips, as in Hayward and
+    Armstrong, A new computational model of friction applied to haptic rendering, 2000. Its memory
+    w is in the constant column of L. A motor without dynamics has zero rates, and a joint
+    without springs has zero spring torque.
 
     Args:
         n_joints: Number of joints, n.
 
     Attributes:
-        before: L, (5n, 6n + 1).
-        low: Of s, (5n,) [Nm].
-        high: Of s, (5n,) [Nm].
-        after: A, (7n, 11n + 1).
-        least: Of x and v, (6n,): where motors stop, and how fast they get.
-        most: Likewise.
-        fastest: Rate of what is fast apart from springs [1/s].
-        wanted: The same as motors were given, before :meth:`slow_down` [1/s].
-        integrates: Whether a controller has an integral.
-        aim: What controllers are to reach, of links and motors, (3, n) [rad].
+        before: Matrix L, (5n, 6n + 1).
+        low: Lower limits of s, (5n,) [Nm].
+        high: Upper limits of s, (5n,) [Nm].
+        after: Matrix A, (7n, 11n + 1).
+        least: Lower limits of x and v, (6n,): motor stops and maximum motor speeds.
+        most: Upper limits of x and v, (6n,).
+        fastest: Maximum rate of friction, dampers and controllers of motors [1/s].
+        wanted: Value of ``fastest`` for the given motors, before :meth:`slow_down` [1/s].
+        integrates: True if a controller has integral action.
+        aim: References of the controllers of links and motors, (3, n) [rad].
         gains: Proportional, integral and velocity gains of controllers, (3, 3, n); the second
-            index is that of link and motors.
+            index selects link or motor.
         elastic: 1 for joints with springs, 0 for rigid ones, (n,).
 
     Thread: control.
@@ -63,9 +66,9 @@ class Equations:
         self._squares, self._drags = np.zeros((2, n)), np.zeros((2, n))
         self._each = np.arange(n)
         self._constant = self.before[:, 0].reshape(5, n)
-        self._accelerations = self.after[3 * n : 4 * n]  # of links
+        self._accelerations = self.after[3 * n : 4 * n]  # of the links
         self._torques = self.after[6 * n :, :-1]
-        self._links = np.zeros((n, 11 * n))  # torques on links, by what A is multiplied with
+        self._links = np.zeros((n, 11 * n))  # rows of A for torques on links
         self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # a view
         self.aim, self._torque = np.zeros((3, n)), np.zeros((3, n))
         self._integral, self.gains = np.zeros((3, n)), np.zeros((3, 3, n))
@@ -78,7 +81,7 @@ class Equations:
 
     @property
     def memory(self) -> Matrix:
-        """What is remembered: torques by which friction is displaced, and integrals, (5, n)."""
+        """Controller state: friction offsets of motors, then integrals, (5, n)."""
         return np.concatenate((self._constant[3:], self._integral))
 
     @memory.setter
@@ -88,7 +91,7 @@ class Equations:
 
     @property
     def lightness(self) -> Matrix:
-        """Inverse inertias of motors that have dynamics, (2, n) [1/(kg m^2)]; 0 of others."""
+        """Inverse inertias of motors with dynamics, (2, n) [1/(kg m^2)]; 0 for others."""
         return self._lightness
 
     def set_modes(
@@ -99,14 +102,14 @@ class Equations:
         has_second: NDArray[np.bool_],
         is_antagonistic: NDArray[np.bool_],
     ) -> None:
-        """Take the modes of joints, and the parameters that go with them.
+        """Set the modes of joints, and the parameters that depend on them.
 
         Args:
-            modes: Of all joints.
-            motors: Their motors; nothing if no mode needs any.
+            modes: Operation modes of all joints.
+            motors: Motors of the joints; None if no mode needs them.
             link_pid: Controllers of links.
-            has_second: Whether a joint has a second motor, (n,).
-            is_antagonistic: Whether both pull against each other, (n,).
+            has_second: True for joints with a second motor, (n,).
+            is_antagonistic: True for joints with two antagonistic motors, (n,).
         """
         n, each = self.n_joints, self._each
         rigid = np.array([mode.is_rigid for mode in modes])
@@ -155,12 +158,12 @@ class Equations:
         self._put_constant()
 
     def slow_down(self, fastest: float) -> None:
-        """Take motors as heavier that friction, dampers or controllers turn faster than that.
+        """Increase the inertia of motors whose friction, dampers or controllers are too fast.
 
-        Until modes are set again.
+        The change lasts until the next :meth:`set_modes`.
 
         Args:
-            fastest: Rate that substeps hold [1/s].
+            fastest: Maximum rate for which substeps are stable [1/s].
         """
         share = np.minimum(
             fastest**2 / np.maximum(self._squares, fastest**2),
@@ -173,7 +176,7 @@ class Equations:
         self.set_damping(np.zeros(self.n_joints))
 
     def _put_motors(self) -> None:
-        """Fill what of A does not depend on links or damping."""
+        """Fill the part of A that depends neither on links nor on damping."""
         n, each = self.n_joints, self._each
         self.after[:] = self._links[:] = 0.0
         rows = self.after[:, :-1].reshape(7, n, 11, n)
@@ -183,11 +186,11 @@ class Equations:
             lightness = self._lightness[motor]
             rows[4 + motor, each, 7 + motor, each] = lightness  # torques
             rows[4 + motor, each, 9 + motor, each] = -lightness  # friction
-        self._links.reshape(n, 11, n)[each, 6, each] = 1.0  # a controller, or what is commanded
+        self._links.reshape(n, 11, n)[each, 6, each] = 1.0  # controller or commanded torque
         self._put_springs()
 
     def set_damping(self, damping: Vector) -> None:
-        """Take the damping between motors and joints, (n,) [Nm s/rad]."""
+        """Set the damping between motors and joints, (n,) [Nm s/rad]."""
         n, each, damping = self.n_joints, self._each, damping * self.elastic
         links, rows = self._links.reshape(n, 11, n), self.after[:, :-1].reshape(7, n, 11, n)
         links[each, LINK, each] = -damping
@@ -208,14 +211,14 @@ class Equations:
         softness: float = 1.0,
         ease: float = 1.0,
     ) -> None:
-        """Take what links answer torques with.
+        """Set the dynamics of the links for a step.
 
         Args:
             compliance: Rows and columns of the inverse mass matrix, (n, n) [1/(kg m^2)].
-            damping: Of the joints themselves, (n,) [Nm s/rad].
-            rest: Accelerations of links by everything else, (n,) [rad/s^2].
-            softness: What springs are scaled by.
-            ease: What controllers of links are scaled by.
+            damping: Damping of the joints themselves, (n,) [Nm s/rad].
+            rest: Accelerations of links by all other forces, (n,) [rad/s^2].
+            softness: Factor on spring torques.
+            ease: Factor on torques of link controllers.
         """
         n, each = self.n_joints, self._each
         if softness != self._softness:
@@ -229,26 +232,26 @@ class Equations:
         self._drag += damping
 
     def put_torques(self) -> None:
-        """Fill what torques on links are made of."""
+        """Fill the rows of A for torques on links."""
         self._torques[:] = self._links
 
     def command(self, aim: Matrix, torque: Matrix) -> None:
-        """Take what controllers are to reach, and torques beside theirs.
+        """Set references of controllers, and torques in addition to theirs.
 
         Args:
-            aim: Of link and motors, (3, n) [rad].
-            torque: Likewise [Nm].
+            aim: References of link and motors, (3, n) [rad].
+            torque: Additional torques on link and motors, (3, n) [Nm].
         """
         self.aim[:], self._torque[:] = aim, torque
         self._put_constant()
 
     def forget(self, theta: Matrix, sticks: Sequence[int], clears: Sequence[int]) -> None:
-        """Let friction be at rest and integrals be zero.
+        """Reset friction and integrals.
 
         Args:
-            theta: Positions of motors, (2, n) [rad].
-            sticks: Joints whose motors stick at these.
-            clears: Joints whose controllers have integrated nothing.
+            theta: Motor positions, (2, n) [rad].
+            sticks: Joints whose motor friction becomes zero at these positions.
+            clears: Joints whose integrals become zero.
         """
         stick = self.before[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)
         self._constant[3:, sticks] = -(stick * theta)[:, sticks]
@@ -256,11 +259,11 @@ class Equations:
         self._put_constant()
 
     def integrate(self, duration: float, x: Matrix) -> None:
-        """Add to the integrals of controllers, as far as torques may be.
+        """Advance the integrals of controllers, limited by their maximum torques.
 
         Args:
-            duration: For which it was so [s].
-            x: Positions of links and motors, (3, n) [rad].
+            duration: Length of the step [s].
+            x: Positions of links and motors in the middle of the step, (3, n) [rad].
         """
         gain = self.gains[1]
         has = gain > 0.0
@@ -274,7 +277,7 @@ class Equations:
         self._constant[:3] = gains[0] * self.aim + gains[1] * self._integral + self._torque
 
     def _put_springs(self) -> None:
-        """Fill what springs do to links and motors."""
+        """Fill the columns of A for spring torques on links and motors."""
         each, n = self._each, self.n_joints
         self._links.reshape(n, 11, n)[each, 3, each] = self._softness * self.elastic
         rows = self.after[:, :-1].reshape(7, n, 11, n)

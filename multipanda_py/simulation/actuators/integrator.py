@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In how many steps springs and motors go through one step of the world."""
+"""Integrator of springs and motors, and the number of its substeps per step of the world."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ _WEIGHTS = np.array([1.0, 2.0, 2.0, 1.0]) / 6.0
 
 
 class Flow:
-    r"""Integrate :class:`.Equations` by the classical fourth-order Runge-Kutta method.
+    r"""Integrator of :class:`.Equations` by the classical fourth-order Runge-Kutta method.
 
-    Non-smooth parts: friction slips against the memory of the step's beginning and forgets at its
-    end (the play operator is exact while a motor does not turn round within a step); a motor that
-    is at a stop or at its largest velocity, and is driven further, is held there from stage to
-    stage; what crosses a limit within a step is put back to it at the end.
+    Non-smooth parts are treated as follows:
+
+    - Friction slips relative to its memory at the beginning of a step, and updates the memory at
+      the end. This is exact while a motor does not reverse within the step.
+    - A motor at a stop or at its maximum speed is held there in all stages of a step.
+    - A state that crosses a limit within a step is set back to the limit at the end.
 
     Args:
-        springs: Between motors and links.
-        equations: Of everything else.
+        springs: Springs between motors and links.
+        equations: Equations of everything else.
 
     Attributes:
         x: Positions of links and of both motors, (3, n) [rad]; a view of the state.
-        v: Their velocities, (3, n) [rad/s].
-        impulse: Of torques on links since it was last set to zero, (n,) [Nm s].
-        state: All of these, (7n,).
-        loads: Torques of springs on links, and loads of both motors, (3, n) [Nm]; as of the last
-            time that they were computed.
-        torques: Of controllers on links and motors, then friction, (5, n) [Nm]; likewise.
-        change: Of the state in the last step, (7n,).
+        v: Velocities of links and of both motors, (3, n) [rad/s]; a view of the state.
+        impulse: Integral of the torques on links since it was last set to zero, (n,) [Nm s].
+        state: Positions, velocities and impulses, (7n,).
+        loads: Spring torques on links, and loads of both motors, (3, n) [Nm], at the last
+            evaluation.
+        torques: Torques of controllers on links and motors, then friction, (5, n) [Nm], at the
+            last evaluation.
+        change: Change of the state in the last step, (7n,).
 
     Thread: control.
     """
@@ -61,7 +64,7 @@ class Flow:
         self.torques: Matrix = self._bounded.reshape(5, n)
         self._raw, self._slipped = np.zeros(5 * n), np.zeros(2 * n)
         self._memory = equations.before[3 * n :, 0]
-        self._before, self._after = equations.before, equations.after  # written to in place
+        self._before, self._after = equations.before, equations.after  # updated in place
         self._low, self._high = equations.low, equations.high
         self._least, self._most = equations.least, equations.most
         self._raw_friction, self._friction = self._raw[3 * n :], self._bounded[3 * n :]
@@ -76,7 +79,7 @@ class Flow:
         self._ways, self._seen_limits = np.zeros(2 * n), b""
         self._left_free, self._is_at_limits = self._all_free, False
         self._n = n
-        # Where motors are among links and motors: in motions, changes, and what crosses a limit.
+        # Views of the motor parts of motions, changes, and excesses over limits.
         self._theta, self._speed = self._of_motors(self._motion)
         self._past_stop, self._too_fast = self._of_motors(self._over)
         self._way, self._fastest = self.change[n : 3 * n], self._most[4 * n :]
@@ -86,21 +89,21 @@ class Flow:
 
     @property
     def rates(self) -> Vector:
-        """Of the state, as :meth:`begin` has found them, (7n,)."""
+        """Rates of the state at the last :meth:`begin`, (7n,)."""
         return self._rate_rows[0]
 
     def look(self) -> Vector:
-        """Compute loads, torques and friction at the state of now, and return its rates, (7n,)."""
+        """Compute loads, torques and friction at the current state; return its rates, (7n,)."""
         self._stage_motion[:] = self._motion
         self._evaluate(3)
         return self._rate_rows[3]
 
     def look_for_limits(self) -> None:
-        """Find out anew which motors are at limits; for states that were put together."""
+        """Check all motors for limits in the next step; needed after the state was set."""
         self._free = self._all_free
 
     def begin(self) -> None:
-        """Compute the rates at the state of now, and let friction slip."""
+        """Compute the rates at the current state, and update the memory of friction."""
         self._stage_motion[:] = self._motion
         self._evaluate(0)
         np.subtract(self._friction, self._raw_friction, out=self._slipped)
@@ -109,11 +112,11 @@ class Flow:
             self._hold_at_limits()
 
     def advance(self, duration: float, substeps: int) -> None:
-        """Go on for a while.
+        """Integrate over a time.
 
         Args:
-            duration: For how long [s].
-            substeps: In how many steps.
+            duration: Length of that time [s].
+            substeps: Number of substeps.
         """
         dt, equations = duration / substeps, self._equations
         weights, shares = dt * _WEIGHTS, [np.array(dt * share) for share in _STAGES]
@@ -134,10 +137,10 @@ class Flow:
             self.keep_limits(dt)
 
     def keep_limits(self, dt: float) -> None:
-        """Put motors back to their stops, and to their largest velocities.
+        """Limit motors to their stops and maximum speeds after a step.
 
         Args:
-            dt: Length of the step that has led here [s].
+            dt: Length of the step [s].
         """
         kept, over = self._kept, self._over
         np.minimum(self._motion, self._most, out=kept)
@@ -147,7 +150,7 @@ class Flow:
             return
         self._motion[:] = kept
         past, most = self._past_stop, dt * self._fastest
-        # No further in the step than at the largest velocity.
+        # A motor that gets too fast in the step moves no further than at its maximum speed.
         excess = self._way - np.minimum(np.maximum(self._way, -most), most)
         excess *= self._too_fast != 0.0
         if past.dot(past):
@@ -165,13 +168,13 @@ class Flow:
         self._after.dot(self._causes, out=self._rate_rows[stage])
 
     def _hold_at_limits(self) -> None:
-        """Take accelerations beyond limits from motors that are at them."""
+        """Remove accelerations that point out of a limit from motors at that limit."""
         rates = self._motor_rates[0]
         np.greater_equal(self._motion, self._most, out=self._is_top)
         np.less_equal(self._motion, self._least, out=self._is_bottom)
         np.sign(rates, out=self._ways)
         seen = self._are_at.tobytes() + self._ways.tobytes()
-        if seen != self._seen_limits:  # mostly, what was held in the last step still is
+        if seen != self._seen_limits:  # The set of held motors rarely changes between steps.
             up, down = self._tops[0] | self._tops[1], self._bottoms[0] | self._bottoms[1]
             held = (up & (rates > 0.0)) | (down & (rates < 0.0))
             self._left_free, self._is_at_limits = 1.0 - held, bool((up | down).any())
@@ -180,29 +183,29 @@ class Flow:
         self._free = self._left_free if self._is_at_limits else None
 
     def _of_motors(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return what of positions and velocities, (6n,), is the motors', (2n,) each."""
+        """Return views of motor positions and velocities in a motion (6n,), (2n,) each."""
         n = self._n
         return motion[n : 3 * n], motion[4 * n :]
 
 
 SLOW = 0.1
-"""Time constant of what counts as slow [s]: long against vibrations, short against rest."""
+"""Time constant of slow accelerations [s]: longer than vibrations, shorter than settling."""
 HELD = 0.02
-"""Time constant of what contacts and friction hold [s]."""
+"""Time constant of the holding torques of contacts and friction [s]."""
 
 
 @dataclass(eq=False)
 class SlowPart:
-    r"""Low-passed accelerations of links, (n,) each [rad/s^2].
+    r"""Low-pass filtered accelerations of links, (n,) each [rad/s^2].
 
-    Contacts and friction of joints are known after a step only, by what they did to velocities;
-    with what they have done lately a link that leans on something stands still between its steps,
-    too, where its spring would else begin to move it.
+    The effect of contacts and joint friction is known only after a step, from the velocity
+    change. Adding their recent effect keeps a link that leans on an object at rest between steps;
+    otherwise its spring would begin to move it.
 
     Attributes:
-        acceleration: By everything but springs, contacts and friction.
-        held: By contacts and friction.
-        last: All of the former in the last step; not a number if there was none.
+        acceleration: Acceleration by everything but springs, contacts and friction.
+        held: Acceleration by contacts and friction.
+        last: Unfiltered acceleration of the last step; NaN before the first step.
 
     Thread: control.
     """
@@ -213,24 +216,23 @@ class SlowPart:
 
     @classmethod
     def none(cls, n_joints: int) -> SlowPart:
-        """Return that of joints that did not move yet."""
+        """Return the state of joints before their first step."""
         return cls(np.zeros(n_joints), np.zeros(n_joints), np.full(n_joints, np.nan))
 
     def copied(self) -> tuple[Vector, ...]:
-        """Return copies of all."""
         return self.acceleration.copy(), self.held.copy(), self.last.copy()
 
     def update(
         self, dq: Vector, expected: Vector, rest: Vector, inner: Vector, duration: float
     ) -> None:
-        """Take the beginning of a step.
+        """Update the filters at the beginning of a step.
 
         Args:
             dq: Velocities, with the second half of the last kick, (n,) [rad/s].
-            expected: Without that half, and if nothing held the links, (n,) [rad/s].
+            expected: Velocities without that half, as if nothing held the links, (n,) [rad/s].
             rest: Accelerations by everything but springs, contacts and friction, (n,) [rad/s^2].
-            inner: Where there are kicks, (n,).
-            duration: Of the step [s].
+            inner: 1 for joints with kicks, 0 for others, (n,).
+            duration: Length of the step [s].
         """
         if math.isnan(self.last[0]):
             self.acceleration[:] = rest
@@ -243,25 +245,26 @@ class SlowPart:
 
 
 SHARE = 0.08
-"""Largest substep by the inverse of the local frequency of springs: the fourth order then loses
-less than 0.1 % of a vibration's energy in 10 s, up to 200 Hz."""
+"""Maximum substep relative to the inverse of the local angular frequency of springs. A vibration
+of up to 200 Hz then loses less than 0.1 % of its energy in 10 s."""
 FAST_SHARE = 1.0
-"""The same of controllers, friction and dampers, whose motions end soon."""
+"""Maximum substep relative to the inverse rate of controllers, friction and dampers, whose
+motions decay quickly."""
 HELD_SHARE = 1.0
-"""Up to this springs are stable, though no longer exact; what is stiffer is softened."""
+"""Maximum relative substep for which springs are stable; stiffer springs are softened."""
 MOST = 50
-"""Substeps in a step, if nobody says."""
+"""Default maximum number of substeps in a step."""
 
 
 class Plan(NamedTuple):
-    """What a step is divided into.
+    """Division of a step into substeps.
 
     Attributes:
-        substeps: Their number.
-        softness: What springs are scaled by; below 1 where so many cannot hold them.
-        ease: What dampers between motors and links, and controllers of links, are scaled by;
-            likewise.
-        complaint: What cannot be held, in words, or nothing.
+        substeps: Number of substeps.
+        softness: Factor on spring torques; below 1 where that many substeps are unstable.
+        ease: Factor on dampers between motors and links, and on link controllers; below 1 where
+            that many substeps are unstable.
+        complaint: Message about the loss of accuracy, or an empty text.
     """
 
     substeps: int
@@ -280,31 +283,32 @@ def choose_substeps(
     duration: float,
     most: int,
 ) -> Plan:
-    r"""Return how a step is divided, by the local frequency.
+    r"""Choose the division of a step from the local angular frequency.
 
-    With the links' stiffness :math:`\sigma` and the links' inverse inertia C,
+    With the links' stiffness :math:`\sigma`, the inverse mass matrix C of the links and the motor
+    inertias J,
 
-    .. math:: \omega^2 \le \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j
+    .. math:: \omega^2 \le \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j .
 
-    since no eigenvalue of :math:`C \Sigma` is above the largest sum of a row, and what motors add
-    to it is at most their own. A motor that moves a pivot s has a stiffness of its own and one
-    that mixes both: with its mass m,
+    The reason is that no eigenvalue of :math:`C\, \mathrm{diag}(\sigma)` exceeds its maximum row
+    sum. Motors add no more than their own frequency. A motor that moves a pivot s
+    by a force F has its own stiffness and a mixed one. With its mass m, the bound is as follows.
 
     .. math::
         \omega^2 \le \max\left(\omega^2, \max_j \frac{1}{m_j}
         \left|\frac{\partial F_j}{\partial s_j}\right|\right) + \max_j
         \left|\frac{\partial \tau_j}{\partial s_j}\right|
-        \sqrt{\frac{1}{m_j} \left(\sum_k |C_{jk}| + \frac{1}{J_j}\right)}
+        \sqrt{\frac{1}{m_j} \left(\sum_k |C_{jk}| + \frac{1}{J_j}\right)} .
 
     Args:
-        springs: Between motors and links.
-        equations: Of motors and controllers.
+        springs: Springs between motors and links.
+        equations: Equations of motors and controllers.
         x: Positions of links and motors, (3, n) [rad].
-        compliance: C, (n, n) [1/(kg m^2)].
-        damping: Of the links' own joints, (n,) [Nm s/rad].
-        own_damping: Between motors and links, (n,) [Nm s/rad].
-        duration: Of the step [s].
-        most: Largest number of substeps.
+        compliance: Inverse mass matrix C, (n, n) [1/(kg m^2)].
+        damping: Damping of the links' own joints, (n,) [Nm s/rad].
+        own_damping: Damping between motors and links, (n,) [Nm s/rad].
+        duration: Length of the step [s].
+        most: Maximum number of substeps.
 
     Raises:
         BackendError: If the frequency is not finite.
@@ -359,7 +363,7 @@ def choose_substeps(
 def _with_pivots(
     square: float, springs: JointSprings, equations: Equations, x: Matrix, reach: Matrix
 ) -> float:
-    """Return the square of the frequency with what motors of pivots add to it."""
+    """Return the square of the frequency bound including motors that move pivots."""
     first, second = equations.lightness
     own, mixed = springs.pivot_slopes(x[0], x[1:])
     cross = np.abs(mixed) * np.sqrt(second * (reach.sum(axis=1) + first))

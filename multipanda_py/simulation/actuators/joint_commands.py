@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be read of motors and springs."""
+"""Commands and readings of compliant joints."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from multipanda_py.state import Matrix, Vector
 
 
 class Commands:
-    """The last good command of every name.
+    """Last valid command of every name.
 
     Args:
-        springs: Whose presets have a range.
+        springs: Springs of the joints, which define the range of presets.
 
     Attributes:
-        values: By name, (n,) each.
-        refused: How many commands, and changes of modes, were refused.
+        values: Commands by name, (n,) each.
+        refused: Number of rejected commands and mode changes.
 
     Thread: control.
     """
@@ -44,16 +44,17 @@ class Commands:
         joints: Sequence[int] | None,
         modes: Sequence[OperationMode],
     ) -> tuple[str, NDArray[np.intp]]:
-        """Take a command if joints take it in their modes; return its name, and whose it is.
+        """Check and store a command; return its name and the indices of its joints.
 
         Args:
-            name: One of :data:`.COMMANDS`, or another name of it.
-            values: One number, or one for each of the joints.
-            joints: Which joints, counted from 0; all by default.
-            modes: Of all joints.
+            name: One of :data:`.COMMANDS`, or an alias of it.
+            values: One number, or one per joint.
+            joints: Indices of the joints, counted from 0; all by default.
+            modes: Operation modes of all joints.
 
         Raises:
-            ActuatorRefused: If not; the last good command is kept, and ``refused`` counts.
+            ActuatorRefused: If a joint's mode does not accept the command or a value is invalid.
+                The previous command stays, and ``refused`` increases.
         """
         try:
             name, at, numbers = self._checked(name, values, joints, modes)
@@ -64,7 +65,7 @@ class Commands:
         return name, at
 
     def presets(self, values: ArrayLike) -> Vector:
-        """Return presets of all joints, zero where there is none.
+        """Return checked presets of all joints; zero for joints without a preset.
 
         Raises:
             ActuatorRefused: If one is not finite or out of range.
@@ -106,7 +107,7 @@ class Commands:
         return name, at, numbers
 
     def _refuse_beyond_presets(self, name: str, at: NDArray[np.intp], values: Vector) -> None:
-        """Refuse presets out of range; a second reference is one where it moves a pivot."""
+        """Reject presets out of range; a reference of a pivot motor counts as a preset."""
         springs = self._springs
         low, high = springs.preset_low[at], springs.preset_high[at]
         bounded = springs.has_second[at]
@@ -120,17 +121,17 @@ class Commands:
 
 
 def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
-    """Return indices of joints, all of them if none are named.
+    """Return indices of joints as an array; all joints for None.
 
     Raises:
-        ActuatorRefused: If there is none of them.
+        ActuatorRefused: If an index is invalid.
     """
     if joints is None:
         return np.arange(n_joints)
     allowed = f"allowed whole numbers from 0 to {n_joints - 1}"
     try:
         at = np.atleast_1d(np.asarray(joints))
-    except ValueError:  # lists of different lengths
+    except ValueError:  # Lists of different lengths make no array.
         raise ActuatorRefused(f"joints: got {joints!r:.60}, {allowed}") from None
     if at.size and (at.dtype.kind not in "iu" or at.ndim > 1):
         raise ActuatorRefused(f"joints: got {joints!r:.60}, {allowed}")
@@ -141,14 +142,14 @@ def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
 
 
 class Readings:
-    """State of motors and springs, in arrays of the caller's own.
+    """State of motors and springs, returned as new arrays.
 
     Args:
-        springs: All springs as one.
+        springs: Springs of all joints.
 
     Attributes:
-        springs: Likewise.
-        equations: Equations of motion of links and motors, without their springs.
+        springs: Springs of all joints.
+        equations: Equations of motion of links and motors, without the springs.
         flow: Integrator with the state of links and motors.
 
     Thread: control.
@@ -158,24 +159,23 @@ class Readings:
         self.springs = springs
         self.equations = Equations(springs.n_joints)
         self.flow = Flow(springs, self.equations)
-        self._ease = 1.0  # what the last step has weakened dampers by
+        self._ease = 1.0  # factor on dampers in the last step
 
     @property
     def n_joints(self) -> int:
-        """Number of joints, n."""
         return self.springs.n_joints
 
     def look(self) -> None:
-        """Find out what springs and motors exert as they are now, for :meth:`as_stepped`."""
+        """Evaluate springs and motors at the current state, for :meth:`as_stepped`."""
         self.flow.look()
 
     def as_stepped(self) -> Matrix:
-        """Return what the last step has left, without computing anything anew.
+        """Return the state after the last step, without a new evaluation.
 
         Returns:
-            Where motors are asked to be, where they are, how fast, what they exert, and what
-            springs exert on them; both motors each, (10, n). Motors without inertia exert what
-            they carry; those without a controller are asked to be where they are.
+            Reference, position, velocity and torque of the motors, and the spring torques on
+            them, for both motors each, (10, n). For motors without inertia, the torque equals the
+            load. For motors without a controller, the reference equals the position.
         """
         flow, equations = self.flow, self.equations
         theta, load = flow.x[1:], equations.elastic * flow.loads[1:]
@@ -185,25 +185,25 @@ class Readings:
 
     @property
     def theta(self) -> Matrix:
-        """Positions of both motors, (2, n) [rad, or m where that is their unit]."""
+        """Positions of both motors, (2, n) [rad, or m for a pivot]."""
         return self.flow.x[1:].copy()
 
     @property
     def dtheta(self) -> Matrix:
-        """Velocities of both motors, (2, n); zero where motors have no inertia."""
+        """Velocities of both motors, (2, n); zero for motors without inertia."""
         return self.flow.v[1:].copy()
 
     @property
     def elastic(self) -> ElasticTorque:
-        """Torques of springs on links, and loads of motors, (n,) each [Nm]; zero if rigid."""
+        """Spring torques on links, and loads of motors, (n,) each [Nm]; zero for rigid joints."""
         found = self.springs.torque(self.flow.x[0], self.flow.x[1:])
         return ElasticTorque(*(self.equations.elastic * torque for torque in found))
 
     @property
     def link_torque(self) -> Vector:
-        """Torques on links: of springs and dampers, or of what drives rigid ones, (n,) [Nm].
+        """Torques on links by springs and dampers, or by the drive of rigid joints, (n,) [Nm].
 
-        Dampers are as weak as the last step has taken them.
+        Dampers are scaled as in the last step.
         """
         if self.springs.are_damped:
             self.equations.set_damping(self._ease * self.springs.damping(self.flow.x[1:]))
@@ -212,9 +212,9 @@ class Readings:
 
     @property
     def motor_torque(self) -> Matrix:
-        """Torques that motors exert, after saturation, (2, n) [Nm]; zero of those without inertia.
+        """Motor torques after saturation, (2, n) [Nm]; zero for motors without inertia.
 
-        At a stop, too: it is what they press against it with, and what they carry besides.
+        At a stop it includes the torque with which the motor presses on the stop.
         """
         self.flow.look()
         found: Matrix = self.flow.torques[1:3] * (self.equations.lightness > 0.0)
@@ -222,28 +222,28 @@ class Readings:
 
     @property
     def integrated(self) -> Matrix:
-        """Torques that controllers of motors add for what they have integrated, (2, n) [Nm]."""
+        """Integral parts of the motor controllers' torques, (2, n) [Nm]."""
         found: Matrix = self.equations.gains[1, 1:] * self.equations.memory[3:]
         return found
 
     @property
     def friction(self) -> Matrix:
-        """Friction of motors, which holds them back, (2, n) [Nm]."""
+        """Friction torques that oppose the motors, (2, n) [Nm]."""
         self.flow.look()
         found: Matrix = self.flow.torques[3:] * (self.equations.lightness > 0.0)
         return found
 
     @property
     def link_stiffness(self) -> Vector:
-        """Stiffness of springs at links, (n,) [Nm/rad]; zero if rigid."""
+        """Stiffness of springs at links, (n,) [Nm/rad]; zero for rigid joints."""
         return self.equations.elastic * self.springs.stiffness(self.flow.x[0], self.flow.x[1:])
 
     @property
     def preset(self) -> Vector:
-        """Presets that motors stand at, (n,)."""
+        """Presets at the current motor positions, (n,)."""
         return self.springs.preset_of(self.flow.x[1:])
 
     @property
     def equilibrium(self) -> Vector:
-        """Equilibria that motors stand at, (n,) [rad]."""
+        """Equilibrium angles at the current motor positions, (n,) [rad]."""
         return self.springs.equilibrium_of(self.flow.x[1:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that motors drive through springs: what they do in one step of the world."""
+"""Joints that motors drive through springs, advanced by one step of the world at a time."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from multipanda_py.state import Matrix, Vector
 
 
 def original_step(flow: Flow, duration: float) -> Vector:
-    r"""Move motors on by one step while links stand still, and return torques on links, (n,) [Nm].
+    r"""Advance motors by one step of the toolbox's method; return the link torques, (n,) [Nm].
 
-    Controllers and springs see the old positions of motors; then
+    Links stand still. Controllers and springs use the old positions of motors. Then
 
     .. math::
         \dot\theta \leftarrow \dot\theta + h \ddot\theta, \qquad
         \theta \leftarrow \theta + h \dot\theta
 
-    and links get the torque of springs at the new positions (Mengacci et al., 2021). Unlike there,
-    the largest velocity is kept to. It is first order: a 1 ms step gains or loses energy
-    where springs are stiff, and is there to compare with.
+    and links get the spring torque at the new positions (Mengacci et al., 2021). Unlike the
+    original, this version limits motor speeds. The method is of first order: with a step of 1 ms,
+    stiff springs gain or lose energy. It serves as a reference for comparisons.
 
     Args:
-        flow: With the state of links and motors.
-        duration: h [s].
+        flow: Integrator with the state of links and motors.
+        duration: Step length h [s].
     """
     n = len(flow.impulse)
     flow.begin()
@@ -59,13 +59,13 @@ SCHEMES = ("accurate", "original")
 
 
 class Push(NamedTuple):
-    """What a step of the world is to do to joints, (n,) each.
+    """Effect of springs on joints during a step of the world, (n,) each.
 
     Attributes:
-        torque: To apply for the whole of it [Nm].
-        shift: To add to the joints' positions at its end if nothing touches them [rad]; see
+        torque: Torque to apply during the whole step [Nm].
+        shift: Correction of the joint positions at the end of a step without contact [rad]; see
             :meth:`shift_for`.
-        velocity: That they have at its end then [rad/s].
+        velocity: Joint velocities at the end of a step without contact [rad/s].
         duration: Length of the step [s].
     """
 
@@ -75,15 +75,15 @@ class Push(NamedTuple):
     duration: float
 
     def shift_for(self, dq: Vector) -> Vector:
-        r"""Return what to add to positions after a step that may have met contacts or friction.
+        r"""Return the position correction after a step with possible contacts or friction.
 
-        A constant force for the whole step, which changes the velocity by :math:`\Delta`, changes
-        the shift by :math:`-\tfrac h2 \Delta`. As far as that makes the shift smaller it is done:
-        links that friction or a contact holds stay where they are, and after an impact the
-        world's own step counts.
+        A constant force during the step that changes the velocity by :math:`\Delta` changes the
+        correction by :math:`-\tfrac h2 \Delta`. This is applied only where it reduces the
+        correction. Links that friction or a contact holds then stay at rest, and after an impact
+        the world's own step determines the position.
 
         Args:
-            dq: Velocities of joints after the world's step, (n,) [rad/s].
+            dq: Joint velocities after the world's step, (n,) [rad/s].
         """
         less = 0.5 * self.duration * (dq - self.velocity)
         low, high = np.minimum(self.shift, 0.0), np.maximum(self.shift, 0.0)
@@ -92,7 +92,7 @@ class Push(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A state of :class:`CompliantJoints`."""
+    """Saved state of :class:`CompliantJoints`."""
 
     modes: tuple[OperationMode, ...]
     commands: dict[str, Vector]
@@ -104,34 +104,42 @@ class Saved(NamedTuple):
 
 
 class CompliantJoints(CommandedJoints):
-    r"""Motors, springs and controllers of n joints, beside a simulated world.
+    r"""Motors, springs and controllers of n joints, coupled to a simulated world.
 
-    A step h of the world and many small ones of springs and motors are put together as impulses
+    One step h of the world and many substeps of springs and motors are combined as impulses
     (r-RESPA; Tuckerman, Berne and Martyna, Reversible multiple time scale molecular dynamics,
-    1992). With the accelerations r of links by everything but springs and their slow part
-    :math:`\bar r`, a step is: half a kick :math:`\tfrac h2 (r - \bar r)`; springs, motors and the
-    constant :math:`\bar r` with the inertia of now, for h; half a kick again. Links at rest
-    so do not move within it either, nor do those that something holds (:class:`.SlowPart`). The
-    world gets the mean torque of the springs, and afterwards the difference between where springs
-    have brought the links and where its own step has, which knows the velocity of the end only.
+    1992). Let r be the accelerations of links by everything but springs, and :math:`\bar r` their
+    slow part. A step then consists of
 
-    The second half kick goes by the r of the next step; whoever steps the world therefore adds
+    1. half a kick :math:`\tfrac h2 (r - \bar r)`,
+    2. the motion of springs and motors under the constant :math:`\bar r`, with constant inertia,
+       for the time h,
+    3. half a kick again.
+
+    Links at rest therefore also rest within a step, and so do links that a contact or friction
+    holds (:class:`.SlowPart`). The world receives the mean spring torque. Afterwards it receives
+    the difference between the positions by the springs and those by its own step, which uses the
+    velocity of the end only.
+
+    The second half kick uses r of the next step. The caller that steps the world must therefore
+    add
     :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where :attr:`inner` is 1.
-    Without it vibrations gain energy. The joints' own damping has no part in r here.
+    Without it vibrations gain energy. Here r excludes the joints' own damping.
 
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
-        motors: Their motors; modes from 4 on need them.
-        mode: What is commanded at first, of all joints or of each; see :class:`.OperationMode`.
-        link_pid: Controllers of links, for mode 1; the toolbox's by default.
-        scheme: ``accurate``, or ``original``: one explicit step of motors in the toolbox's order.
-        most_substeps: In a step of the world; springs that are too stiff for so many are softened.
+        motors: Motors of the joints; required by the modes from 4 on.
+        mode: Initial mode of all joints, or one per joint; see :class:`.OperationMode`.
+        link_pid: Controllers of links in mode 1; those of the toolbox by default.
+        scheme: ``accurate``, or ``original`` for one explicit step of motors as in the toolbox.
+        most_substeps: Maximum number of substeps per step of the world; springs that are too
+            stiff for it are softened.
 
     Attributes:
-        scheme: As given.
-        complaint: What the last step could not hold exactly, in words, or nothing.
-        unheld: In how many steps there was such a complaint.
+        scheme: Integration scheme, as given.
+        complaint: Message about the loss of accuracy in the last step, or an empty text.
+        unheld: Number of steps with such a message.
 
     Raises:
         ActuatorRefused: If arguments do not fit together.
@@ -163,18 +171,18 @@ class CompliantJoints(CommandedJoints):
     def reset(
         self, q: ArrayLike, torque: ArrayLike = 0.0, preset: ArrayLike | None = None
     ) -> None:
-        """Put links and motors at rest, with springs that exert a torque.
+        """Set links and motors to rest, with springs that exert a torque.
 
-        Controllers of motors are aimed so that they hold them there.
+        References of motor controllers are set such that the motors stay there.
 
         Args:
-            q: Angles of joints, (n,) [rad].
-            torque: Of springs on links, such as what carries their weight, (n,) [Nm].
-            preset: Of the stiffness, one number or (n,); as it was commanded by default.
+            q: Joint angles, (n,) [rad].
+            torque: Spring torques on links, such as the gravity torques, (n,) [Nm].
+            preset: Stiffness preset, one number or (n,); the last commanded one by default.
 
         Raises:
             ActuatorRefused: If a number is not finite or out of range, or springs cannot exert
-                such a torque; nothing changes.
+                such a torque. Nothing changes then.
         """
         super().reset(q, torque, preset)
         self._slow = SlowPart.none(self.n_joints)
@@ -188,24 +196,24 @@ class CompliantJoints(CommandedJoints):
         duration: float,
         damping: Vector | None = None,
     ) -> Push:
-        r"""Move motors and springs on by a step, and return what the step is to do to the joints.
+        r"""Advance motors and springs by a step, and return their effect on the joints.
 
         Args:
-            q: Angles of joints at its beginning, (n,) [rad].
-            dq: Their velocities, (n,) [rad/s].
-            rest_acceleration: Of everything but springs, damping of joints included, (n,)
-                [rad/s^2].
+            q: Joint angles at the beginning, (n,) [rad].
+            dq: Joint velocities at the beginning, (n,) [rad/s].
+            rest_acceleration: Accelerations by everything but springs, damping of joints
+                included, (n,) [rad/s^2].
             compliance: Rows and columns of the inverse mass matrix, (n, n) [1/(kg m^2)].
-            duration: h, the length of the step [s].
-            damping: Of the joints, as the world's own step applies it with the velocity of its
-                end, (n,) [Nm s/rad].
+            duration: Step length h [s].
+            damping: Damping of the joints, which the world's own step applies at its final
+                velocity, (n,) [Nm s/rad].
 
         Returns:
-            Arrays that the next call overwrites.
+            Effect on the joints, in arrays that the next call overwrites.
 
         Raises:
-            ActuatorRefused: If the step has no length.
-            BackendError: If the result is not finite. After both, motors are as they were.
+            ActuatorRefused: If the step length is not positive and finite.
+            BackendError: If the result is not finite. Both errors leave the motors unchanged.
         """
         if not 0.0 < duration < math.inf:
             raise ActuatorRefused(f"step: got {duration!r:.40}, allowed more than 0 s")
@@ -218,7 +226,7 @@ class CompliantJoints(CommandedJoints):
                     self.equations.set_damping(self.springs.damping(flow.x[1:]))
                 self.equations.set_links(compliance, damping, rest_acceleration)
                 np.copyto(self._torque, original_step(flow, duration))
-                self._shift[:], self._velocity[:] = 0.0, dq  # any will do for no shift
+                self._shift[:], self._velocity[:] = 0.0, dq  # The velocity is not used here.
             else:
                 rest = rest_acceleration + compliance.dot(damping * dq)
                 self._advance_accurately(q, rest, compliance, damping, duration)
@@ -268,28 +276,28 @@ class CompliantJoints(CommandedJoints):
         self._torque -= damping * self._shift / duration
 
     def complain(self, what: str) -> None:
-        """Say of the last step, in words, what it could not hold exactly; once for a step."""
+        """Set the message about the loss of accuracy in the last step, unless there is one."""
         self.unheld += not self.complaint
         self.complaint = self.complaint or what
 
     def _take_modes(self, modes: Sequence[OperationMode]) -> None:
         super()._take_modes(modes)
-        if self.scheme == "original":  # explicit, without kicks
+        if self.scheme == "original":  # This scheme is explicit and has no kicks.
             self.inner = np.zeros(self.n_joints)
 
     def sense(self, q: Vector, dq: Vector) -> None:
-        """Take where links are after the world's step, for what is read before the next one."""
+        """Set the link state after the world's step, for readings before the next step."""
         self.flow.x[0], self.flow.v[0] = q, dq
 
     def save(self) -> Saved:
-        """Return the state, to be put back by :meth:`restore`."""
+        """Return a copy of the state for :meth:`restore`."""
         commands = {name: values.copy() for name, values in self._commands.values.items()}
         memory, slow = self.equations.memory, (self._velocity.copy(), *self._slow.copied())
         seen = self.flow.loads.copy(), self.flow.torques.copy()
         return Saved(self.modes, commands, self.flow.state.copy(), memory, slow, seen, self._ease)
 
     def restore(self, saved: Saved) -> None:
-        """Put the state back that :meth:`save` has returned."""
+        """Restore the result of :meth:`save`."""
         self._take_modes(saved.modes)
         for name, values in saved.commands.items():
             self._commands.values[name][:] = values

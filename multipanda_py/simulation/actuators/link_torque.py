@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the torques that links are to have to where motors are to stand."""
+"""Torque control of links through springs, by inverting the springs to motor references."""
 
 from __future__ import annotations
 
@@ -16,44 +16,52 @@ from multipanda_py.simulation.actuators.motors import Motors
 from multipanda_py.state import Matrix, Vector
 
 PATIENCE = 0.1
-"""Motors are kept back for so long before that is said [s]."""
+"""Time for which motors must be limited before a notice is sent [s]."""
 FORGETS = 1.0
-"""So long not kept back, and it is said again [s]."""
+"""Time without a limit after which the next limit is reported again [s]."""
 _SHARE = 0.9
-"""Of what links bear: motors overshoot where links turn round."""
+"""Fraction of the links' torque limits that is used, since motors overshoot when links reverse."""
 _ALIKE = 1e-9
-"""What presets may be out of their range by, for rounding [rad or m]."""
+"""Tolerance of presets at the ends of their range, for rounding errors [rad or m]."""
 _SLOWED = 0.1, 0.8
-"""Shares of the largest velocity, from which on springs push less, and where no more."""
+"""Fractions of the maximum link speed at which the torque limit begins to fall, and is zero."""
 _WALL = 200.0, 0.3
-"""How fast motors are kept back, critically damped: at most [rad/s], and per cycle."""
+"""Bandwidth of the critically damped motor limit: maximum [rad/s], and maximum per cycle."""
 
 
 class KeptMotors:
-    r"""Keep motors from winding springs up beyond what links bear.
+    r"""Limit motors such that springs do not exceed the torque limits of links.
+
+    The torque that springs exert on a link is limited to
 
     .. math::
         \tau^\pm = \hat g \pm 0.9\, \tau_{max}\,
         \mathrm{clip}\!\left(\frac{0.8\, \dot q_{max} \mp \dot q}{0.7\, \dot q_{max}}, -1, 1\right)
+        .
 
-    is what springs may exert on a link: less the nearer it comes to 0.8 of its largest velocity,
-    beyond which they brake. With :math:`\theta^\pm` where they exert that, motors exert within
+    Here :math:`\hat g` is the gravity torque, :math:`\tau_{max}` the torque limit and
+    :math:`\dot q_{max}` the maximum speed of the link. The limit falls as the link speed
+    approaches
+    :math:`0.8\, \dot q_{max}`, beyond which springs brake. Let :math:`\theta^\pm` be the motor
+    positions at which springs exert :math:`\tau^\pm`. Motor torques are limited to
 
     .. math::
         u^\pm = \tau_{spring}^\pm + J \left(\omega^2 (\theta^\pm - \theta)
-        - 2 \omega (\dot\theta - \dot q)\right)
+        - 2 \omega (\dot\theta - \dot q)\right) .
 
-    and, where d dampens springs, as links feel dampers, too, within
-    :math:`\tau_{spring} + 2 \omega J (\dot q + (\tau^\pm - \tau) / d - \dot\theta)`. A controller
-    of a motor aims where it asks for that.
+    Here J is the motor inertia and :math:`\omega` the bandwidth. A damper d in parallel to the
+    spring also loads the link. Motor torques are then also limited to
+    :math:`\tau_{spring} + 2 \omega J (\dot q + (\tau^\pm - \tau) / d - \dot\theta)`. For a motor
+    with a position controller, the reference is chosen such that the controller outputs the
+    limited torque.
 
     Args:
-        joints: The joints, m of them.
-        motors: Their motors.
-        speed: Largest velocities of joints, (m,) [rad/s].
+        joints: Compliant joints, m of them.
+        motors: Motors of the joints.
+        speed: Maximum joint speeds, (m,) [rad/s].
         period: Cycle time [s].
 
-    Thread: control. What it does depends on nothing but the joints.
+    Thread: control. The output depends only on the state of the joints.
     """
 
     def __init__(
@@ -64,9 +72,9 @@ class KeptMotors:
         wall = min(_WALL[0], _WALL[1] / period)
         self._damper, self._spring = 2.0 * wall * motors.inertia, wall**2 * motors.inertia
         both = springs.is_antagonistic
-        self._winds: NDArray[np.bool_] = np.array([np.ones(n, bool), both])  # no pivot does
+        self._winds: NDArray[np.bool_] = np.array([np.ones(n, bool), both])  # Pivots are excluded.
         largest = np.maximum(np.abs(springs.preset_low), np.abs(springs.preset_high))
-        self._presets = (  # motors that pull against each other do so either way
+        self._presets = (  # Antagonistic motors can have presets of either sign.
             np.where(both, -largest, springs.preset_low),
             np.where(both, largest, springs.preset_high),
         )
@@ -78,13 +86,13 @@ class KeptMotors:
         self._is_said = np.zeros(n, bool)
 
     def apply(self, q: Vector, dq: Vector, bounds: Matrix, led: NDArray[np.bool_]) -> None:
-        """Keep motors back for a cycle.
+        """Limit the motors for a cycle.
 
         Args:
-            q: Where links are in it, (m,) [rad].
-            dq: How fast, (m,) [rad/s].
-            bounds: Least and largest torques that links bear, (2, m) [Nm].
-            led: Joints that are commanded, (m,).
+            q: Link angles in the middle of the cycle, (m,) [rad].
+            dq: Link velocities, (m,) [rad/s].
+            bounds: Minimum and maximum torques of links, (2, m) [Nm].
+            led: True for joints with actuator commands, (m,).
         """
         joints = self._joints
         if joints.modes is not self._modes:
@@ -105,7 +113,10 @@ class KeptMotors:
         self._within = np.where(kept, 0, self._within + 1)
 
     def news(self) -> list[int]:
-        """Return joints whose motors were kept back for 0.1 s, and again after 1 s without."""
+        """Return joints whose motors are newly limited for 0.1 s.
+
+        A joint is returned again after 1 s without a limit.
+        """
         self._is_said &= self._within < self._forgets
         found = (self._lasting >= self._patience) & ~self._is_said
         self._is_said |= found
@@ -113,7 +124,7 @@ class KeptMotors:
         return joints
 
     def _window(self, dq: Vector, bounds: Matrix) -> Matrix:
-        """Return the smallest and largest torques on links, (2, m) [Nm]."""
+        """Return minimum and maximum spring torques on links, (2, m) [Nm]."""
         middle, reach = 0.5 * (bounds[0] + bounds[1]), 0.5 * _SHARE * (bounds[1] - bounds[0])
         share, room = dq / self._speed, _SLOWED[1] - _SLOWED[0]
         up = np.clip((_SLOWED[1] - share) / room, -1.0, 1.0)
@@ -125,7 +136,7 @@ class KeptMotors:
         self, q: Vector, dq: Vector, window: Matrix, at: NDArray[np.bool_],
         aims: Matrix, torques: Matrix,
     ) -> tuple[Matrix, Matrix]:  # fmt: skip
-        """Return what motors aim at and exert, (2, m) each."""
+        """Return limited references and torques of motors, (2, m) each."""
         joints, springs, motors = self._joints, self._joints.springs, self._motors
         theta, rate = joints.theta, joints.dtheta
         own = joints.integrated - motors.d * rate
@@ -151,7 +162,7 @@ class KeptMotors:
         walls = [np.where(is_high, -np.inf, wall), np.where(is_high, wall, np.inf)]
         if springs.are_damped:
             for side, most, bound in zip(walls, window, (np.fmax, np.fmin)):
-                with np.errstate(divide="ignore", invalid="ignore"):  # NaN bounds nothing
+                with np.errstate(divide="ignore", invalid="ignore"):  # fmax, fmin ignore NaN.
                     fastest = dq + (most - now.link) / damping
                     bound(side, loads + self._damper * (fastest - rate), out=side)
         kept = np.minimum(np.maximum(asked, walls[0]), walls[1])
@@ -169,10 +180,10 @@ _NONE = np.zeros(0, np.intp)
 
 
 def mode_of_laws(mode: OperationMode) -> OperationMode:
-    """Return the mode in which a joint does what torque laws ask for, where it is in a mode.
+    """Return the mode in which a joint executes torques of effort controllets, for its own mode.
 
-    It has the same dynamics: no springs, springs with motors that stand where they are asked to,
-    or springs and motors.
+    Both modes have the same dynamics: no springs, springs with motors that reach their
+    references at once, or springs and motors with dynamics.
     """
     if mode.is_rigid:
         return OperationMode.LINK_TORQUE
@@ -180,29 +191,31 @@ def mode_of_laws(mode: OperationMode) -> OperationMode:
 
 
 class LinkTorque:
-    r"""Command motors so that springs exert a torque.
+    r"""Command motors such that springs exert torques on links.
 
     .. math::
         \tau_{link}(q + \tfrac T2 \dot q,\, \theta^*) = \tau, \qquad
-        r = \theta^* + \frac{\tau_{motor}(\theta^*) + (D + D_{pid})\, \dot\theta^*}{P}
+        r = \theta^* + \frac{\tau_{motor}(\theta^*) + (D + D_{pid})\, \dot\theta^*}{P} .
 
-    inverts the springs at the stiffness preset, half a cycle T ahead, as the motors then stand
-    still while the link goes on. Motors with inertia have a PID controller that looks at no
-    reference of velocity: they are asked for what their load and its damping leave of r, so that
-    what remains of a lag is that of their inertia, :math:`J / (D + D_{pid})`.
+    The first equation inverts the springs at the stiffness preset for the motor positions
+    :math:`\theta^*`. It uses the link angle half a cycle T ahead, because motors hold their
+    reference while the link moves. The second equation gives the reference r of motors with
+    inertia, whose PID controllers take no velocity reference: r compensates the load
+    :math:`\tau_{motor}` and the damping. The remaining lag is that of the motor inertia,
+    :math:`J / (D + D_{pid})`.
 
     Args:
-        joints: The compliant joints, m of them; put in the modes that laws need.
-        modes: What the cell file says of each.
-        motors: Theirs, if they have any.
+        joints: Compliant joints, m of them; their modes are set.
+        modes: Modes of the joints in the cell file.
+        motors: Motors of the joints, if any.
         preset: Stiffness presets, (m,) [rad or m].
         period: Cycle time T [s].
-        kept: Keeps motors back that something else commands; nothing does by default.
+        kept: Limiter of motors with actuator commands; none by default.
 
     Attributes:
-        joints: As given.
-        kept: Likewise.
-        asked: What a controllet asks of them instead of torques.
+        joints: Compliant joints.
+        kept: Limiter of motors with actuator commands, or None.
+        asked: Actuator commands of controllets.
 
     Thread: control.
     """
@@ -239,17 +252,15 @@ class LinkTorque:
         self._begins: NDArray[np.intp] = _NONE
 
     def save(self) -> tuple[Vector, Matrix, Matrix]:
-        """Return copies of all that changes."""
         return self._deflection.copy(), self._before.copy(), self.asked.save()
 
     def restore(self, saved: tuple[Vector, Matrix, Matrix]) -> None:
-        """Go back to what :meth:`save` has returned."""
         self._deflection, self._before = saved[0].copy(), saved[1].copy()
         self.asked.restore(saved[2])
         self._look()
 
     def reachable(self, q: Vector, torque: Vector) -> Vector:
-        """Return what of torques springs and motors exert, (m,) [Nm]; all without springs."""
+        """Return torques limited to those that springs and motors can exert, (m,) [Nm]."""
         springs = self.joints.springs
         equilibrium = springs.nearest_equilibrium(q, torque, self._preset, q)
         exerted: Vector = springs.torque(q, springs.references(equilibrium, self._preset)).link
@@ -258,14 +269,14 @@ class LinkTorque:
         return found
 
     def beyond_stops(self, q: Vector, torque: Vector) -> dict[int, tuple[float, float, float]]:
-        """Return joints whose motors would have to stand beyond a stop to exert torques.
+        """Return joints whose motors would need a position beyond a stop to exert torques.
 
         Args:
-            q: Angles of links, (m,) [rad].
-            torque: On links, (m,) [Nm].
+            q: Link angles, (m,) [rad].
+            torque: Torques on links, (m,) [Nm].
 
         Returns:
-            By joint, where a motor would have to stand, and its stops [rad or m].
+            Required motor position and both stops, by joint [rad or m].
         """
         if self._motors is None:
             return {}
@@ -281,10 +292,14 @@ class LinkTorque:
         }
 
     def start(self, q: Vector, torque: Vector) -> None:
-        """Put motors at rest where springs exert torques, (m,) [Nm], on links at q, (m,) [rad].
+        """Set motors to rest where springs exert torques on links.
+
+        Args:
+            q: Link angles, (m,) [rad].
+            torque: Torques on links, (m,) [Nm].
 
         Raises:
-            ActuatorRefused: If springs cannot.
+            ActuatorRefused: If springs cannot exert the torques.
         """
         joints = self.joints
         joints.set_mode(OperationMode.EQUILIBRIUM)
@@ -295,9 +310,9 @@ class LinkTorque:
         self.command(q, np.zeros_like(q), torque)
 
     def stiffness(self, q: Vector, torque: Vector) -> Vector:
-        """Return what springs have at torques to either side, or at most, (m,) [Nm/rad].
+        """Return the maximum spring stiffness at torques of either sign or zero, (m,) [Nm/rad].
 
-        Joints without springs have none.
+        It is zero for joints without springs.
         """
         springs, found = self.joints.springs, np.zeros(len(q))
         for wanted in (torque, -torque, np.zeros_like(q)):
@@ -315,14 +330,14 @@ class LinkTorque:
         asked: Matrix | None = None,
         bounds: Matrix | None = None,
     ) -> None:
-        """Ask for torques of links; what is no number, as in a world that diverges, for none new.
+        """Command torques of links; values that are not finite, as after divergence, are ignored.
 
         Args:
-            q: Where links are, (m,) [rad].
-            dq: How fast, (m,) [rad/s].
-            torque: What springs are to exert, (m,) [Nm].
-            asked: Of joints instead, as :class:`.AskedOfJoints` takes it, (3, m).
-            bounds: Torques that links bear, as it takes them, (2, m) [Nm].
+            q: Link angles, (m,) [rad].
+            dq: Link velocities, (m,) [rad/s].
+            torque: Torques that springs must exert, (m,) [Nm].
+            asked: Actuator commands, as :class:`.AskedOfJoints` takes them, (3, m).
+            bounds: Minimum and maximum torques of links, (2, m) [Nm].
         """
         if not math.isfinite(sum((q + dq + torque).tolist())):
             return
@@ -334,7 +349,6 @@ class LinkTorque:
             self.kept.apply(q + 0.5 * self._period * dq, dq, bounds, led)
 
     def _exert(self, q: Vector, dq: Vector, torque: Vector) -> None:
-        """Have the joints that laws drive exert torques."""
         joints, springs = self.joints, self.joints.springs
         rigid, sprung = self._follow
         if rigid:
@@ -357,7 +371,7 @@ class LinkTorque:
         joints.follow(motors, sprung)
 
     def _take(self, q: Vector, dq: Vector, asked: Matrix, bounds: Matrix | None) -> None:
-        """Have some joints follow other commands than a law's torque, or that again."""
+        """Apply actuator commands; return joints without them to torque control."""
         begins = self.asked.take(q, dq, asked, bounds)
         if begins is None:
             return
@@ -367,7 +381,7 @@ class LinkTorque:
         self._look()
 
     def _look(self) -> None:
-        """Find out which joints execute torques, and which of those through springs."""
+        """Update the joints that execute torques, directly and through springs."""
         led, direct = self.asked.led, self.asked.direct
         by_law = np.array([not mode.is_rigid for mode in self._modes])
         rigid, sprung = direct | ~(by_law | led), by_law & ~led

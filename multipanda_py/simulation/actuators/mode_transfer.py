@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands with which joints go on as they are, or exert what a law asks for."""
+"""Commands for bumpless mode changes of compliant joints, and for desired link torques."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from multipanda_py.simulation.actuators.springs import JointSprings
 from multipanda_py.state import Matrix, Vector
 
 _SAME = 1e-12
-"""Torques that differ by less are the same, relative to 1 Nm."""
+"""Tolerance for equal torques, relative to 1 Nm."""
 
 
 @dataclass(frozen=True, eq=False)
 class Driven:
-    """What drives joints.
+    """State and commands of joints before a mode change.
 
     Attributes:
-        q: Angles of links, (n,) [rad].
-        dq: Their velocities, (n,) [rad/s].
-        theta: Positions of motors, (2, n).
-        dtheta: Their velocities, (2, n).
-        torque: On links, dampers of springs included, (n,) [Nm].
-        motor_torque: Of motors that have inertia, (2, n) [Nm].
-        aim: Where controllers of motors are to bring them, (2, n).
-        modes: Of joints; nothing if what drives them is to be found anew from their springs.
+        q: Link angles, (n,) [rad].
+        dq: Link velocities, (n,) [rad/s].
+        theta: Motor positions, (2, n).
+        dtheta: Motor velocities, (2, n).
+        torque: Torques on links, including dampers of springs, (n,) [Nm].
+        motor_torque: Torques of motors with inertia, (2, n) [Nm].
+        aim: References of motor controllers, (2, n).
+        modes: Modes of the joints, or None to derive all commands from the springs.
     """
 
     q: Vector
@@ -45,13 +45,13 @@ class Driven:
 def motors_for(
     springs: JointSprings, now: Driven, modes: Sequence[OperationMode], preset: Vector
 ) -> tuple[Matrix, Matrix]:
-    """Return where motors are to stand and how fast they are, so that links feel what they do.
+    """Return motor positions and velocities that keep the torques on links in new modes.
 
     Args:
-        springs: Of the joints.
-        now: What drives them.
-        modes: That come next.
-        preset: To begin with where there were no springs, (n,).
+        springs: Springs of the joints.
+        now: State before the mode change.
+        modes: New modes.
+        preset: Preset for joints that had no springs before, (n,).
 
     Raises:
         ActuatorRefused: If springs cannot exert the torque of a link.
@@ -66,7 +66,7 @@ def motors_for(
     low, high = springs.preset_low, springs.preset_high
     preset = np.where(springs.has_second, np.clip(preset, low, high), 0.0)
     damping = springs.damping(springs.references(now.q, preset))
-    wanted = now.torque + damping * now.dq  # of motors that stand still
+    wanted = now.torque + damping * now.dq  # A motor at rest must also compensate its damper.
     exerted = springs.torque(now.q, now.theta).link
     keeps = was_elastic & (moving | (np.abs(wanted - exerted) <= _SAME * (1.0 + np.abs(wanted))))
     solves = elastic & ~keeps
@@ -85,19 +85,20 @@ def commands_for(
     dtheta: Matrix,
     gains: Matrix,
 ) -> dict[str, Vector]:
-    """Return commands of all names with which joints go on.
+    """Return the commands of all names with which joints continue their motion.
 
     Args:
-        springs: Of the joints.
-        now: What drives them.
-        modes: That come next.
-        theta: Where motors stand then, (2, n).
-        dtheta: How fast they are, (2, n).
-        gains: Proportional and velocity gains of controllers in those modes, of links and both
+        springs: Springs of the joints.
+        now: State before the mode change.
+        modes: New modes.
+        theta: Motor positions after the change, (2, n).
+        dtheta: Motor velocities after the change, (2, n).
+        gains: Proportional and velocity gains of controllers in the new modes, of link and both
             motors, (2, 3, n).
 
     Raises:
-        ActuatorRefused: If the controller of a link has no gain to exert a torque with.
+        ActuatorRefused: If a link controller without proportional gain would have to exert a
+            torque.
     """
     before = now.modes or (OperationMode.LINK_TORQUE,) * len(modes)
     had_motors = np.array([mode.has_motors for mode in before])
@@ -126,7 +127,7 @@ def commands_for(
 
 
 def aim_with_load(position: Vector, load: Vector, gain: Vector) -> Vector:
-    """Return where a proportional controller is to aim to stand somewhere under a load."""
+    """Return the reference with which a proportional controller stays at a position under load."""
     return position + np.divide(load, gain, out=np.zeros_like(load + gain), where=gain > 0.0)
 
 
@@ -139,16 +140,20 @@ def commands_for_torque(
     equilibrium: Vector,
     gain: Matrix,
 ) -> tuple[dict[str, Vector], Vector]:
-    """Return commands with which springs exert torques on links, and what they exert, (n,) [Nm].
+    """Return the commands with which springs exert torques on links, and the exerted torques.
 
     Args:
-        springs: Of the joints.
-        modes: That they are in.
-        q: Angles of links, (n,) [rad].
-        torque: Wanted on them, (n,) [Nm].
-        preset: Of their springs, (n,).
-        equilibrium: At which springs exert that, or come nearest to it, (n,) [rad].
-        gain: Proportional gains of motors' controllers, (2, n).
+        springs: Springs of the joints.
+        modes: Modes of the joints.
+        q: Link angles, (n,) [rad].
+        torque: Desired torques on links, (n,) [Nm].
+        preset: Presets of the springs, (n,).
+        equilibrium: Equilibrium angles at which springs exert these torques, or come nearest to
+            them, (n,) [rad].
+        gain: Proportional gains of the motor controllers, (2, n).
+
+    Returns:
+        Commands by name, (n,) each, and exerted torques, (n,) [Nm].
     """
     stands = springs.references(equilibrium, preset)
     exerted = springs.torque(q, stands)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motors behind springs, and the controllers of their positions and of links'."""
+"""Motors behind springs with their position controllers, and position controllers of links."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ _PER_RADIUS = ("max_torque", "friction")
 
 @dataclass(frozen=True, eq=False)
 class Motors:
-    r"""Two motors for each of n joints, and their PID controllers, (2, n) each.
+    r"""Two motors per joint with PID controllers, (2, n) each.
 
     .. math::
         J \ddot\theta = \mathrm{sat}(\tau_m) - \tau_{spring} - \tau_f - D \dot\theta, \qquad
-        \tau_m = P (\theta^* - \theta) + I \int (\theta^* - \theta)\, dt - D_{pid} \dot\theta
+        \tau_m = P (\theta^* - \theta) + I \int (\theta^* - \theta)\, dt - D_{pid} \dot\theta .
 
-    Values are of the joint's side of the gear. The defaults are those of the toolbox's plug-ins.
-    The second row means nothing for joints that have one motor. Where the second motor moves a
-    pivot it is in the pivot's unit: kg, N s/m, N, m/s, m, N, N/m.
+    Here :math:`\theta` is the motor angle, :math:`\theta^*` its reference and :math:`\tau_f` the
+    friction. Values
+    are on the joint side of the gear. The defaults are those of the toolbox's plug-ins. For joints
+    with one motor, the second row is ignored. A second motor that moves a pivot has units of the
+    pivot: kg, N s/m, N, m/s, m, N, N/m.
 
     Attributes:
-        inertia: J [kg m^2].
-        damping: D [Nm s/rad].
-        max_torque: Largest torque [Nm].
-        max_velocity: Largest velocity [rad/s]; motors get no faster.
+        inertia: Inertia J [kg m^2].
+        damping: Viscous damping D [Nm s/rad].
+        max_torque: Maximum torque [Nm].
+        max_velocity: Maximum speed [rad/s].
         low: Lower stop [rad].
         high: Upper stop [rad].
         friction: Coulomb friction [Nm].
-        friction_stiffness: With which it sticks [Nm/rad].
-        p: Proportional gain [Nm/rad].
-        i: Integral gain [Nm/(rad s)]; its part of the torque is at most ``max_torque``.
-        d: Gain on the velocity [Nm s/rad].
+        friction_stiffness: Stiffness of the motor while Coulomb friction holds it [Nm/rad].
+        p: Proportional gain P [Nm/rad].
+        i: Integral gain I [Nm/(rad s)]; its part of the torque is limited to ``max_torque``.
+        d: Derivative gain [Nm s/rad].
     """
 
     inertia: Matrix
@@ -75,30 +77,30 @@ class Motors:
         d: ArrayLike = 4.5,
         pinion: float = PINION,
     ) -> Motors:
-        r"""Return the motors of actuators, all of them by the values of one that turns.
+        r"""Build motors of actuators from values for a rotary motor.
 
         Each value is one number, (n,) for the motors of each joint, or (2, n). A second motor
-        that moves a pivot does so by a pinion of radius r: inertia, damping, stiffness and gains
-        become :math:`\cdot / r^2`, torques :math:`\cdot / r`, velocities :math:`\cdot\, r`, and it
-        stops where presets end.
+        that moves a pivot acts through a pinion of radius r. Its inertia, damping, stiffness and
+        gains are the given ones divided by :math:`r^2`, and its torques are divided by r. Its
+        velocities are multiplied by r. Its stops are the ends of the preset range.
 
         Args:
-            actuators: As :class:`.CompliantJoints` takes them.
-            inertia: See the attributes; likewise all that follow.
-            damping: D [Nm s/rad].
-            max_torque: Largest torque [Nm].
-            max_velocity: Largest velocity [rad/s].
+            actuators: Actuators with their joints, as :class:`.CompliantJoints` takes them.
+            inertia: Inertia J [kg m^2].
+            damping: Viscous damping D [Nm s/rad].
+            max_torque: Maximum torque [Nm].
+            max_velocity: Maximum speed [rad/s].
             low: Lower stop [rad].
             high: Upper stop [rad].
             friction: Coulomb friction [Nm].
-            friction_stiffness: With which it sticks [Nm/rad].
+            friction_stiffness: Stiffness of the motor while Coulomb friction holds it [Nm/rad].
             p: Proportional gain [Nm/rad].
             i: Integral gain [Nm/(rad s)].
-            d: Gain on the velocity [Nm s/rad].
-            pinion: r [m].
+            d: Derivative gain [Nm s/rad].
+            pinion: Radius r of the pinion [m].
 
         Raises:
-            ActuatorRefused: If a value is out of its bounds, or there is another number of them.
+            ActuatorRefused: If a value is out of bounds or has a wrong shape.
         """
         pinion = positive_number("motors.pinion", pinion, "m")
         n = sum(len(joints) for _, joints in actuators)
@@ -122,10 +124,10 @@ class Motors:
         return cls(**values)
 
     def __post_init__(self) -> None:
-        """Refuse what no motor can be.
+        """Check all values.
 
         Raises:
-            ActuatorRefused: With the parameter, the joint, what was got and what is allowed.
+            ActuatorRefused: If a value is invalid, with parameter, joint and allowed range.
         """
         shape = np.shape(self.inertia)
         for field in fields(self):
@@ -156,19 +158,18 @@ class Motors:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints."""
         return int(self.inertia.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class LinkPid:
-    """PID controllers that turn links, with a torque on them, (n,) each.
+    """PID controllers that move links by torques on them, (n,) each.
 
     Attributes:
         p: Proportional gains [Nm/rad].
         i: Integral gains [Nm/(rad s)].
-        d: Gains on velocities [Nm s/rad].
-        max_torque: Largest torques [Nm].
+        d: Derivative gains [Nm s/rad].
+        max_torque: Maximum torques [Nm].
     """
 
     p: Vector
@@ -186,10 +187,10 @@ class LinkPid:
         d: ArrayLike = 0.2,
         max_torque: ArrayLike = np.inf,
     ) -> LinkPid:
-        """Return those of n joints, by one number or (n,) each; the toolbox's by default.
+        """Build controllers of n joints from one number or (n,) each; by default the toolbox's.
 
         Raises:
-            ActuatorRefused: If a value is negative or none, or there is another number of them.
+            ActuatorRefused: If a value is negative, not finite, or has a wrong shape.
         """
         n_joints, found = whole_number("joints", n_joints), {}
         for name, value in (("p", p), ("i", i), ("d", d), ("max_torque", max_torque)):
@@ -205,10 +206,10 @@ def _two_rows(name: str, value: ArrayLike, n_joints: int) -> Matrix:
 
 
 def _rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Matrix:
-    """Return a copy of numbers in a shape, one number repeated.
+    """Return numbers as a new array of a shape, repeating rows or single numbers.
 
     Raises:
-        ActuatorRefused: If they do not fit.
+        ActuatorRefused: If they do not fit the shape.
     """
     try:
         numbers = np.asarray(value, dtype=np.float64)

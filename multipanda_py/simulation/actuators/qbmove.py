@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two motors that pull a joint through springs which harden, as of a qbMove Advanced."""
+"""qbMove Advanced actuator: two motors act on a joint through springs that harden."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class QbmoveParams(AntagonisticParams):
-    """Of :class:`Qbmove`; springs as in the toolbox and in the actuator's data sheet."""
+    """Parameters of :class:`Qbmove`; defaults of the toolbox and the actuator's data sheet."""
 
     a_1: float = number(8.9992, unit="1/rad", low=0, exclusive_low=True, doc="of the first spring")
     k_1: float = number(0.0019, unit="Nm", low=0, exclusive_low=True, doc="of the first spring")
@@ -26,16 +26,18 @@ class QbmoveParams(AntagonisticParams):
 
 
 class Qbmove(Actuator[QbmoveParams]):
-    r"""Drive a joint by two motors against each other.
+    r"""Antagonistic actuator with two motors behind hardening springs.
 
     .. math::
         \tau_i = k_i \sinh\left(a_i\, \mathrm{sat}(\theta_i - q)\right), \qquad
         \tau_{link} = \tau_1 + \tau_2, \qquad
-        \sigma = \sum_i a_i k_i \cosh\left(a_i (\theta_i - q)\right)
+        \sigma = \sum_i a_i k_i \cosh\left(a_i (\theta_i - q)\right) .
 
-    with :math:`\theta_{1,2} = \theta_{eq} \pm p`: the more the motors pull apart, the stiffer the
-    joint. With equal springs :math:`\tau_{link} = 2 k \cosh(a p) \sinh(a (\theta_{eq} - q))`;
-    with unequal ones the joint rests beside :math:`\theta_{eq}`.
+    Here q is the joint angle, :math:`\sigma` the stiffness, and
+    :math:`\theta_{1,2} = \theta_{eq} \pm p` are the motor angles. A larger preset p makes the
+    joint stiffer. With equal
+    springs, :math:`\tau_{link} = 2 k \cosh(a p) \sinh(a (\theta_{eq} - q))`. With unequal springs,
+    the unloaded joint does not rest at :math:`\theta_{eq}`.
     """
 
     Params = QbmoveParams
@@ -47,14 +49,14 @@ class Qbmove(Actuator[QbmoveParams]):
     )
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
-        """Return both springs' torques, and their sum."""
+        """Return the torques of both springs, and their sum."""
         of = self.of
         first = of["k_1"] * np.sinh(of["a_1"] * self.clipped(theta_1 - q))
         second = of["k_2"] * np.sinh(of["a_2"] * self.clipped(theta_2 - q))
         return ElasticTorque(first + second, first, second)
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the sum of both springs'."""
+        """Return the sum of the stiffnesses of both springs."""
         of, d_1, d_2 = self.of, theta_1 - q, theta_2 - q
         first = of["a_1"] * of["k_1"] * np.cosh(of["a_1"] * self.clipped(d_1)) * self.within(d_1)
         second = of["a_2"] * of["k_2"] * np.cosh(of["a_2"] * self.clipped(d_2)) * self.within(d_2)

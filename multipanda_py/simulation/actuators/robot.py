@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A MuJoCo model some of whose joints have compliant actuators, without a cell around it."""
+"""Stand-alone simulation of a MuJoCo model with compliant actuators, without a cell."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ with extras_named():
     import mujoco
 
 LONGEST_STEP = 4e-3
-"""That :func:`suggested_step` returns [s]: a robot turns by little in it."""
+"""Default maximum of :func:`suggested_step` [s], in which a robot moves little."""
 _STEP_SHARE = 0.5
-"""Of the inverse of the fastest spring's frequency."""
+"""Maximum step relative to the inverse of the angular frequency of the fastest spring."""
 MOST_TURN = np.pi
-"""That a joint moves by in a step [rad, or m]: in more, MuJoCo's explicit centrifugal forces and
-limits of joints gain energy."""
+"""Maximum motion of a joint in a step [rad or m]. Beyond it, MuJoCo's explicit centrifugal forces
+and joint limits add energy."""
 
 
 _Places: TypeAlias = "slice | NDArray[np.intp]"
 
 
 class CompliantRobot:
-    """Step a MuJoCo model with springs and motors at some of its joints.
+    """Simulation of a MuJoCo model with springs and motors at some of its joints.
 
-    For studies in a notebook, faster than real time. Contacts, friction and damping of joints and
-    everything else are the model's; its actuators go on as they are. Dry friction with MuJoCo's
-    default parameters is made to stick: see :mod:`.dry_friction`. Joints that springs throw
-    about by more than half a turn in a step are held at that, and it is said.
+    It is meant for studies in a notebook, faster than real time. Contacts, friction, damping and
+    the model's own actuators work as in MuJoCo. Dry friction with MuJoCo's default parameters is
+    changed to hold joints at rest: see :mod:`.dry_friction`. Motion of a joint by more than half a
+    revolution in a step is limited to that, with a warning.
 
     Args:
-        model: The model, with an integrator that takes one step at a time.
-        names: Of the joints with actuators, hinges or slides, in the order of ``joints``.
-        joints: Their springs and motors.
-        step: Length of a step [s]; the model's by default. Motors and springs go through it in
-            as many small ones as they need.
+        model: MuJoCo model, with an Euler or implicit integrator.
+        names: Names of the compliant joints, hinges or slides, in the order of ``joints``.
+        joints: Springs and motors of these joints.
+        step: Length of a step [s]; that of the model by default. Motors and springs take as many
+            substeps as they need.
 
     Attributes:
-        model: Model as given, with the step and with friction that sticks.
-        data: MuJoCo's state.
-        joints: As given.
-        external_torque: Torques on these joints from outside, (n,) [Nm]; write to it.
+        model: Given model, with step length and friction parameters changed.
+        data: MuJoCo data.
+        joints: Springs and motors of the joints.
+        external_torque: External torques on these joints, (n,) [Nm]; writable.
 
     Raises:
-        ActuatorRefused: If a joint does not exist, or is of another type; for another number of
-            them; for the Runge-Kutta integrator.
+        ActuatorRefused: If a joint does not exist or has another type, if their number differs
+            from that of ``joints``, or if the integrator is Runge-Kutta.
 
     Thread: the caller's.
     """
@@ -98,14 +98,14 @@ class CompliantRobot:
         self.reset()
 
     def reset(self, q: Vector | None = None, torque: Vector | None = None) -> None:
-        """Put everything at rest.
+        """Set everything to rest.
 
         Args:
-            q: Angles of the joints, (n,) [rad]; those of the model by default.
-            torque: That springs exert there, (n,) [Nm]; none by default.
+            q: Joint angles, (n,) [rad]; those of the model by default.
+            torque: Spring torques at these angles, (n,) [Nm]; zero by default.
 
         Raises:
-            ActuatorRefused: If springs cannot exert that.
+            ActuatorRefused: If springs cannot exert these torques.
         """
         found = self.model.qpos0[self._positions] if q is None else q
         self.joints.reset(found, 0.0 if torque is None else torque)
@@ -117,19 +117,19 @@ class CompliantRobot:
 
     @property
     def q(self) -> Vector:
-        """Angles of the joints, (n,) [rad]."""
+        """Joint angles, (n,) [rad]."""
         found: Vector = self._qpos[self._positions].copy()
         return found
 
     @property
     def dq(self) -> Vector:
-        """Their velocities, (n,) [rad/s]."""
+        """Joint velocities, (n,) [rad/s]."""
         found: Vector = self._qvel[self._dofs].copy()
         return found
 
     @property
     def compliance(self) -> Matrix:
-        """Rows and columns of the inverse mass matrix where the robot is, (n, n) [1/(kg m^2)]."""
+        """Inverse mass matrix of these joints at the current state, (n, n) [1/(kg m^2)]."""
         mujoco.mj_forward(self.model, self.data)
         mujoco.mj_solveM(self.model, self.data, self._columns, self._units)
         found: Matrix = self._columns[:, self._dofs]
@@ -137,13 +137,13 @@ class CompliantRobot:
 
     @property
     def link_torque(self) -> Vector:
-        """Torques of springs on links, (n,) [Nm]."""
+        """Spring torques on links, (n,) [Nm]."""
         self.joints.sense(self.q, self.dq)
         return self.joints.link_torque
 
     @property
     def weight(self) -> Vector:
-        """Torques that carry the robot where it is, at rest, (n,) [Nm]."""
+        """Gravity torques at the current configuration, (n,) [Nm]."""
         scratch = mujoco.MjData(self.model)
         scratch.qpos[:] = self._qpos
         mujoco.mj_forward(self.model, scratch)
@@ -151,11 +151,10 @@ class CompliantRobot:
         return found
 
     def step(self) -> None:
-        """Go on by one step.
+        """Advance by one step.
 
         Raises:
-            BackendError: If springs push with what is not finite, or MuJoCo has given up and put
-                everything to its start.
+            BackendError: If spring torques are not finite, or MuJoCo diverged and reset its state.
         """
         model, data, dofs = self.model, self.data, self._dofs
         began, start = data.time, self._qpos[self._positions].copy()
@@ -166,7 +165,7 @@ class CompliantRobot:
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_solveM(model, data, self._columns, self._units)
         h, compliance, rest = model.opt.timestep, self._columns[:, dofs], self._smooth[dofs]
-        # The other half of the last step's kick, which the joints' own damping has no part in.
+        # The second half of the last kick, which excludes the joints' own damping.
         dq = self._qvel[dofs]
         kicks = rest + compliance.dot(self._damping * dq)
         if self._kicks is not None:
@@ -192,7 +191,7 @@ class CompliantRobot:
             warnings.warn(self.joints.complaint, RuntimeWarning, stacklevel=2)
 
     def _hold_back(self, start: Vector) -> None:
-        """Let no joint have moved by more than :data:`MOST_TURN` since it was at its start."""
+        """Limit the motion of each joint in this step to :data:`MOST_TURN`."""
         h = self.model.opt.timestep
         way, speed = self._qpos[self._positions] - start, self._qvel[self._dofs]
         moved = max(map(abs, [*way.tolist(), *(h * speed).tolist()]))
@@ -207,24 +206,25 @@ class CompliantRobot:
 
 
 def suggested_step(robot: CompliantRobot, longest: float = LONGEST_STEP) -> float:
-    r"""Return how long a step may be for the springs of a robot as it stands [s].
+    r"""Return a suitable step length for the springs of a robot at its current state [s].
 
-    That is half of :math:`1/\omega` of the fastest spring on its link, and at most ``longest``:
-    between its steps the impulses of springs must not fall in with what else moves the links.
+    It is half of :math:`1/\omega` of the fastest spring with its link, and no more than
+    ``longest``. With longer steps, the spring impulses could resonate with other motions of the
+    links.
 
     Args:
-        robot: The robot.
-        longest: The longest step that is suggested [s].
+        robot: Simulated robot.
+        longest: Maximum of the result [s].
     """
     omega = np.sqrt(np.dot(np.abs(robot.compliance), robot.joints.link_stiffness).max())
     return float(min(longest, _STEP_SHARE / omega)) if omega else longest
 
 
 def _places(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Places, _Places]:
-    """Return where positions and velocities of joints are.
+    """Return the indices of joints in MuJoCo's positions and velocities.
 
     Raises:
-        ActuatorRefused: If one does not exist, or has more than one degree of freedom.
+        ActuatorRefused: If a joint does not exist, or has more than one degree of freedom.
     """
     known = [model.joint(at).name for at in range(model.njnt)]
     for name in names:
@@ -241,7 +241,7 @@ def _places(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Places, _Plac
 
 
 def _row(places: list[int]) -> slice | NDArray[np.intp]:
-    """Return a slice where places follow one another, which is cheaper to look at."""
+    """Return consecutive indices as a slice, which makes indexing faster."""
     if places == list(range(places[0], places[0] + len(places))):
         return slice(places[0], places[0] + len(places))
     return np.array(places)

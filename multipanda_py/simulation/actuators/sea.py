@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motor behind a spring."""
+"""Series elastic actuator: a motor drives a joint through one linear spring."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class SeaParams(ActuatorParams):
-    """Of :class:`Sea`; the stiffness is the toolbox's default."""
+    """Parameters of :class:`Sea`; the default stiffness is that of the toolbox."""
 
     stiffness: float = number(
         10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="of the spring, k"
@@ -22,11 +22,12 @@ class SeaParams(ActuatorParams):
 
 
 class Sea(Actuator[SeaParams]):
-    r"""Drive a joint through one linear spring.
+    r"""Series elastic actuator with one linear spring.
 
     .. math:: \tau_{link} = \tau_1 = k\, \mathrm{sat}(\theta_1 - q), \qquad \sigma = k
 
-    There is no second motor, and no preset.
+    with motor angle :math:`\theta_1`, joint angle q and stiffness :math:`\sigma`. It has no second
+    motor and no preset.
     """
 
     Params = SeaParams
@@ -37,10 +38,9 @@ class Sea(Actuator[SeaParams]):
     )
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
-        """Return the spring's torque, which is the motor's load too."""
+        """Return the spring torque, which is also the load of the motor."""
         torque = self.of["stiffness"] * self.clipped(theta_1 - q)
         return ElasticTorque(torque, torque, np.zeros_like(torque))
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return that of the spring."""
         return self.of["stiffness"] * self.within(theta_1 - q)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The springs of all joints, whichever actuators these have, as one."""
+"""Springs of all joints as one object, for any mix of actuator types."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Matrix, Vector
 
 Actuators = Sequence[tuple[Actuator[Any], Sequence[int]]]
-"""Actuators, each with the joints that it drives, counted from 0."""
+"""Actuators, each with the indices of the joints that it drives, counted from 0."""
 
 
 _NEAR = 1e-6
-"""Share of the range of presets, for a slope."""
+"""Step of numeric slopes, as a fraction of the range of presets."""
 
 
 class JointSprings:
-    """The springs of n joints, in groups of one kind of actuator each.
+    """Springs of n joints, in groups of one actuator type each.
 
     Args:
-        actuators: The groups; every joint is in one of them.
-        n_joints: Number of the joints, n.
+        actuators: Groups of joints; every joint is in exactly one.
+        n_joints: Number of joints, n.
 
     Attributes:
-        n_joints: Number of the joints.
-        is_antagonistic: Whether two motors pull a joint against each other, (n,).
-        has_second: Whether a joint has a second motor, (n,).
-        preset_low: Smallest presets, (n,).
-        preset_high: Largest presets, (n,).
-        preset_units: Of presets, of each joint; an empty text where there are none.
-        moves_pivots: Whether a second motor moves something else than a spring's end anywhere.
-        are_damped: Whether there is damping between motors and joints anywhere.
+        n_joints: Number of joints.
+        is_antagonistic: True for joints with two antagonistic motors, (n,).
+        has_second: True for joints with a second motor, (n,).
+        preset_low: Minimum presets, (n,).
+        preset_high: Maximum presets, (n,).
+        preset_units: Unit of each joint's preset; empty for joints without a preset.
+        moves_pivots: True if a second motor of any joint moves a pivot.
+        are_damped: True if any joint has damping between motors and link.
 
     Raises:
-        ActuatorRefused: If a joint is in no group or in two, or a group's size does not fit.
+        ActuatorRefused: If a joint is in no group or in two, or the size of a group is wrong.
 
     Thread: any; it has no state.
     """
@@ -75,13 +75,13 @@ class JointSprings:
         )
 
     def load(self, q: Vector, theta_1: Vector, theta_2: Vector, out: Matrix) -> None:
-        """Write torques of links and loads of both motors, (3, n) [Nm].
+        """Compute torques of links and loads of both motors, (3, n) [Nm].
 
         Args:
-            q: Angles of joints, (n,) [rad].
-            theta_1: Of first motors.
-            theta_2: Of second motors; what they are does not matter where there is none.
-            out: Where to.
+            q: Joint angles, (n,) [rad].
+            theta_1: Positions of first motors, (n,).
+            theta_2: Positions of second motors, (n,); ignored for joints without one.
+            out: Output array, (3, n).
         """
         if self._whole is not None:
             out[0], out[1], out[2] = self._whole.elastic_torque(q, theta_1, theta_2)
@@ -95,19 +95,19 @@ class JointSprings:
             out[2] -= between
 
     def torque(self, q: Vector, theta: Matrix) -> ElasticTorque:
-        """Return torques of links and loads of motors, (n,) each, in arrays of their own."""
+        """Return torques of links and loads of motors, (n,) each, in new arrays."""
         found = np.empty((3, self.n_joints))
         self.load(q, theta[0], theta[1], found)
         return ElasticTorque(*found)
 
     def stiffness(self, q: Vector, theta: Matrix) -> Vector:
-        """Return the links' stiffness at motor positions, (n,) [Nm/rad]."""
         return self._each(lambda of, at: of.link_stiffness(q[at], theta[0][at], theta[1][at]))
 
     def largest_stiffness(self, q: Vector, theta: Matrix) -> Vector:
-        """Return the links' stiffness with springs beyond their limits counted as at them, (n,).
+        """Return the links' stiffness, with springs beyond their end evaluated at the end, (n,).
 
-        A spring at its limit has none, and all of it as soon as it comes back.
+        A spring beyond its end has zero stiffness, but its full stiffness returns as soon as the
+        deflection falls.
         """
         near = q + np.minimum(np.maximum(theta - q, -self._reach), self._reach)
         if not self._all_antagonistic:
@@ -115,9 +115,9 @@ class JointSprings:
         return self.stiffness(q, near)
 
     def pivot_slopes(self, q: Vector, theta: Matrix) -> tuple[Vector, Vector]:
-        """Return how loads of second motors and torques of links grow with where these stand.
+        """Return the derivatives of pivot motor loads and link torques by the pivot position.
 
-        Of pivots only, between their stops; zero for other joints, (n,) each.
+        Both are (n,), for pivots between their stops; zero for other joints.
         """
         low, high = self.preset_low, self.preset_high
         near = _NEAR * (high - low)
@@ -129,48 +129,47 @@ class JointSprings:
         return (after.motor_2 - before.motor_2) * per, (after.link - before.link) * per
 
     def damping(self, theta: Matrix) -> Vector:
-        """Return the damping between motors and joints, (n,) [Nm s/rad]."""
         return self._each(lambda of, at: of.damping(theta[0][at], theta[1][at]))
 
     def references(self, equilibrium: Vector, preset: Vector) -> Matrix:
-        """Return motor positions for equilibria and presets, (2, n)."""
+        """Return the motor positions for equilibrium angles and presets, (2, n)."""
         found = np.empty((2, self.n_joints))
         for actuator, at in self._groups:
             found[0, at], found[1, at] = actuator.references(equilibrium[at], preset[at])
         return found
 
     def exertable(self, preset: Vector, motors: Matrix) -> Vector:
-        """Return what springs can exert to either side, (n,) [Nm]; see :class:`.Actuator`."""
+        """Return the maximum torques of springs in both directions; see :class:`.Actuator`."""
         return self._each(lambda of, at: of.exertable(preset[at], motors[:, at]))
 
     def equilibrium_of(self, theta: Matrix) -> Vector:
-        """Return the equilibria that motors stand at, (n,) [rad]."""
+        """Return the equilibrium angles at motor positions, (n,) [rad]."""
         return self._each(lambda of, at: of.equilibrium_of(theta[0][at], theta[1][at]))
 
     def preset_of(self, theta: Matrix) -> Vector:
-        """Return the presets that motors stand at, (n,); zero where there is none."""
+        """Return the presets at motor positions, (n,); zero for joints without a preset."""
         return self._each(
             lambda of, at: of.preset_of(theta[0][at], theta[1][at]) * bool(of.preset_unit)
         )
 
     def equilibrium_for(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
-        """Return the equilibria at which springs hold joints with torques, (n,) [rad].
+        """Return the equilibrium angles at which springs exert torques on joints, (n,) [rad].
 
         Raises:
-            ActuatorRefused: If springs cannot exert one.
+            ActuatorRefused: If springs cannot exert a torque.
         """
         return self._each(lambda of, at: of.equilibrium_for(q[at], torque[at], preset[at]))
 
     def nearest_equilibrium(
         self, q: Vector, torque: Vector, preset: Vector, start: Vector
     ) -> Vector:
-        """Return those that come nearest, from where to look first, (n,) [rad]."""
+        """Return the equilibrium angles nearest to that, searched from ``start``, (n,) [rad]."""
         return self._each(
             lambda of, at: of.nearest_equilibrium(q[at], torque[at], preset[at], start[at])
         )
 
     def _each(self, of: Callable[[Actuator[Any], Any], Vector]) -> Vector:
-        """Return what groups say of their joints, in the order of joints."""
+        """Evaluate a function for each group; return its results in the order of joints."""
         if self._whole is not None:
             return of(self._whole, slice(None))
         found = np.empty(self.n_joints)

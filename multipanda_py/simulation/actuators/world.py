@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In how many steps a world goes through a cycle for the springs of its compliant arms."""
+"""Coupling of MuJoCo with the springs of compliant arms, and its steps per cycle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
 
 @dataclass(frozen=True, eq=False)
 class SavedSprings:
-    """The state of all springs and motors, and of what drives them."""
+    """Saved state of all springs and motors, and of their torque control."""
 
     joints: Saved
     drive: tuple[Vector, Matrix, Matrix]
@@ -37,22 +37,22 @@ class SavedSprings:
 
 
 class CompliantWorld:
-    r"""Move MuJoCo and the springs of all arms on together.
+    r"""Advance MuJoCo and the springs of all compliant arms together.
 
-    Springs and motors may be much faster than a step of MuJoCo, and take smaller ones of their
-    own: see :class:`.CompliantJoints`. MuJoCo's motors exert the mean of the springs' torque, and
-    afterwards the links get the difference between where springs have brought them and where
-    MuJoCo has, unless contacts or friction hold them.
+    Springs and motors can be much faster than a step of MuJoCo, so they take smaller substeps:
+    see :class:`.CompliantJoints`. MuJoCo's motors exert the mean spring torque. After each step,
+    link positions are corrected by the difference between the result of the springs and that of
+    MuJoCo, unless contacts or friction hold the links.
 
     Args:
-        model: MuJoCo's model.
-        data: Its data.
-        arms: The arms with springs.
-        drive: Of their joints, all together, arm by arm.
+        model: MuJoCo model.
+        data: MuJoCo data.
+        arms: Compliant arms.
+        drive: Torque control of their joints, in the order of the arms.
 
     Attributes:
         joints: Springs and motors of all arms.
-        dofs: Places of these joints among all velocities, (n,).
+        dofs: Indices of these joints in MuJoCo's velocities, (n,).
         drive: Torque control of these joints through their springs.
 
     Thread: control.
@@ -88,19 +88,19 @@ class CompliantWorld:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Names of the arms."""
+        """Names of the compliant arms."""
         return tuple(arm.name for arm in self._arms)
 
     def places(self, arm: str) -> list[int]:
-        """Return the numbers of an arm's joints among :attr:`joints`."""
+        """Return the indices of an arm's joints in :attr:`joints`."""
         owners = [one.name for one in self._arms for _ in one.dofs]
         return [place for place, owner in enumerate(owners) if owner == arm]
 
     def start(self) -> None:
-        """Put all motors where springs carry the arms as they stand, at rest.
+        """Set all motors to rest where springs compensate the weight of the arms.
 
         Raises:
-            BackendError: If springs cannot, or motors not within their stops.
+            BackendError: If springs cannot, or motors would be beyond their stops.
         """
         q, wanted = self._qpos[self._positions], self._wanted()
         exerted = self.drive.reachable(q, wanted)
@@ -124,18 +124,18 @@ class CompliantWorld:
         self.show()
 
     def stiffest(self) -> Vector:
-        """Return the stiffness that springs have at the joints' largest torques, (n,) [Nm/rad]."""
+        """Return the maximum stiffness of springs within the torque limits, (n,) [Nm/rad]."""
         most = np.concatenate([arm.most for arm in self._arms])
         return self.drive.stiffness(self._qpos[self._positions], most)
 
     def compliance(self) -> Matrix:
-        """Return what of the inverse mass matrix is these joints', (n, n) [1/(kg m^2)]."""
+        """Return the inverse mass matrix of these joints, (n, n) [1/(kg m^2)]."""
         mujoco.mj_solveM(self._model, self._data, self._rows, self._unit)
         found: Matrix = self._rows[:, self.dofs]
         return found
 
     def command(self) -> None:
-        """Have motors bring about what the arms want of their springs now, or what is asked."""
+        """Command motors according to the torques or actuator commands of the arms."""
         asked = np.concatenate([a.actuators.command[:, a.elastic] for a in self._arms], axis=1)
         q, dq = self._qpos[self._positions], self._qvel[self.dofs]
         carried = np.concatenate([arm.actuators.carried[arm.elastic] for arm in self._arms])
@@ -143,22 +143,22 @@ class CompliantWorld:
         np.add(carried, self._most, out=self._bounds[1])
         self.drive.command(q, dq, self._wanted(), asked[:3], self._bounds)
         push = asked[3]
-        if push.tobytes() != self._push.tobytes():  # others push, too
+        if push.tobytes() != self._push.tobytes():  # Other sources may also apply forces.
             self._data.qfrc_applied[self.dofs] += push - self._push
             self._push = push.copy()
 
     def refusals(self) -> list[tuple[str, str]]:
-        """Return arms whose joints could not do what was asked since the last call, and why."""
+        """Return arms with rejected commands since the last call, and the reasons."""
         refused = self.drive.asked.refused
         found = [(self._arms[self._owner[joint]].name, why) for joint, why in refused.items()]
         refused.clear()
         return found
 
     def news(self) -> list[str]:
-        """Return what is to be said once; mostly nothing.
+        """Return new notices about accuracy and limits, mostly none.
 
-        That is what steps cannot hold exactly, each kind of it once, whatever modes come and go;
-        and commands beyond a stop.
+        Each kind of accuracy message is returned once, even if modes change. Limited motors and
+        commands beyond a stop are returned when they begin.
         """
         joints, stopped, found = self.joints, self.drive.asked.stopped, list[str]()
         kind = _NUMBER.sub("", joints.complaint)
@@ -183,7 +183,7 @@ class CompliantWorld:
         return found
 
     def show(self) -> None:
-        """Write what motors and springs do to the arms' states."""
+        """Write modes and measurements of motors and springs to the arm states."""
         found, modes = self.joints.as_stepped(), self.joints.mode_numbers
         for arm, own in zip(self._arms, self._own):
             to, at = arm.actuators, arm.elastic
@@ -193,10 +193,13 @@ class CompliantWorld:
             to.load[:, at] = found[8:, own]
 
     def step(self, steps: int) -> None:
-        """Move on by some steps of MuJoCo, with controls of rigid joints as they are.
+        """Advance by some steps of MuJoCo, with unchanged controls of rigid joints.
+
+        Args:
+            steps: Number of steps.
 
         Raises:
-            BackendError: If springs push with what is not finite.
+            BackendError: If spring torques are not finite.
         """
         model, data, dofs = self._model, self._data, self.dofs
         duration = float(model.opt.timestep)
@@ -208,7 +211,7 @@ class CompliantWorld:
             mujoco.mj_fwdActuation(model, data)
             mujoco.mj_fwdAcceleration(model, data)
             rest, compliance, dq = self._smooth[dofs], self.compliance(), self._qvel[dofs]
-            # The other half of the last step's kick, which the joints' own damping is no part of.
+            # The second half of the last kick, which excludes the joints' own damping.
             kicks = rest + np.dot(compliance, self._damping * dq)
             if self._kicks is not None:
                 dq += 0.5 * duration * self.joints.inner * (kicks - self._kicks)
@@ -223,7 +226,7 @@ class CompliantWorld:
             self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
 
     def _look_for_overload(self, torque: Vector) -> None:
-        """Refuse to go on where springs do what they are told and links do not bear it."""
+        """Record a reason to end the command where spring torques exceed the link limits."""
         low, high = self._bounds
         asked = self.drive.asked
         beyond = asked.led & ~((low <= torque) & (torque <= high))
@@ -234,12 +237,12 @@ class CompliantWorld:
             ))  # fmt: skip
 
     def save(self) -> SavedSprings:
-        """Return copies of all that changes."""
+        """Return a copy of the state for :meth:`load`."""
         kicks = None if self._kicks is None else self._kicks.copy()
         return SavedSprings(self.joints.save(), self.drive.save(), kicks, self._push.copy())
 
     def load(self, saved: SavedSprings) -> None:
-        """Go back to what :meth:`save` has returned."""
+        """Restore the result of :meth:`save`."""
         self.joints.restore(saved.joints)
         self.drive.restore(saved.drive)
         self._push = saved.push.copy()
@@ -250,22 +253,22 @@ class CompliantWorld:
 
 
 STEP_SHARE = 1.0
-"""Of the inverse of the fastest spring's angular frequency: what a step of the world may last, as
-its steps and impulses of springs fall in with each other near half a period."""
+"""Maximum step of the world relative to the inverse angular frequency of the fastest spring.
+Spring impulses resonate with steps of about half a period."""
 MOST_STEPS = 8
-"""Per cycle."""
+"""Maximum number of steps per cycle."""
 
 
 def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
-    r"""Return the number of steps, and what they cannot hold, in a sentence for each arm.
+    r"""Return the number of MuJoCo steps per cycle, and one warning per arm that needs more.
 
-    With the inverse C of the links' inertia where they are, and the stiffness :math:`\sigma` that
-    springs have at the joints' largest torques, :math:`\omega^2` is at most the largest sum of a
-    row of :math:`|C| \sigma`.
+    The squared angular frequency :math:`\omega^2` of an arm does not exceed the maximum of
+    :math:`|C| \sigma`. Here C is the inverse inertia of the links at the start, and
+    :math:`\sigma` the stiffness of springs within the torque limits.
 
     Args:
-        world: The arms, at their start, with the mass matrix computed.
-        period: Of a cycle [s].
+        world: Compliant arms at their start, with the mass matrix computed.
+        period: Cycle time [s].
     """
     fastest = np.sqrt(np.dot(np.abs(world.compliance()), world.stiffest()))
     steps, found = 1, []
