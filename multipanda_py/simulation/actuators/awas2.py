@@ -16,21 +16,25 @@ from multipanda_py.state import Vector
 class Awas2Params(PresetParams):
     """Parameters of :class:`Awas2`; the default preset limit is the highest validated one."""
 
-    spring: float = number(10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="of the lever, K_s")
-    lever: float = number(0.05, unit="m", low=0, exclusive_low=True, doc="its length, L")
-    radius: float = number(0.015, unit="m", low=0, exclusive_low=True, doc="of its drive, r_t")
+    spring: float = number(
+        10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="stiffness of the lever spring, K_s"
+    )
+    lever: float = number(0.05, unit="m", low=0, exclusive_low=True, doc="length of the lever, L")
+    radius: float = number(
+        0.015, unit="m", low=0, exclusive_low=True, doc="radius of the lever's drive, r_t"
+    )
     max_deflection: float = number(
         0.3, unit="rad", low=0, high=0.78, exclusive_low=True,
-        doc="of the lever; its torque grows no further",
+        doc="maximum deflection of the lever, beyond which its torque is constant",
     )  # fmt: skip
     preset_low: float = number(
-        0.0, unit="m", low=0, doc="smallest stiffness preset: where the pivot stops"
+        0.0, unit="m", low=0, doc="minimum stiffness preset, the lower stop of the pivot"
     )
     preset_high: float = number(
-        0.04, unit="m", low=0, doc="largest one, less than the lever: where it stops, too"
+        0.04, unit="m", low=0, doc="maximum stiffness preset, the upper stop of the pivot, below L"
     )
     damping_per_preset: float = number(
-        0.0, unit="Nm s/(rad m)", low=0, doc="how the damping grows with the preset"
+        0.0, unit="Nm s/(rad m)", low=0, doc="increase of the damping per metre of preset"
     )
 
 
@@ -61,8 +65,8 @@ class Awas2(Actuator[Awas2Params]):
         high = self.preset_high
         for joint in np.flatnonzero(high >= lever):
             raise self.refused(
-                f"preset_high of joint {joint + 1}: got {high[joint]:g}, allowed less than the "
-                f"lever {lever[joint]:g} m"
+                f"preset_high of joint {joint + 1}: got {high[joint]:g} m, allowed less than the "
+                f"lever length {lever[joint]:g} m"
             )
         self._scale = 2.0 * self.of["spring"] * np.square(lever / self.of["radius"])
 

@@ -16,14 +16,22 @@ from multipanda_py.state import Vector
 class BavsParams(AntagonisticParams):
     """Parameters of :class:`Bavs`; the defaults are those of the toolbox."""
 
-    a: float = number(1.21e-6, low=0, doc="of the flank on which a spring pushes")
-    b: float = number(2.38e-6, low=0, doc="of the flank on which it pulls")
-    k: float = number(1.6e5, unit="Nm", low=0, exclusive_low=True, doc="scale of both")
-    exponent: float = number(8.71, unit="1/rad", low=0, exclusive_low=True, doc="how both grow")
-    max_deflection: float = number(
-        0.27, unit="rad", low=0, exclusive_low=True, doc="of a spring; its torque grows no further"
+    a: float = number(1.21e-6, low=0, doc="coefficient of the pushing flank of a spring")
+    b: float = number(2.38e-6, low=0, doc="coefficient of the pulling flank of a spring")
+    k: float = number(
+        1.6e5, unit="Nm", low=0, exclusive_low=True, doc="torque scale of both flanks"
     )
-    preset_high: float = number(0.22, unit="rad", doc="largest stiffness preset")
+    exponent: float = number(
+        8.71, unit="1/rad", low=0, exclusive_low=True, doc="exponent of both flanks, c"
+    )
+    max_deflection: float = number(
+        0.27,
+        unit="rad",
+        low=0,
+        exclusive_low=True,
+        doc="maximum deflection of a spring, beyond which its torque is constant",
+    )
+    preset_high: float = number(0.22, unit="rad", doc="maximum stiffness preset")
 
 
 class Bavs(Actuator[BavsParams]):

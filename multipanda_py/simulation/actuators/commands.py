@@ -137,9 +137,9 @@ class AskedOfJoints:
         for joint in np.flatnonzero(found).tolist():
             low, high, most = (float(one[joint]) for one in (*bounds, tightest))
             self.refused[joint] = (
-                f"{' and '.join(joints.modes[joint].commands)}: got what would have springs exert "
-                f"{torque[joint]:.4g} Nm on the link and up to {load[joint]:.4g} Nm on a motor at "
-                f"once, allowed {low:.4g} to {high:.4g} Nm and {most:.4g} Nm"
+                f"{' and '.join(joints.modes[joint].commands)}: with this command springs would "
+                f"exert {torque[joint]:.4g} Nm on the link and up to {load[joint]:.4g} Nm on a "
+                f"motor, allowed {low:.4g} to {high:.4g} Nm and {most:.4g} Nm"
             )
         return found
 

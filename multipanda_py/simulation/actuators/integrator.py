@@ -330,14 +330,14 @@ def choose_substeps(
     if not math.isfinite(wanted):
         raise BackendError(
             f"springs: got stiffness {sigma.tolist()!r:.200} Nm/rad at {x.tolist()!r:.200} rad, "
-            "allowed what is finite"
+            "allowed finite values only"
         )
     count = max(1, math.ceil(wanted))
     complaint, softness, ease = "", 1.0, min(1.0, held / max(dampers, held))
     if omega * duration > math.pi:
         complaint = (
             f"springs vibrate at {omega / math.tau:.0f} Hz: a step of {1e3 * duration:.3g} ms is "
-            "more than half of that period, and may resonate; allowed up to "
+            "more than half of that period, so it may cause resonance; allowed up to "
             f"{1e3 * math.pi / omega:.3g} ms"
         )
     if count > most:
@@ -345,17 +345,17 @@ def choose_substeps(
     if duration * omega / SHARE > most:
         complaint = (
             f"springs of {sigma.max():.4g} Nm/rad vibrate at {omega / math.tau:.0f} Hz: {most} "
-            f"substeps in {1e3 * duration:.3g} ms are exact up to "
+            f"substeps in {1e3 * duration:.3g} ms are accurate up to "
             f"{SHARE / HELD_SHARE * held / math.tau:.0f} Hz"
         )
         if omega > held:
             softness = (held / omega) ** 2
-            complaint += f"; they are softened by {softness:.2g}"
+            complaint += f"; their stiffness is scaled by {softness:.2g}"
     elif max(fastest, equations.wanted) > held:
         complaint = (
             f"motors, controllers and dampers respond at {max(fastest, equations.wanted):.4g} "
-            f"1/s: {most} substeps in {1e3 * duration:.3g} ms hold up to {held:.4g} 1/s; motors "
-            "are taken as heavier and dampers as weaker, as far as that needs"
+            f"1/s: {most} substeps in {1e3 * duration:.3g} ms are stable up to {held:.4g} 1/s; "
+            "motors are simulated as heavier and dampers as weaker"
         )
     return Plan(count, softness, ease, complaint)
 

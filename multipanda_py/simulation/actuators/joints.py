@@ -233,7 +233,7 @@ class CompliantJoints(CommandedJoints):
             if not math.isfinite(flow.state.dot(flow.state)):
                 raise BackendError(
                     f"springs: got torques {self._torque.tolist()!r:.200} from q "
-                    f"{q.tolist()!r:.200} and dq {dq.tolist()!r:.200}, allowed finite ones"
+                    f"{q.tolist()!r:.200} and dq {dq.tolist()!r:.200}, allowed finite torques only"
                 )
         except BackendError:
             flow.state[:] = before

@@ -109,8 +109,8 @@ def commands_for(
     for joint, mode in enumerate(modes):
         if mode is OperationMode.LINK_PID and p[0, joint] == 0.0 and now.torque[joint] != 0.0:
             raise ActuatorRefused(
-                f"mode 1 (link_pid): joint {joint + 1} carries {now.torque[joint]:.4g} Nm, and "
-                "its controller has p = 0; allowed p above 0, or no torque on it"
+                f"mode 1 (link_pid): joint {joint + 1} carries {now.torque[joint]:.4g} Nm, but "
+                "its controller has p = 0. Use p above 0, or switch while there is no torque"
             )
     with_pid = np.array([mode.has_motor_pid for mode in modes])
     stands = np.where(with_pid, aim, theta)

@@ -16,13 +16,19 @@ from multipanda_py.state import Vector
 class QbmoveParams(AntagonisticParams):
     """Parameters of :class:`Qbmove`; defaults of the toolbox and the actuator's data sheet."""
 
-    a_1: float = number(8.9992, unit="1/rad", low=0, exclusive_low=True, doc="of the first spring")
-    k_1: float = number(0.0019, unit="Nm", low=0, exclusive_low=True, doc="of the first spring")
-    a_2: float = number(
-        8.9992, unit="1/rad", low=0, exclusive_low=True, doc="of the second spring"
+    a_1: float = number(
+        8.9992, unit="1/rad", low=0, exclusive_low=True, doc="exponent of the first spring"
     )
-    k_2: float = number(0.0019, unit="Nm", low=0, exclusive_low=True, doc="of the second spring")
-    preset_high: float = number(0.6, unit="rad", doc="largest stiffness preset")
+    k_1: float = number(
+        0.0019, unit="Nm", low=0, exclusive_low=True, doc="torque scale of the first spring"
+    )
+    a_2: float = number(
+        8.9992, unit="1/rad", low=0, exclusive_low=True, doc="exponent of the second spring"
+    )
+    k_2: float = number(
+        0.0019, unit="Nm", low=0, exclusive_low=True, doc="torque scale of the second spring"
+    )
+    preset_high: float = number(0.6, unit="rad", doc="maximum stiffness preset")
 
 
 class Qbmove(Actuator[QbmoveParams]):

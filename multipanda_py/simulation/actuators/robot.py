@@ -180,9 +180,9 @@ class CompliantRobot:
         self._applied[dofs] = own
         if was_reset(data, began):
             raise BackendError(
-                f"torques: got {push.torque.tolist()!r:.200} Nm at {dq.tolist()!r:.200} rad/s, "
-                f"allowed what accelerates by up to 1e10 rad/s^2 in a step of {1e3 * h:.3g} ms; "
-                "MuJoCo has put everything to its start: reset()"
+                f"torques: got {push.torque.tolist()!r:.200} Nm at {dq.tolist()!r:.200} rad/s; "
+                f"accelerations above 1e10 rad/s^2 in a step of {1e3 * h:.3g} ms "
+                "are not allowed. MuJoCo has reset its state; call reset()"
             )
         self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
         self._hold_back(start)
@@ -200,8 +200,8 @@ class CompliantRobot:
         self._qpos[self._positions] = start + np.clip(way, -MOST_TURN, MOST_TURN)
         self._qvel[self._dofs] = np.clip(speed, -MOST_TURN / h, MOST_TURN / h)
         self.joints.complain(
-            f"joints move by {moved:.3g} rad or m in a step of {1e3 * h:.3g} ms: held at "
-            f"{MOST_TURN:.3g}, as the world holds no more"
+            f"joints move by {moved:.3g} rad or m in a step of {1e3 * h:.3g} ms: limited to "
+            f"{MOST_TURN:.3g}, beyond which the simulation is unstable"
         )
 
 

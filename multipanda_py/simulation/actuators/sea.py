@@ -17,7 +17,7 @@ class SeaParams(ActuatorParams):
     """Parameters of :class:`Sea`; the default stiffness is that of the toolbox."""
 
     stiffness: float = number(
-        10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="of the spring, k"
+        10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="stiffness of the spring, k"
     )
 
 

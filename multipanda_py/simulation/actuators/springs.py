@@ -186,7 +186,8 @@ def _refuse_odd_groups(
         kind = type(actuator).__name__.lower()
         if len(at) != actuator.n_joints:
             raise ActuatorRefused(
-                f"{kind}: joints: got {len(at)}, allowed {actuator.n_joints}, as it has parameters"
+                f"{kind}: joints: got {len(at)}, allowed {actuator.n_joints}, the number of its "
+                "parameter values"
             )
         for joint in at:
             if not 0 <= joint < n_joints:

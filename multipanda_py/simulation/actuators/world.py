@@ -108,15 +108,15 @@ class CompliantWorld:
         for joint in np.flatnonzero(np.abs(exerted - wanted) > 1e-6 * (1.0 + np.abs(wanted))):
             arm, name = names[joint]
             raise BackendError(
-                f"arms.{arm}.actuators: {name}: got {abs(wanted[joint]):.4g} Nm, which carry it "
-                f"at q_start, allowed what its springs and motors can exert, "
-                f"{abs(exerted[joint]):.4g} Nm"
+                f"arms.{arm}.actuators: {name}: needs {abs(wanted[joint]):.4g} Nm at q_start to "
+                f"carry the weight, allowed up to {abs(exerted[joint]):.4g} Nm (springs and "
+                f"motors)"
             )
         for at, (theta, low, high) in self.drive.beyond_stops(q, wanted).items():
             arm, name = names[at]
             raise BackendError(
-                f"arms.{arm}.actuators: {name}: got a motor that has to stand at {theta:.4g} to "
-                f"carry it at q_start, allowed within its stops, {low:.4g} to {high:.4g}"
+                f"arms.{arm}.actuators: {name}: a motor needs the position {theta:.4g} to carry "
+                f"the weight at q_start, allowed {low:.4g} to {high:.4g} (its stops)"
             )
         self.drive.start(q, wanted)
         self._ctrl[self._motors] = wanted
@@ -169,15 +169,15 @@ class CompliantWorld:
         for joint in [] if self.drive.kept is None else self.drive.kept.news():
             found.append(
                 f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motors are "
-                f"kept back: got commands that take more than allowed, {self._most[joint]:g} Nm, "
-                "less the faster the link is"
+                f"limited, because the command needs more than {self._most[joint]:g} Nm; "
+                "the limit falls with the speed of the link"
             )
         for (joint, motor), (told, low, high) in stopped.items():
             unit = joints.springs.preset_units[joint] if motor else "rad"
             found.append(
                 f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motor "
-                f"{motor + 1}: got {told:.4g}, which its stop bounds, allowed {low:g} to {high:g} "
-                f"{unit}"
+                f"{motor + 1}: got {told:.4g}, which is beyond its stop, allowed {low:g} to "
+                f"{high:g} {unit}"
             )
         stopped.clear()
         return found
@@ -278,9 +278,9 @@ def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
         steps = max(steps, min(wanted, MOST_STEPS))
         if wanted > MOST_STEPS:
             found.append(
-                f"arms.{arm}.actuators: springs vibrate at up to {omega / math.tau:.0f} Hz, "
-                f"more than {MOST_STEPS} steps of the world per cycle hold exactly, "
-                f"{MOST_STEPS * STEP_SHARE / (math.tau * period):.0f} Hz; softer springs, a lower "
-                "preset or more output_inertia would be"
+                f"arms.{arm}.actuators: springs vibrate at up to {omega / math.tau:.0f} Hz, but "
+                f"{MOST_STEPS} steps per cycle are accurate only up to "
+                f"{MOST_STEPS * STEP_SHARE / (math.tau * period):.0f} Hz. Use softer springs, a "
+                "lower preset or more output_inertia"
             )
     return steps, found
