@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighted least squares with standard deviations, joint by joint."""
+"""Weighted least squares with standard deviations and per-joint noise."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
 
 MOST_RATE = 1000.0
-"""To which samples are put on even times [Hz]."""
+"""Maximum rate of resampled logs [Hz]."""
 ORDER = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """A run without gaps at even times.
+    """Filtered log segment without gaps at equidistant times.
 
     Attributes:
-        time: (N,) [s].
-        q: (N, n) [rad, m].
-        dq: (N, n) [rad/s, m/s].
-        ddq: (N, n) [rad/s^2, m/s^2].
-        tau: (N, n) [Nm, N].
-        rate: [Hz].
+        time: Times, (N,) [s].
+        q: Joint positions, (N, n) [rad, m].
+        dq: Joint velocities, (N, n) [rad/s, m/s].
+        ddq: Joint accelerations, (N, n) [rad/s^2, m/s^2].
+        tau: Joint torques, (N, n) [Nm, N].
+        rate: Samples per second [Hz].
     """
 
     time: Vector
@@ -39,12 +39,15 @@ class Smoothed:
 
 
 def low_pass(values: Matrix, cutoff: float, rate: float) -> Matrix:
-    """Return columns behind a Butterworth filter that runs both ways, (N, k).
+    """Filter columns with a zero-phase Butterworth filter that runs forward and backward.
 
     Args:
-        values: (N, k).
-        cutoff: Of one way [Hz]; at most 0.45 of the rate.
-        rate: [Hz].
+        values: Columns to filter, (N, k).
+        cutoff: Cutoff frequency of each pass [Hz], limited to 0.45 of the rate.
+        rate: Samples per second [Hz].
+
+    Returns:
+        Filtered columns, (N, k).
     """
     signal = needed("scipy.signal")
     share = min(0.45, cutoff / rate) * 2.0
@@ -55,16 +58,16 @@ def low_pass(values: Matrix, cutoff: float, rate: float) -> Matrix:
 
 
 def smoothed(motion: MeasuredMotion, cutoff: float, least: float = 1.0) -> list[Smoothed]:
-    r"""Return the runs of a motion at even times.
+    """Resample and filter the continuous segments of a motion.
 
-    Positions go through a spline, a Butterworth filter that runs both ways and so has no phase,
-    and central differences; torques through the same filter. Of what is left every
-    :math:`k`-th sample is kept, so that there are ten in a period of the cutoff.
+    Positions are interpolated by a spline, low-pass filtered without phase and differentiated by
+    central differences. Torques pass the same filter. The result is decimated to about ten samples
+    per period of the cutoff.
 
     Args:
-        motion: As measured.
-        cutoff: Of the filter of positions [Hz].
-        least: Shortest run that is of use [s].
+        motion: Measured log.
+        cutoff: Cutoff frequency of the filter [Hz].
+        least: Minimum duration of a segment [s]. Shorter segments are dropped.
     """
     interpolate = needed("scipy.interpolate")
     found = []
@@ -89,19 +92,19 @@ def smoothed(motion: MeasuredMotion, cutoff: float, least: float = 1.0) -> list[
 
 
 ROUNDS = 3
-"""Of estimating parameters by the noise of joints, and noise by parameters."""
+"""Iterations between estimating the parameters and estimating the noise of each joint."""
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Parameters, and how well they are known.
+    """Estimated parameters with their uncertainty.
 
     Attributes:
-        values: (p,).
-        deviations: Standard deviations, (p,).
-        noise: Of every joint's torque, (n,) [Nm].
-        condition: Number of the matrix with columns of length one.
-        worst: Its right singular vector of the smallest singular value, (p,).
+        values: Parameters, (p,).
+        deviations: Standard deviations of the parameters, (p,).
+        noise: Standard deviation of the torque residual of each joint, (n,) [Nm].
+        condition: Condition number of the regressor with columns of unit length.
+        worst: Right singular vector of its smallest singular value, (p,).
     """
 
     values: Vector
@@ -119,21 +122,21 @@ def fit(
     used: NDArray[np.bool_] | None = None,
     weighted: bool = True,
 ) -> Estimate:
-    r"""Return what fits torques best.
+    r"""Estimate parameters by weighted linear least squares.
 
     .. math::
         \hat z = \arg\min \sum_j \sigma_j^{-2} \| A_j z - \tau_j \|^2, \qquad
-        \mathrm{Cov}(\hat z) = \nu \left( \sum_j \sigma_j^{-2} A_j^T A_j \right)^{-1}
+        \mathrm{Cov}(\hat z) = \nu \left( \sum_j \sigma_j^{-2} A_j^T A_j \right)^{-1}.
 
-    with the noise :math:`\sigma_j` of the residual of every joint, and the number :math:`\nu` of
-    samples per independent one.
+    Symbols: regressor :math:`A_j`, torques :math:`\tau_j` and residual noise :math:`\sigma_j` of
+    joint j, and the number :math:`\nu` of samples per independent sample.
 
     Args:
-        rows: A, (N, n, p).
-        tau: (N, n) [Nm].
-        independent: Share of the samples that are independent, :math:`1 / \nu`.
-        used: Which torques count, (N, n); by default all.
-        weighted: Whether noisier joints count less.
+        rows: Regressor A, (N, n, p).
+        tau: Joint torques, (N, n) [Nm].
+        independent: Fraction of statistically independent samples, :math:`1 / \nu`.
+        used: Mask of the torques to fit, (N, n). By default all are fitted.
+        weighted: True to weight joints by their noise.
     """
     _, n, p = rows.shape
     noise = np.ones(n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions that show all parameters of an arm."""
+"""Optimisation of excitation motions that make all parameters of an arm observable."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ from multipanda_py.robots.dynamics.collision_pairs import NONE_HELD
 from multipanda_py.state import Matrix, Vector
 
 OF_ITSELF = 0.03
-"""Least distance of links of one arm [m]: from there on ``collision_avoidance`` pushes."""
+"""Minimum distance between links of one arm [m]. The feature ``collision_avoidance`` acts below
+it."""
 
 
 class Clearance:
-    """Measure how much nearer than allowed an arm comes to anything.
+    """Collision distance check of one arm against floor, objects and other arms.
 
     Args:
-        arm: That moves.
-        margin: Least distance to floor, things and other arms [m].
-        others: Arms that stand still, with their postures by name.
-        objects: Things of the scene.
+        arm: Moving arm.
+        margin: Minimum distance to floor, objects and other arms [m].
+        others: Arms that stand still.
+        postures: Joint positions of the other arms by name. The default is their ready
+            configuration.
+        objects: Objects of the scene.
     """
 
     def __init__(
@@ -54,7 +57,11 @@ class Clearance:
         ]
 
     def missing(self, postures: Matrix) -> float:
-        """Return by how much the nearest of N postures is too near; negative if none is [m]."""
+        """Return the largest violation of the minimum distances [m], negative if all are kept.
+
+        Args:
+            postures: Joint configurations of the arm, (N, n).
+        """
         geometry, worst = self._geometry, -np.inf
         for q in postures:
             geometry.raw[: self._n] = q
@@ -65,7 +72,13 @@ class Clearance:
 
 
 def clearance_in(cell: CellConfig, name: str, margin: float) -> Clearance:
-    """Return what an arm of a cell keeps away from while all others stand where they start."""
+    """Return the collision check of one arm of a cell while the other arms stand at their start.
+
+    Args:
+        cell: Description of the cell.
+        name: Name of the moving arm.
+        margin: Minimum distance to floor, objects and other arms [m].
+    """
     others = {other: arm for other, arm in cell.arms.items() if other != name}
     return Clearance(
         describe_arm(name, cell.arms[name]),
@@ -78,35 +91,36 @@ def clearance_in(cell: CellConfig, name: str, margin: float) -> Clearance:
 
 CRITERIA = ("condition", "d-optimal")
 FREE = 2.0
-"""Most that a joint moves to either side, where it could turn further [rad]."""
+"""Maximum displacement of a joint to either side of its ready position [rad]."""
 STEP, SHORTEST_STEP = 0.3, 1e-3
-"""Of the search, in units of random coefficients."""
+"""Initial and minimum step size of the search, in units of random coefficients."""
 FIRST = 20
-"""Random motions of which the best is the beginning."""
+"""Number of random motions. The search starts from the best of them."""
 TRIES = 50
-"""Random motions, each made smaller and smaller, after which none is taken to be allowed."""
+"""Number of random motions, each scaled down repeatedly, before the search gives up."""
 SPARSE, DENSE = 2.5, 100.0
-"""Samples per second of the search, in shares of the fastest harmonic, and of the last check."""
+"""Sample rates of the search (samples per period of the fastest harmonic) and of the final check
+[Hz]."""
 BETWEEN = 16.0
-"""Samples at which a motion that is better keeps its distances, per one of the search: what the
-last check finds costs the whole motion some of its size."""
+"""Refinement of the sampling at which an improved motion is checked for collisions. A violation
+that only the final check detects scales down the whole motion."""
 SMALLER = 0.95
-"""What is left of a motion each time that the last check finds it too near to something."""
+"""Scale factor applied to a motion each time the final check finds a violation."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a motion is to be.
+    """Requirements of an excitation motion.
 
     Attributes:
-        harmonics: L.
-        period: Of the slowest harmonic [s].
-        ramp: From and to rest [s].
-        share: Of the limits of velocity, acceleration and torque that is used.
-        inside: Distance from position limits [rad, m].
-        criterion: One of :data:`CRITERIA`.
-        evaluations: Motions that are tried.
-        seed: Of the search.
+        harmonics: Number L of harmonics.
+        period: Period of the slowest harmonic [s].
+        ramp: Duration of the transitions from and to rest [s].
+        share: Fraction of the velocity, acceleration and torque limits that may be used.
+        inside: Distance from the joint position limits [rad, m].
+        criterion: Cost function, one of :data:`CRITERIA`.
+        evaluations: Number of motions to evaluate.
+        seed: Random seed of the search.
     """
 
     harmonics: int = 5
@@ -120,28 +134,29 @@ class Wanted:
 
 
 class Excitation:
-    r"""Search for a motion by which the base parameters are told best.
+    r"""Search for a motion that makes the base parameters best observable.
 
-    .. math:: \min \kappa(Y_b) \quad \text{or} \quad \min -\log \det Y_b^T Y_b
+    .. math:: \min \kappa(Y_b) \quad \text{or} \quad \min -\log \det Y_b^T Y_b.
 
-    over coefficients and middle of a :class:`.FourierMotion`. Every joint's series is scaled into
-    its limits of position, velocity and acceleration, so these hold for whatever is tried; what
-    asks for too much torque, or comes too near to anything, is not taken. The search is a (1+1)
-    evolution strategy whose step follows its success.
+    :math:`\kappa` is the condition number of the base regressor :math:`Y_b`. The unknowns are the
+    coefficients and the centre of a :class:`.FourierMotion`. Each joint's series is scaled into
+    its position, velocity and acceleration limits, so that every candidate satisfies them.
+    Candidates with excessive torques or too small distances are rejected. The search is a (1+1)
+    evolution strategy with success-based step size.
 
     Args:
-        arm: That moves.
-        wanted: What the motion is to be.
-        clearance: What it keeps away from, or None.
-        gravities: In the base, one per mounting; None as the arm stands.
+        arm: Moving arm.
+        wanted: Requirements of the motion.
+        clearance: Collision check, or None.
+        gravities: Gravity in the base frame, one vector per mounting. None is that of the arm.
 
     Attributes:
         best: Condition number of the best motion of the last search, at its samples.
-        kept: Share of the size that it has kept: below 1 if it came too near to anything between
-            the samples, so that all of it was made smaller and tells less.
+        kept: Scale factor of the final check. Below 1 the motion violated a distance between the
+            samples and was scaled down, which makes it less informative.
 
     Raises:
-        IdentificationRefused: If no motion is possible there at all.
+        IdentificationRefused: If no motion satisfies the limits.
 
     Source: Swevers et al. 1997; step rule: Rechenberg 1973.
     """
@@ -179,7 +194,11 @@ class Excitation:
         return len(self._columns)
 
     def motion(self, x: Vector) -> FourierMotion:
-        """Return the motion of coefficients, size and middle, ((2 L + 2) n,), within limits."""
+        """Convert a search vector to a motion within the joint limits.
+
+        Args:
+            x: Coefficients, size and centre of every joint, ((2 L + 2) n,).
+        """
         wanted, limits, n = self._wanted, self._arm.limits, self._arm.n_joints
         size = 2 * wanted.harmonics
         direction = x[: n * size].reshape(n, size)
@@ -187,7 +206,7 @@ class Excitation:
         middle = np.tanh(x[n * size + n :])
         q, dq, ddq = (basis @ direction.T for basis in self._basis)
         room = self._high - self._low
-        spare = 1.02  # what is between the samples
+        spare = 1.02  # covers peaks between the samples
         factor = np.minimum.reduce(
             [
                 room / np.ptp(q, axis=0),
@@ -208,7 +227,7 @@ class Excitation:
         return FourierMotion(a, b, q0, wanted.period, wanted.ramp)
 
     def cost(self, motion: FourierMotion) -> float:
-        """Return the criterion of a motion; inf if it asks for too much torque."""
+        """Return the criterion of a motion, inf if its torques exceed the limit."""
         stack, torque = self._stack(motion)
         if (torque > self._wanted.share * self._arm.limits.torque).any():
             return np.inf
@@ -223,7 +242,7 @@ class Excitation:
         return float(sizes[-1] / sizes[0])
 
     def _stack(self, motion: FourierMotion) -> tuple[Matrix, Vector]:
-        """Return the base regressor, and the largest torque of every joint."""
+        """Return the base regressor and the maximum torque of every joint."""
         q, dq, ddq = motion.sample(self._times)
         stacks, torques = [], []
         for gravity in self._gravities:
@@ -234,17 +253,22 @@ class Excitation:
         return np.concatenate(stacks), np.max(torques, axis=0)
 
     def clear(self, motion: FourierMotion, rate: float | None = None) -> bool:
-        """Return whether a motion keeps its distances at some samples per second."""
+        """Return True if a motion keeps the minimum distances.
+
+        Args:
+            motion: Motion to check.
+            rate: Samples per second [Hz]. By default every second sample of the search.
+        """
         if self._clearance is None:
             return True
         times = self._times[::2] if rate is None else motion.times(rate)
         return self._clearance.missing(motion.sample(times)[0]) <= 0.0
 
     def random(self, rng: np.random.Generator) -> Vector:
-        """Return coefficients of a random motion that is allowed.
+        """Return the search vector of a random motion that satisfies all limits.
 
         Raises:
-            IdentificationRefused: If there is none near the ready posture.
+            IdentificationRefused: If none is found near the ready configuration.
         """
         n, size = self._arm.n_joints, 2 * self._wanted.harmonics
         if self._clearance is not None and self._clearance.missing(self._ready[None]) > 0.0:
@@ -268,13 +292,14 @@ class Excitation:
     def search(
         self, progress: Callable[[int, float], None] = lambda done, best: None
     ) -> FourierMotion:
-        """Return the best motion that was found.
+        """Search for the best motion.
 
         Args:
-            progress: Is told how many were tried, and the condition number so far.
+            progress: Callback that receives the number of evaluated motions and the current
+                condition number.
 
         Raises:
-            IdentificationRefused: If no motion is allowed.
+            IdentificationRefused: If no motion satisfies the limits.
         """
         wanted, rng = self._wanted, np.random.default_rng(self._wanted.seed)
         starts = [self.random(rng) for _ in range(FIRST)]
@@ -297,7 +322,7 @@ class Excitation:
         return self._checked(motion)
 
     def _checked(self, motion: FourierMotion) -> FourierMotion:
-        """Return a motion that is allowed between the samples too, smaller if need be."""
+        """Scale a motion down until it keeps its distances between the samples as well."""
         for _ in range(20):
             if self.clear(motion, DENSE / 4.0):
                 return motion
@@ -308,7 +333,10 @@ class Excitation:
 
 
 def _singular_values(stack: Matrix) -> Vector:
-    """Return them in rising order, by the Gram matrix, which is enough below a million."""
+    """Return singular values in ascending order.
+
+    They come from the Gram matrix, which is accurate enough for condition numbers below 1e6.
+    """
     values = np.linalg.eigvalsh(stack.T @ stack)
     found: Vector = np.sqrt(np.maximum(values, 1e-15 * values[-1]))
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Periodic joint motions of a few harmonics, with soft ends."""
+"""Periodic joint motions of a few harmonics that start and end smoothly at rest."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from multipanda_py.state import Matrix, Vector
 
 
 def column_names(joints: int) -> list[str]:
-    """Return what the columns of a motion are called in a file, (1 + 3 j)."""
+    """Return the column names of a motion file: time, then q, dq and ddq of every joint."""
     return ["time", *(f"{what}{k + 1}" for what in ("q", "dq", "ddq") for k in range(joints))]
 
 
 @dataclass(frozen=True, eq=False)
 class FourierMotion:
-    r"""A finite Fourier series per joint, which is entered and left softly.
+    r"""Finite Fourier series per joint with smooth transitions from and to rest.
 
     .. math::
         q_j(s) = q_{0j} + \sum_{l=1}^{L} \frac{a_{jl}}{\omega l} \sin \omega l s
-        - \frac{b_{jl}}{\omega l} \cos \omega l s
+        - \frac{b_{jl}}{\omega l} \cos \omega l s.
 
-    Its parameter goes with the time but for the ends, where
-    :math:`\dot s = \tfrac12 (1 - \cos(\pi t / T_r))` raises it from rest and lets it come to rest:
-    the path is that of the series, and velocities and accelerations are smaller there.
+    Symbols: L harmonics of the angular frequency :math:`\omega` and the path parameter s [s]. In
+    between the ends :math:`\dot s = 1`. During the first and last :math:`T_r` seconds, :math:`\dot
+    s = \tfrac12 (1 - \cos(\pi t / T_r))` ramps it from and to rest. The ramps do not change the
+    path and only reduce velocities and accelerations.
 
     Attributes:
-        a: Velocities, (n, L) [rad/s, m/s].
-        b: Velocities, (n, L) [rad/s, m/s].
-        q0: Middle, (n,) [rad, m].
-        period: :math:`2 \pi / \omega` [s].
-        ramp: :math:`T_r` [s].
-        periods: How often it goes round.
+        a: Velocity amplitudes of the sine terms, (n, L) [rad/s, m/s].
+        b: Velocity amplitudes of the cosine terms, (n, L) [rad/s, m/s].
+        q0: Joint positions at the centre of the motion, (n,) [rad, m].
+        period: Period :math:`2 \pi / \omega` of the slowest harmonic [s].
+        ramp: Duration :math:`T_r` of each ramp [s].
+        periods: Number of periods.
 
     Source: Swevers et al., Optimal robot excitation and identification, IEEE T-RA 1997.
     """
@@ -47,17 +48,17 @@ class FourierMotion:
 
     @property
     def duration(self) -> float:
-        """From rest to rest [s]."""
+        """Duration from rest to rest [s]."""
         return self.periods * self.period + self.ramp
 
     def basis(self, time: Vector) -> tuple[Matrix, Matrix, Matrix]:
-        """Return what coefficients (a, b) add to positions, velocities and accelerations.
+        """Return the basis functions of the coefficients (a, b).
 
         Args:
-            time: From rest, (N,) [s].
+            time: Times since the start of the motion, (N,) [s].
 
         Returns:
-            Three matrices (N, 2 L).
+            Basis of positions, velocities and accelerations, (N, 2 L) each.
         """
         s, rate, change = self._parameter(np.asarray(time, dtype=np.float64))
         w = 2.0 * np.pi / self.period * np.arange(1, self.a.shape[1] + 1)
@@ -72,25 +73,32 @@ class FourierMotion:
         """Return positions, velocities and accelerations, (N, n) each.
 
         Args:
-            time: From rest, (N,) [s]; at rest before 0 and after the duration.
+            time: Times since the start, (N,) [s]. The arm is at rest before 0 and after the
+                duration.
         """
         coefficients = np.hstack([self.a, self.b]).T
         q, dq, ddq = (basis @ coefficients for basis in self.basis(time))
         return q + self.q0, dq, ddq
 
     def times(self, rate: float) -> Vector:
-        """Return even times from rest to rest, both included."""
+        """Return equidistant times from start to end, both included, (N,) [s].
+
+        Args:
+            rate: Samples per second [Hz].
+        """
         found: Vector = np.linspace(0.0, self.duration, round(self.duration * rate) + 1)
         return found
 
     def points(self, most: int) -> Vector:
-        """Return times from rest to rest, both included, for a trajectory of few points.
+        """Return the times of a trajectory with few points, (N,) [s].
 
-        A polynomial of fifth order through positions, velocities and accelerations is the motion
-        between them; the soft ends have a quarter of the points.
+        Start and end are included.
+
+        Quintic interpolation of positions, velocities and accelerations between these points
+        reproduces the motion. One quarter of the points lies in the two ramps.
 
         Args:
-            most: How many there are, 16 or more.
+            most: Number of points, 16 or more.
         """
         ends = np.linspace(0.0, self.ramp, max(3, most // 8) + 1)
         middle = np.linspace(self.ramp, self.duration - self.ramp, most - 2 * len(ends) + 2)
@@ -98,15 +106,15 @@ class FourierMotion:
         return found
 
     def table(self, time: Vector) -> Matrix:
-        """Return the columns of :func:`column_names` at some times, (N, 1 + 3 n)."""
+        """Return the columns of :func:`column_names` at the given times, (N, 1 + 3 n)."""
         return np.column_stack([time, *self.sample(time)])
 
     def _parameter(self, time: Vector) -> tuple[Vector, Vector, Vector]:
-        """Return s, its rate and the rate of that, (N,) each."""
+        """Return the path parameter s and its first and second time derivatives, (N,) each."""
         ramp, duration = self.ramp, self.duration
         time = np.clip(time, 0.0, duration)
         left = duration - time
-        end = np.minimum(time, left)  # from the nearer end
+        end = np.minimum(time, left)  # time from the nearer end
         inside = end >= ramp
         angle = np.pi * np.minimum(end, ramp) / ramp
         along = np.where(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction of joints as functions of their velocities."""
+"""Joint friction as a function of joint velocity."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from multipanda_py.robots.robot import FIGURES
 from multipanda_py.state import Matrix, Vector
 
 SHARP = 0.01
-"""Velocity within which Coulomb friction turns round, where nobody fits it [rad/s, m/s]."""
+"""Width w of the Coulomb friction step if it is not identified [rad/s, m/s]."""
 STEEPEST = 100.0
-"""That the feature ``friction`` takes [s/rad]."""
+"""Maximum steepness accepted by the feature ``friction`` [s/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrictionShape:
-    r"""What Coulomb friction looks like near rest, per joint.
+    r"""Shape of the Coulomb friction of each joint near zero velocity.
 
-    .. math:: \tau_f = f_v \dot q + f_c \tanh\!\left( \frac{\dot q + s}{w} \right) + f_o
+    .. math:: \tau_f = f_v \dot q + f_c \tanh\!\left( \frac{\dot q + s}{w} \right) + f_o.
 
-    is linear in :math:`f_v, f_c, f_o`; with :math:`f_v = 0` it is the sigmoid of Gaz et al. (RA-L
-    2019): :math:`\varphi_1 = 2 f_c,\ \varphi_2 = 2 / w,\ \varphi_3 = s`.
+    Symbols: viscous friction :math:`f_v`, Coulomb friction :math:`f_c`, offset :math:`f_o`, width
+    w and shift s. The torque is linear in :math:`f_v, f_c, f_o`. For :math:`f_v = 0` it equals the
+    sigmoid of Gaz et al. (RA-L 2019) with :math:`\varphi_1 = 2 f_c,\ \varphi_2 = 2 / w,\ \varphi_3
+    = s`.
 
     Attributes:
-        width: w, (n,) [rad/s, m/s].
-        shift: s, (n,) [rad/s, m/s].
+        width: Width w of the step, (n,) [rad/s, m/s].
+        shift: Shift s of the step, (n,) [rad/s, m/s].
     """
 
     width: Vector
@@ -36,16 +38,26 @@ class FrictionShape:
 
     @classmethod
     def sharp(cls, joints: int) -> FrictionShape:
-        """Return Coulomb friction that turns round at rest."""
+        """Return the shape for friction that is not identified: width :data:`SHARP`, no shift."""
         return cls(np.full(joints, SHARP), np.zeros(joints))
 
     def columns(self, dq: Matrix) -> Matrix:
-        """Return the three terms of every joint, (N, n, 3)."""
+        """Return the regressor columns of :math:`f_v, f_c, f_o` of every joint, (N, n, 3).
+
+        Args:
+            dq: Joint velocities, (N, n) [rad/s, m/s].
+        """
         step = np.tanh((dq + self.shift) / self.width)
         return np.stack([dq, step, np.ones_like(dq)], axis=2)
 
     def rows(self, dq: Matrix) -> Matrix:
-        """Return regressors of :math:`f_v, f_c, f_o` of all joints, (N, n, 3 n)."""
+        """Return the friction regressor of all joints, (N, n, 3 n).
+
+        Its columns are :math:`f_v` of all joints, then :math:`f_c`, then :math:`f_o`.
+
+        Args:
+            dq: Joint velocities, (N, n) [rad/s, m/s].
+        """
         n = dq.shape[1]
         found = np.zeros((len(dq), n, 3 * n))
         terms = self.columns(dq)
@@ -56,13 +68,13 @@ class FrictionShape:
 
 @dataclass(frozen=True, eq=False)
 class FoundFriction:
-    """Friction of n joints.
+    """Identified friction of n joints.
 
     Attributes:
-        viscous: (n,) [Nm s/rad].
-        coulomb: (n,) [Nm].
-        offset: (n,) [Nm].
-        shape: Of Coulomb friction near rest.
+        viscous: Viscous friction, (n,) [Nm s/rad].
+        coulomb: Coulomb friction, (n,) [Nm].
+        offset: Constant torque, (n,) [Nm].
+        shape: Shape of the Coulomb friction near zero velocity.
     """
 
     viscous: Vector
@@ -72,29 +84,32 @@ class FoundFriction:
 
     @property
     def terms(self) -> tuple[Vector, Vector, Vector]:
-        """Viscous, Coulomb and offset, (n,) each."""
+        """Viscous friction, Coulomb friction and offset, (n,) each."""
         return self.viscous, self.coulomb, self.offset
 
     def torque(self, dq: Matrix) -> Matrix:
-        """Return what friction takes, (N, n) [Nm]."""
+        """Return the friction torque at joint velocities ``dq``, (N, n) [Nm]."""
         terms = np.stack(self.terms, axis=1)
         found: Matrix = (self.shape.columns(dq) * terms).sum(axis=2)
         return found
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return the sigmoid that the feature ``friction`` compensates."""
+        """Return the sigmoid parameters that the feature ``friction`` compensates with."""
         steepness = np.minimum(2.0 / self.shape.width, STEEPEST)
         phi = (2.0 * self.coulomb, steepness, self.shape.shift)
         return {name: tuple(values.tolist()) for name, values in zip(FIGURES, phi)}
 
 
 def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FoundFriction:
-    """Return the friction that fits what inertia leaves of the torques, also near rest.
+    """Fit joint friction to the torques that remain after subtracting the inertial torques.
+
+    All samples are used, also those near zero velocity. Viscous and Coulomb friction are
+    constrained to be non-negative.
 
     Args:
-        rows: Regressors of :math:`f_v, f_c, f_o`, (N, n, 3 n).
-        tau: What is left, (N, n) [Nm].
-        shape: Of Coulomb friction near rest; viscous and Coulomb friction only take.
+        rows: Regressor of :math:`f_v, f_c, f_o`, (N, n, 3 n).
+        tau: Torques without the inertial torques, (N, n) [Nm].
+        shape: Shape of the Coulomb friction near zero velocity.
     """
     n = tau.shape[1]
     found = np.empty((3, n))

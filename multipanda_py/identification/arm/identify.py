@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From logs of a moving arm to its inertia and friction."""
+"""Identification of link inertia, rotor inertia and joint friction from logs of a moving arm."""
 
 from __future__ import annotations
 
@@ -33,35 +33,40 @@ from multipanda_py.robots.inertial import NO_LOAD, Load, inertial_of
 from multipanda_py.state import Matrix, Vector
 
 WIDEST, NARROWEST = 1.0, 0.005
-"""Of a sigmoid [rad/s, m/s]; wider ones are viscous friction."""
+"""Bounds of the width of a sigmoid [rad/s, m/s]. A wider one acts as viscous friction."""
 WIDTHS = np.geomspace(NARROWEST, WIDEST, 9)
-"""Where the search begins, from the best of them."""
+"""Candidate widths for the initial guess."""
 SWEEPS = 2
-"""Over all joints, to find that beginning."""
+"""Sweeps over all joints for the initial guess."""
 FURTHEST = 5.0
-"""Of a shift, in what it may well be."""
+"""Bound of a shift, relative to its prior standard deviation."""
 
 
 def fit_shape(
     stack: Stack, base: BaseParameters, cutoff: float, noise: Vector, prior: float = 0.02
 ) -> FrictionShape:
-    r"""Return width and shift of every joint's sigmoid.
+    r"""Fit width and shift of every joint's friction sigmoid.
 
     .. math:: \min_{w, s} \min_{\beta, f, \delta} \sum_j \nu \sigma_j^{-2}
-        \| A_{b,j} \beta + F_{w_j, s_j} f_j - \delta \dot \tau_j - \tau_j \|^2
+        \| A_{b,j} \beta + F_{w_j, s_j} f_j - \delta \dot \tau_j - \tau_j \|^2.
 
-    with all that is linear found anew for every shape (variable projection). The base parameters
-    are those of all joints together: left to each joint by itself, what it carries has freedom
-    enough to stand in for most of its friction. A delay of torques would look like friction that
-    turns round late, so it is found along. A small pull keeps the shift near zero where the data
-    do not tell.
+    The minimum is over widths w and shifts s. For each shape, the linear unknowns are eliminated
+    (variable projection): base parameters :math:`\beta`, friction coefficients f and torque delay
+    :math:`\delta`.
+    The regressors of base parameters and friction are :math:`A_b` and F. The noise of joint j is
+    :math:`\sigma_j`, and :math:`\nu` is the fraction of independent samples.
+
+    The base parameters are common to all joints. With separate ones per joint, inertial terms
+    could imitate most of its friction. The delay is estimated because it would otherwise look like
+    a shifted friction reversal. A weak prior keeps the shifts near zero if the data do not
+    determine them.
 
     Args:
-        stack: Of the motions.
-        base: Combinations of its columns.
-        cutoff: Of the stack's filter [Hz].
+        stack: Regressor stack of the motions.
+        base: Base parameters of the arm.
+        cutoff: Cutoff frequency of the stack's filter [Hz].
         noise: Standard deviations of the torques, (n,) [Nm].
-        prior: What a shift may well be [rad/s].
+        prior: Standard deviation of the prior of the shifts [rad/s].
 
     Source: Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares
     problems whose variables separate, 1973.
@@ -84,7 +89,7 @@ def fit_shape(
 
 
 class _Search:
-    """What shapes leave of the torques, with everything else at its best."""
+    """Residual of the torques for given friction shapes with all linear unknowns eliminated."""
 
     def __init__(
         self, stack: Stack, base: BaseParameters, cutoff: float, noise: Vector, prior: float
@@ -104,7 +109,11 @@ class _Search:
         self._shapes = [(np.nan, np.nan)] * n
 
     def residual(self, x: Vector) -> Vector:
-        """Return what is left, in standard deviations; x: logarithms of widths, shifts."""
+        """Return the residual in standard deviations.
+
+        Args:
+            x: Logarithms of the widths, then the normalised shifts, (2 n,).
+        """
         n = len(self._shapes)
         for joint in range(n):
             self._set(joint, float(x[joint]), float(x[n + joint]))
@@ -113,7 +122,7 @@ class _Search:
         return np.concatenate([terms @ values - self._left, x[n:]])
 
     def _set(self, joint: int, logarithm: float, shift: float) -> None:
-        """Compute the friction of a joint without what the others' parameters can be of it."""
+        """Compute the friction columns of a joint, orthogonal to all known columns."""
         if self._shapes[joint] == (logarithm, shift):
             return
         self._shapes[joint] = (logarithm, shift)
@@ -134,31 +143,33 @@ class _Search:
 FRICTIONS = ("coulomb", "sigmoid")
 ROTORS = ("auto", "fit", "known", "unseen")
 MASS_RANGE = (0.7, 1.3)
-"""Of the total mass of what moves, relative to what is said of it."""
+"""Bounds of the total moving mass, relative to that of the model."""
 SLOW = 0.1
-"""Velocities at which friction may be anything, as it falls with speed there first (Stribeck), and
-torques are not used [rad/s, m/s]."""
+"""Velocity below which torques are not used [rad/s, m/s]. Friction decreases with speed there
+(Stribeck effect), which the model does not describe."""
 OF_SPEED = 0.25
-"""Of a joint that is slow itself, the share of its root mean square velocity."""
+"""Velocity threshold of a slow joint, as a fraction of its root mean square velocity."""
 LATEST = 0.02
-"""Longest delay of measured torques that is put down to the recording [s]."""
+"""Maximum delay of measured torques that is attributed to the recording [s]."""
 NO_OFFSET = 1e-3
-"""Of a joint whose offset is no other than a weight [Nm, N]."""
+"""Standard deviation of the offset of a joint whose offset cannot be separated from a weight [Nm,
+N]."""
 SAID = 1.0
-"""Of a rest that is left out, what is worth a word [s]."""
+"""Minimum duration of dropped rest that is reported [s]."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked of an identification.
+    """Options of an identification.
 
     Attributes:
-        friction: One of :data:`FRICTIONS`.
-        rotors: Whether rotor inertia is found (``fit``), as the robot's model says (``known``), or
-            not in the torques, as of sensors behind the gears (``unseen``); what the logs say of
-            their sensors decides between the first and the last (``auto``).
-        cutoff: Of the filter of torques and regressors [Hz].
-        held_out: Share of every log, its end without the rest there, that is only predicted.
+        friction: Friction model, one of :data:`FRICTIONS`.
+        rotors: Treatment of rotor inertia, one of :data:`ROTORS`. ``fit`` identifies it, ``known``
+            takes it from the robot model. ``unseen`` assumes sensors behind the gears, whose
+            torques do not contain it. ``auto`` selects ``fit`` or ``unseen`` by the sensors stated
+            in the logs.
+        cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
+        held_out: Fraction at the end of every log, without final rest, that is only predicted.
     """
 
     friction: str = "coulomb"
@@ -169,22 +180,23 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """What was found.
+    """Result of an identification.
 
     Attributes:
-        robot: With the masses, inertias and friction that were found.
-        friction: Of its joints.
-        base: The combinations that torques depend on, friction apart.
-        estimate: Their values, then those of friction, by weighted least squares.
-        names: Of these.
-        deviations: Standard deviations of the consistent parameters: ten per link, rotors,
-            viscous, Coulomb and offset.
-        condition: Number of the stack with columns of length one.
-        delay: By which measured torques are behind the positions [s].
-        rotors: What was made of rotor inertia, one of :data:`ROTORS`.
-        held_out: RMSE of every joint's torque on what was not used, by model, (n,) each [Nm].
-        residual: Times and residuals of the held-out part, by model.
-        measured: Its torques, (N, n) [Nm].
+        robot: Robot with identified masses, inertias and friction.
+        friction: Friction of its joints.
+        base: Base parameters of the inertial regressor, without friction.
+        estimate: Weighted least-squares estimate of the base parameters, then of the friction.
+        names: Names of the parameters of ``estimate``.
+        deviations: Standard deviations of the consistent parameters: ten per link, rotors, viscous
+            friction, Coulomb friction and offset.
+        condition: Condition number of the stack with columns of unit length.
+        delay: Delay of the measured torques relative to the positions [s].
+        rotors: Applied treatment of rotor inertia, one of :data:`ROTORS`.
+        held_out: RMSE of every joint's torque on the held-out part, by model, (n,) each [Nm].
+        residual: Residuals of the held-out part by model, (N, n) each [Nm].
+        time: Times of the held-out part, (N,) [s].
+        measured: Measured torques of the held-out part, (N, n) [Nm].
     """
 
     robot: Robot
@@ -210,26 +222,31 @@ def identify(
     load: Load = NO_LOAD,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Identified:
-    r"""Find the inertia of an arm's links and rotors and the friction of its joints.
+    r"""Identify the inertia of an arm's links and rotors and the friction of its joints.
 
     .. math::
         \tau = Y(q, \dot q, \ddot q) (\pi + \pi_{carried}) + I_r \ddot q + f_v \dot q
-        + f_c \tanh\frac{\dot q + s}{w} + f_o
+        + f_c \tanh\frac{\dot q + s}{w} + f_o.
 
-    Positions are differentiated without phase; torques and regressors go through the same
-    low-pass filter. Weighted least squares of the base parameters tell the noise of every joint
-    and how well the parameters can be told; then the consistent set that fits best is found.
+    Symbols: regressor Y, the inertial parameters :math:`\pi` of the links and
+    :math:`\pi_{carried}` of attached bodies, and the rotor inertias :math:`I_r`. Friction has the
+    viscous term :math:`f_v`, the Coulomb term :math:`f_c` with width w and shift s, and the offset
+    :math:`f_o`.
+
+    Positions are differentiated without phase, and torques and regressors pass the same low-pass
+    filter. Weighted least squares of the base parameters yields the noise of every joint and the
+    uncertainty of the parameters. Then the best-fitting physically consistent parameters are
+    computed.
 
     Args:
-        motions: As measured, of one arm.
-        arm: With the hand and tool that it had, and the prior of its links.
-        options: What is asked.
-        load: What the flange carried beyond them.
-        progress: Is told what is being done.
+        motions: Measured logs of one arm.
+        arm: Arm with the gripper and tool used in the logs and the prior inertia of its links.
+        options: Options of the identification.
+        load: Payload at the flange without gripper and tool.
+        progress: Callback that receives a text per step.
 
     Raises:
-        IdentificationRefused: If the data cannot be what they are said to be, or cannot tell the
-            parameters; says which and why.
+        IdentificationRefused: If a log is implausible or does not determine the parameters.
     """
     options = options or Options()
     n = arm.n_joints
@@ -330,13 +347,13 @@ def _friction_names(arm: ArmDescription) -> list[str]:
 
 
 def _total(robot: Robot) -> tuple[float, float]:
-    """Return bounds of the total mass of what moves [kg]."""
+    """Return the bounds of the total moving mass [kg]."""
     said = sum(link.inertial.mass for link in robot.links[1:])
     return MASS_RANGE[0] * said, MASS_RANGE[1] * said
 
 
 def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Options:
-    """Decide what is to be made of rotors, by what the logs say of their torques."""
+    """Replace ``auto`` by the treatment of rotor inertia that suits the sensors of the logs."""
     if options.rotors != "auto":
         return options
     seen = {motion.rotors_in_tau for motion in motions}
@@ -348,7 +365,7 @@ def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Opti
 
 
 def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
-    """Return rotor inertias that are known to be in the torques, or None if they are found."""
+    """Return the rotor inertias contained in the torques, or None if they are identified."""
     if options.rotors == "fit":
         return None
     robot = regressor.arm.robot
@@ -356,7 +373,7 @@ def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
 
 
 def _without(part: Stack, rotors: Vector | None, n: int) -> Stack:
-    """Return a stack without what known rotors take; their columns are then empty."""
+    """Subtract the torques of known rotors from a stack and clear their columns."""
     if rotors is None:
         return part
     rows = part.rows.copy()
@@ -366,7 +383,7 @@ def _without(part: Stack, rotors: Vector | None, n: int) -> Stack:
 
 
 def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
-    """Return by how much torques are late, or 0 where that is not clear [s]."""
+    """Return the delay of the torques [s], or 0 if it is not significant."""
     rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
     found = fit(rows, train.tau, train.independent, used=moving)
     delay, deviation = float(found.values[-1]), float(found.deviations[-1])
@@ -374,7 +391,7 @@ def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
 
 
 def _bounds(arm: ArmDescription, options: Options, untold: Sequence[int]) -> ParameterPrior:
-    """Return what is known of rotors and friction beforehand."""
+    """Return the prior of rotor inertias and friction."""
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)
     nothing = np.full(n, np.inf)
@@ -392,7 +409,7 @@ def _bounds(arm: ArmDescription, options: Options, untold: Sequence[int]) -> Par
 def _robot(
     robot: Robot, bodies: Sequence[Load], friction: FoundFriction, armature: Vector | None
 ) -> Robot:
-    """Return a robot with what was found."""
+    """Return a robot with the identified parameters."""
     links = [
         replace(link, inertial=inertial_of(body)) for link, body in zip(robot.links[1:], bodies)
     ]

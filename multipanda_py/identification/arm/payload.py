@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hand carries, from motion or from postures, with an arm that is known."""
+"""Payload identification at the flange of an arm with known dynamics."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ from multipanda_py.robots.inertial import Load
 from multipanda_py.state import Matrix, Vector
 
 GUESS = Load(1.0, np.array([0.0, 0.0, 0.1]), np.diag([4e-3, 4e-3, 4e-3]))
-"""A thing of ordinary size, where nothing else is known."""
+"""Prior of the payload, an object of ordinary size."""
 SPREAD = 3.0
-"""Of that guess: it is none of mass and centre, and some help for inertia."""
+"""Relative standard deviation of that prior: wide for mass and centre of mass, a regularisation
+for inertia."""
 MOVING = 0.3
-"""Fastest velocity of a joint from which a log counts as motion, not postures [rad/s, m/s]."""
+"""Joint velocity above which a log counts as a motion, not as static configurations [rad/s, m/s].
+"""
 LEAST_TURNED = 0.15
-"""Least that gravity has to turn in the flange, so that a centre is told: singular value."""
+"""Minimum relative singular value of the gravity columns for an observable centre of mass."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoundLoad:
-    """A load and how well it is known.
+    """Identified payload with its uncertainty.
 
     Attributes:
-        load: On the flange, beyond hand and tool.
-        mass_deviation: Standard deviation [kg].
-        com_deviation: Likewise, (3,) [m].
-        tells_inertia: Whether the log had motion; else the inertia is that of a thing of ordinary
-            density, which only keeps the load a body.
-        rmse: Of what is left of the torques, (n,) [Nm].
+        load: Payload in the flange frame, without gripper and tool.
+        mass_deviation: Standard deviation of the mass [kg].
+        com_deviation: Standard deviation of the centre of mass, (3,) [m].
+        tells_inertia: True if the log contains motion. If False, the inertia is a prior of
+            ordinary density that only keeps the payload physically consistent.
+        rmse: Root mean square of the torque residual, (n,) [Nm].
     """
 
     load: Load
@@ -52,20 +54,23 @@ class FoundLoad:
 def find_load(
     motions: Sequence[MeasuredMotion], arm: ArmDescription, cutoff: float = 5.0
 ) -> FoundLoad:
-    r"""Find the load on an arm's flange.
+    r"""Identify the payload at the flange of an arm.
 
-    .. math:: \tau - Y \pi_{arm} - \tau_f = Y_{flange} \pi_L + \Delta \tau_f
+    .. math:: \tau - Y \pi_{arm} - \tau_f = Y_{flange} \pi_L + \Delta \tau_f.
 
-    The arm's own inertia, hand, tool and friction are taken as its model has them; friction may
-    differ by some tenths of a Nm. Standing still, gravity alone tells mass and centre.
+    Symbols: measured torques :math:`\tau`, regressors Y, inertial parameters :math:`\pi` of arm
+    and payload and friction :math:`\tau_f`. Inertia and friction of arm, gripper and tool come
+    from the model. The friction may deviate by :math:`\Delta \tau_f`, some tenths of a Nm. Static
+    logs identify mass and centre of mass through gravity.
 
     Args:
-        motions: With the load in the hand, as measured.
-        arm: With its hand and tool; best one that was identified.
-        cutoff: Of the filter of torques and regressors [Hz].
+        motions: Measured logs of the arm with the payload attached.
+        arm: Arm with its gripper and tool, preferably with identified parameters.
+        cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
 
     Raises:
-        IdentificationRefused: If the log is not one of this arm, or cannot tell the load.
+        IdentificationRefused: If a log does not belong to this arm or does not determine the
+            payload.
     """
     regressor = ArmRegressor(arm)
     for motion in motions:
@@ -106,10 +111,10 @@ def find_load(
 
 
 def _refuse_one_posture(rows: Matrix, name: str) -> None:
-    """Refuse logs in which gravity does not turn in the hand.
+    """Refuse logs in which the direction of gravity hardly changes in the flange frame.
 
     Raises:
-        IdentificationRefused: Says that mass and centre are not told.
+        IdentificationRefused: If mass and centre of mass cannot be separated.
     """
     heavy = rows[..., :4].reshape(-1, 4) * (1.0, 0.1, 0.1, 0.1)
     sizes = np.linalg.svd(heavy / np.sqrt(len(heavy)), compute_uv=False)
@@ -121,7 +126,7 @@ def _refuse_one_posture(rows: Matrix, name: str) -> None:
 
 
 def _weights(part: Stack, columns: Matrix, left: Matrix, cutoff: float) -> Matrix:
-    """Return what every torque counts, (N, n): nothing near rest, if the arm moves."""
+    """Return the weight of every torque sample, (N, n): zero near rest if the arm moves."""
     moving = part.moving(SLOW, cutoff).astype(float)
     if moving.mean() < 0.2:
         moving = np.ones_like(moving)

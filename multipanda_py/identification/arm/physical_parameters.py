@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters that bodies can have, as near to what was measured as they come."""
+"""Constrained identification of physically consistent inertial parameters."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from multipanda_py.robots.inertial import Load
 from multipanda_py.state import Matrix, Vector
 
 SPREAD = 0.3
-"""By how much bodies differ from what is said of them: standard deviation, relative."""
+"""Relative standard deviation of the true inertial parameters from their prior."""
 LEAST = 1e-3
-"""Smallest eigenvalue of a pseudo-inertia, relative to the body that it was expected to be."""
+"""Minimum eigenvalue of a pseudo-inertia relative to its prior."""
 GIRTH = 0.01
-"""No link is thinner than this; for those that are said to be a rod or a point [m]."""
+"""Minimum radius of gyration of a prior [m], for links that the model describes as rods or points.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class ParameterPrior:
-    """Linear parameters that are not of bodies.
+    """Prior of the linear parameters that are not inertial: rotor inertia and friction.
 
     Attributes:
-        prior: (k,).
-        deviation: How far they may well be from that; inf where nothing is known, (k,).
-        lower: (k,).
+        prior: Expected values, (k,).
+        deviation: Standard deviations of the prior, inf if unknown, (k,).
+        lower: Lower bounds, (k,).
     """
 
     prior: Vector
@@ -45,13 +46,13 @@ class ParameterPrior:
 
 @dataclass(frozen=True, eq=False)
 class Consistent:
-    """What was found.
+    """Physically consistent parameters.
 
     Attributes:
-        bodies: One per link.
-        others: The other parameters, (k,).
-        values: All of them as one, (10 links + k,).
-        deviations: Their standard deviations, with what was known before, (10 links + k,).
+        bodies: Inertia of each link.
+        others: Rotor inertia and friction parameters, (k,).
+        values: Inertial and other parameters in one vector, (10 links + k,).
+        deviations: Posterior standard deviations of ``values``, (10 links + k,).
     """
 
     bodies: tuple[Load, ...]
@@ -74,22 +75,24 @@ def consistent(
     .. math::
         \min_{X, y} \| A z - \tau \|^2 + \epsilon^{-2} \sum_i \| X_i \|_F^2
         + \sum_k \left( \frac{y_k - y_{0k}}{s_k} \right)^2, \qquad
-        P_i = L_i (E + X_i) L_i^T \succeq \lambda L_i L_i^T
+        P_i = L_i (E + X_i) L_i^T \succeq \lambda L_i L_i^T.
 
-    where :math:`P_{0i} = L_i L_i^T` is the pseudo-inertia that link i was said to have. So the
-    pull to it is the same whatever the link's units and frame, and semidefinite programming sees
-    numbers near one. The rows are compressed by QR first.
+    Symbols: relative change :math:`X_i` of the pseudo-inertia :math:`P_i` of link i, other
+    parameters y, and z as the vector of all parameters. The prior pseudo-inertia is :math:`L_i
+    L_i^T`. Prior and deviation of y are :math:`y_0` and s, and :math:`\lambda` is :data:`LEAST`.
+    The regularisation does not depend on the units and the frame of a link, and the semidefinite
+    program is well scaled. The rows are compressed by QR first.
 
     Args:
-        rows: A, weighted so that a unit is a standard deviation, (m, 10 links + k).
-        tau: Weighted likewise, (m,).
-        bodies: What links were said to be.
-        others: Of the other parameters.
-        spread: :math:`\epsilon`.
-        masses: Least and most of the sum of masses [kg], or None.
+        rows: Regressor A, scaled to unit standard deviation of the torques, (m, 10 links + k).
+        tau: Torques :math:`\tau` with the same scaling, (m,).
+        bodies: Prior inertia of each link.
+        others: Prior of the other parameters.
+        spread: Relative standard deviation :math:`\epsilon` of the inertial parameters.
+        masses: Minimum and maximum total mass [kg], or None.
 
     Raises:
-        IdentificationRefused: If the solver finds nothing, or ``cvxpy`` is missing.
+        IdentificationRefused: If the solver finds no solution, or ``cvxpy`` is missing.
 
     Source: constant pull-back of the affine-invariant metric: Lee, Wensing and Park, Geometric
     robot dynamic identification, IEEE T-RO 2020; LMI: Sousa and Cortesão, IJRR 2014.
@@ -145,7 +148,7 @@ def consistent(
 
 
 def _thick(pseudo: Matrix) -> Matrix:
-    """Return a pseudo-inertia of a body that is nowhere thinner than it can be."""
+    """Return a pseudo-inertia whose radii of gyration are :data:`GIRTH` or larger."""
     found = pseudo.copy()
     com = pseudo[:3, 3] / pseudo[3, 3]
     about = pseudo[:3, :3] - pseudo[3, 3] * np.outer(com, com)
@@ -160,7 +163,7 @@ def _thick_parameters(parameters: Vector) -> Vector:
 
 
 def _symmetric_basis() -> tuple[Matrix, Matrix]:
-    """Return an orthonormal basis of symmetric 4 x 4 matrices: as columns, and as parameters."""
+    """Return an orthonormal basis of symmetric 4 x 4 matrices, as columns and as parameters."""
     matrices, parameters = [], []
     for i in range(4):
         for j in range(i, 4):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which combinations of parameters torques depend on."""
+"""Inertial regressor of an arm and its base parameters."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from multipanda_py.robots.inertial import NO_LOAD, Inertial, Load, inertial_of
 from multipanda_py.state import Matrix, Vector
 
 PER_LINK = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
-"""Parameters of a link: mass, first moments, second ones about its joint's frame."""
+"""Parameters of a link: mass, first moments and inertia about the origin of its joint's frame."""
 
 _regressor = pin.computeJointTorqueRegressor
 
 
 def dynamic_parameters(body: Inertial | Load) -> Vector:
-    """Return the parameters of a body in the frame that it is given in, (10,)."""
+    """Return the ten inertial parameters of a body in the frame in which it is given, (10,)."""
     inertial = inertial_of(body) if isinstance(body, Load) else body
     inertia = pin.Inertia(inertial.mass, np.array(inertial.com), inertial.inertia)
     found: Vector = inertia.toDynamicParameters()
@@ -30,9 +30,12 @@ def dynamic_parameters(body: Inertial | Load) -> Vector:
 
 
 def body_of(parameters: Vector) -> Load:
-    r"""Return the body of ten parameters.
+    r"""Convert ten inertial parameters to a body.
 
-    .. math:: c = (m c) / m, \qquad I_c = I_o - m (c^T c E - c c^T)
+    .. math:: c = (m c) / m, \qquad I_c = I_o - m (c^T c E - c c^T).
+
+    Symbols: mass m, centre of mass c and the inertias :math:`I_c`, :math:`I_o` about the centre of
+    mass and the origin. E is the identity.
     """
     mass, com = float(parameters[0]), parameters[1:4] / parameters[0]
     xx, xy, yy, xz, yz, zz = parameters[4:]
@@ -41,23 +44,25 @@ def body_of(parameters: Vector) -> Load:
 
 
 class ArmRegressor:
-    r"""Compute the regressor of an arm whose hand, tool and load are known.
+    r"""Inertial regressor of an arm with known gripper, tool and payload.
 
-    .. math:: M(q) \ddot q + c(q, \dot q) + g(q) = Y(q, \dot q, \ddot q) (\pi + \pi_{carried})
+    .. math:: M(q) \ddot q + c(q, \dot q) + g(q) = Y(q, \dot q, \ddot q) (\pi + \pi_{carried}).
 
-    with ten parameters :math:`\pi` per link that moves. Rotor inertia is not in it.
+    Symbols: mass matrix M, the Coriolis torques c, the gravity torques g, and ten parameters
+    :math:`\pi` per moving link. :math:`\pi_{carried}` belongs to the bodies attached to the last
+    link. Rotor inertia is not included.
 
     Args:
-        arm: With hand and tool as it had them; stands as its base does.
-        load: What its flange carried beyond them, in the flange's frame.
+        arm: Arm with the gripper and tool used in the log. Its base orientation defines gravity.
+        load: Payload at the flange without gripper and tool, in the flange frame.
 
     Attributes:
-        arm: The arm.
-        prior: What its model says of the links alone, (10 n,).
-        carried: What the last link carries, (10,).
-        names: Of the parameters, (10 n,).
+        arm: Description of the arm.
+        prior: Inertial parameters of the links from the model, without attached bodies, (10 n,).
+        carried: Inertial parameters of the bodies attached to the last link, (10,).
+        names: Names of the parameters, (10 n,).
 
-    Source: regressor and its order of parameters: pinocchio.
+    Source: regressor and order of its parameters: pinocchio.
     """
 
     def __init__(self, arm: ArmDescription, load: Load = NO_LOAD) -> None:
@@ -78,10 +83,11 @@ class ArmRegressor:
         """Return the regressors of N states, (N, n, 10 n).
 
         Args:
-            q: (N, n).
-            dq: (N, n).
-            ddq: (N, n).
-            gravity: In the base, (3,) [m/s^2]; by default as the arm stands.
+            q: Joint positions, (N, n).
+            dq: Joint velocities, (N, n).
+            ddq: Joint accelerations, (N, n).
+            gravity: Gravity in the base frame, (3,) [m/s^2]. By default that of the arm's
+                mounting.
         """
         self._model.gravity.linear = self._gravity if gravity is None else gravity
         n = self.arm.n_joints
@@ -91,7 +97,11 @@ class ArmRegressor:
         return found
 
     def flange_rows(self, rows: Matrix) -> Matrix:
-        """Return the regressors of what the flange carries, (N, n, 10), in its frame."""
+        """Return the regressors of the payload at the flange, in the flange frame, (N, n, 10).
+
+        Args:
+            rows: Regressors of the arm, (N, n, 10 n).
+        """
         last: Matrix = rows[..., -10:] @ congruence(self._flange)
         return last
 
@@ -101,9 +111,11 @@ def pseudo_inertia(parameters: Vector) -> Matrix:
 
     .. math::
         P = \int \begin{bmatrix} r \\ 1 \end{bmatrix} \begin{bmatrix} r^T & 1 \end{bmatrix} dm
-        = \begin{bmatrix} \tfrac12 \mathrm{tr}(I) E - I & m c \\ m c^T & m \end{bmatrix}
+        = \begin{bmatrix} \tfrac12 \mathrm{tr}(I) E - I & m c \\ m c^T & m \end{bmatrix}.
 
-    It is positive definite for bodies, and for nothing else (Wensing, Kim and Slotine, 2018).
+    Symbols: mass m, centre of mass c, inertia I about the origin and the identity E. It is
+    positive definite if and only if the parameters are physically consistent (Wensing, Kim and
+    Slotine, 2018).
     """
     m, x, y, z, xx, xy, yy, xz, yz, zz = parameters
     inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
@@ -115,7 +127,7 @@ def pseudo_inertia(parameters: Vector) -> Matrix:
 
 
 def parameters_of(pseudo: Matrix) -> Vector:
-    """Return the ten parameters of a pseudo-inertia, (10,)."""
+    """Convert a pseudo-inertia to ten inertial parameters, (10,)."""
     second = pseudo[:3, :3]
     i = np.trace(second) * np.eye(3) - second
     six = (i[0, 0], i[0, 1], i[1, 1], i[0, 2], i[1, 2], i[2, 2])
@@ -123,7 +135,11 @@ def parameters_of(pseudo: Matrix) -> Vector:
 
 
 def congruence(transform: Matrix) -> Matrix:
-    r"""Return how parameters change with :math:`P \mapsto H P H^T`, (10, 10)."""
+    r"""Return the (10, 10) map of inertial parameters for :math:`P \mapsto H P H^T`.
+
+    Args:
+        transform: Matrix H, (4, 4).
+    """
     unit = np.eye(10)
     return np.stack(
         [parameters_of(transform @ pseudo_inertia(e) @ transform.T) for e in unit], axis=1
@@ -131,23 +147,27 @@ def congruence(transform: Matrix) -> Matrix:
 
 
 SAMPLES = 60
-"""Random states whose regressors have all the rank that there is."""
+"""Number of random states. Their regressors reach the full structural rank."""
 TOLERANCE = 1e-9
-"""Of the rank, relative to the largest; below it there is rounding, 1e-13, and nothing between."""
+"""Tolerance of the rank, relative to the largest singular value. Rounding errors are near 1e-13.
+"""
 UNTOLD = 1e-6
-"""Of a constant torque, what bodies cannot stand in for, relative; else there is rounding."""
+"""Relative residual below which inertial parameters reproduce a constant joint torque."""
 
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters:
-    r"""The smallest set of combinations that gives the same torques.
+    r"""Minimal set of parameter combinations that determines the joint torques.
 
-    .. math:: Y \pi = Y_b \beta, \qquad \beta = T \pi
+    .. math:: Y \pi = Y_b \beta, \qquad \beta = T \pi.
+
+    Symbols: regressor Y, its independent columns :math:`Y_b`, all parameters :math:`\pi` and the
+    base parameters :math:`\beta`.
 
     Attributes:
-        columns: Which columns of Y are those of :math:`Y_b`, (b,).
-        transform: T, (b, p); its ``columns`` are the identity.
-        names: Of the combinations, (b,): the parameter that each begins with.
+        columns: Indices of the columns of Y that form :math:`Y_b`, (b,).
+        transform: Matrix T, (b, p). Its ``columns`` form the identity.
+        names: Names of the base parameters, (b,): the first parameter of each combination.
 
     Source: Gautier, Numerical calculation of the base inertial parameters of robots, 1990.
     """
@@ -167,13 +187,14 @@ def base_parameters(
     rotors: bool = False,
     seed: int = 0,
 ) -> BaseParameters:
-    """Find the combinations by the rank of regressors of random states.
+    """Compute the base parameters from the rank of regressors at random states.
 
     Args:
-        regressor: Of the arm.
-        gravities: In the base, one per mounting, (3,) each; None as the arm stands.
-        rotors: Whether the rotors' inertias are parameters too, behind those of links.
-        seed: Of the states.
+        regressor: Regressor of the arm.
+        gravities: Gravity in the base frame, one vector (3,) per mounting. None is that of the
+            arm.
+        rotors: True to append the rotor inertias to the parameters of the links.
+        seed: Random seed of the states.
     """
     joint_names = [f"rotor of {joint.name}" for joint in regressor.arm.robot.joints]
     names = (*regressor.names, *(joint_names if rotors else ()))
@@ -189,17 +210,20 @@ def untold_offsets(
     rotors: bool = False,
     seed: int = 1,
 ) -> list[int]:
-    """Return joints whose constant torque no motion tells from what bodies take, from 0.
+    """Return the joints whose constant torque cannot be separated from inertial parameters.
 
-    As of a slide that stands upright: what it carries weighs the same everywhere, and its rotor
-    takes what that mass does.
+    A vertical linear axis is an example. Its load has the same weight in every position, and the
+    mass acts like rotor inertia.
 
     Args:
-        regressor: Of the arm.
-        base: Its base parameters.
-        gravities: As for :func:`base_parameters`.
-        rotors: Likewise.
-        seed: Of the states.
+        regressor: Regressor of the arm.
+        base: Base parameters of the arm.
+        gravities: Gravity in the base frame, one vector per mounting.
+        rotors: True if the rotor inertias are parameters.
+        seed: Random seed of the states.
+
+    Returns:
+        Joint indices, from 0.
     """
     rows = _rows_of_any_motion(regressor, gravities, rotors, seed)[:, :, base.columns]
     columns, found = rows.reshape(-1, len(base)), []
@@ -231,12 +255,12 @@ def _rows_of_any_motion(
 
 
 def with_rotors(rows: Matrix, ddq: Matrix) -> Matrix:
-    """Return regressors with a column per rotor behind the others, (N, n, p + n)."""
+    """Append the columns of the rotor inertias to regressors, (N, n, p + n)."""
     return np.concatenate([rows, np.eye(ddq.shape[1]) * ddq[:, :, None]], axis=2)
 
 
 def independent(stack: Matrix, names: Sequence[str]) -> BaseParameters:
-    """Return the independent columns of a stack of rows (m, p), and what the others add."""
+    """Return the base parameters of stacked regressor rows (m, p) by pivoted QR."""
     r, order = needed("scipy.linalg").qr(stack, mode="r", pivoting=True)
     size = np.abs(np.diagonal(r))
     rank = int((size > TOLERANCE * size[0]).sum())

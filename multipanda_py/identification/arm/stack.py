@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a motion shows the parameters that are asked for."""
+"""Checks of measured motions and the filtered regressor stack for identification."""
 
 from __future__ import annotations
 
@@ -29,35 +29,36 @@ from multipanda_py.realtime.recording.measured_motion import (
 from multipanda_py.state import Matrix, Vector
 
 SHORTEST = 5.0
-"""Least time without gaps, all runs together [s]."""
+"""Minimum total duration of the segments without gaps [s]."""
 MOST = 300_000
-"""Samples of a log: regressors of one take some 7 kB, and nobody waits for the rest."""
+"""Maximum number of samples of a log. The regressor of a sample takes about 7 kB."""
 UNLIKE = 0.3
-"""Correlation of signals that are not one."""
+"""Correlation below which two signals count as unrelated."""
 CUTOFF = 5.0
 
 
 def check_motion(motion: MeasuredMotion, regressor: ArmRegressor, *, moves: bool = True) -> None:
-    """Refuse a log whose numbers cannot be those of this arm.
+    """Refuse a log whose values are implausible for this arm.
 
     Args:
-        motion: The log.
-        regressor: Of the arm.
-        moves: Whether all joints are to move.
+        motion: Measured log.
+        regressor: Regressor of the arm.
+        moves: True if every joint has to move.
 
     Raises:
-        IdentificationRefused: With one sentence.
+        IdentificationRefused: If a check fails. The message names the log and the first failed
+            check.
     """
     for sentence in _doubts(motion, regressor, moves):
         raise IdentificationRefused(f"{motion.name}: {sentence}")
 
 
 def _doubts(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Iterator[str]:
-    """Say what speaks against computing with a motion, the plainest first."""
+    """Yield the failed checks of a log, the most obvious first."""
     limits, robot = regressor.arm.limits, regressor.arm.robot
     own = tuple(joint.name for joint in robot.joints)
     columns, given = motion.q.shape[1], motion.joints
-    if given is None or len(given) != columns:  # nobody says
+    if given is None or len(given) != columns:  # The log does not name its joints.
         given = (*own[:columns], *["?"] * (columns - len(own)))
     if len(motion.time) > MOST:
         yield f"got {len(motion.time)} samples, allowed up to {MOST}: name a part, or thin it"
@@ -90,7 +91,7 @@ def _doubts(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Ite
 
 
 def _unexpected_torques(own: tuple[str, ...], expected: Matrix, tau: Matrix) -> Iterator[str]:
-    """Say which torques are those of another joint, upside down, or a thousandth."""
+    """Yield messages on torques of another joint, with the wrong sign or in the wrong unit."""
     alike = correlations(tau, expected)
     heavy = expected.std(axis=0) > 0.2 * expected.std(axis=0).max()
     size: Vector = np.linalg.norm(tau, axis=0) / np.linalg.norm(expected, axis=0)
@@ -113,34 +114,36 @@ def _unexpected_torques(own: tuple[str, ...], expected: Matrix, tau: Matrix) -> 
 
 
 AHEAD = 4.0
-"""Cutoff of positions, relative to that of torques and regressors."""
+"""Cutoff frequency of the position filter relative to that of torques and regressors."""
 ENDS = 1.5
-"""Periods of the cutoff at both ends of a run in which filters know too little."""
+"""Periods of the cutoff that are dropped at both ends of a segment because of filter transients.
+"""
 SAMPLES = 5.0
-"""In a period of the cutoff, of what is kept; a log has as many, or the filter takes nothing."""
+"""Samples per period of the cutoff after decimation. It is also the minimum of the log."""
 
 LEAST_CUTOFF = 0.1
-"""[Hz]."""
+"""Minimum cutoff frequency [Hz]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    r"""What is known of the parameters z of an arm.
+    r"""Filtered linear equations for the parameters z of an arm.
 
-    .. math:: \tau = A z, \qquad z = (\pi, I_r, f_v, f_c, f_o)
+    .. math:: \tau = A z, \qquad z = (\pi, I_r, f_v, f_c, f_o).
 
-    Columns and torques have been through one and the same filter, so that what is sharp in the
-    one, as friction that turns round, is as blunt in the other.
+    Symbols: inertial parameters :math:`\pi` of the links, rotor inertias :math:`I_r`, and viscous
+    friction, Coulomb friction and offset :math:`f_v, f_c, f_o` of the joints. Columns and torques
+    pass the same filter, so that steps such as friction reversal are smoothed equally in both.
 
     Attributes:
-        rows: A, (N, n, 10 n + 4 n).
-        tau: (N, n) [Nm]; without what the last link carries.
-        slope: Rate of change of the torques as measured, (N, n) [Nm/s].
-        dq: Velocities at the same times, (N, n).
+        rows: Regressor A, (N, n, 10 n + 4 n).
+        tau: Torques without those of the bodies attached to the last link, (N, n) [Nm].
+        slope: Time derivative of the measured torques, (N, n) [Nm/s].
+        dq: Joint velocities at the same times, (N, n).
         rate: Samples per second [Hz].
-        independent: Share of the samples that the filter left independent of each other.
-        time: Of the samples in their log, (N,) [s].
-        parts: What was smoothed.
+        independent: Fraction of the samples that are statistically independent after filtering.
+        time: Times of the samples in their log, (N,) [s].
+        parts: Filtered segments that the stack was built from.
     """
 
     rows: Matrix
@@ -156,7 +159,7 @@ class Stack:
         return len(self.tau)
 
     def with_shape(self, shape: FrictionShape, cutoff: float) -> Stack:
-        """Return the same with other friction near rest."""
+        """Return the stack with another friction shape near zero velocity."""
         n = self.tau.shape[1]
         rows = self.rows.copy()
         new = [
@@ -167,12 +170,12 @@ class Stack:
         return replace(self, rows=rows)
 
     def moving(self, least: float | Vector, cutoff: float) -> NDArray[np.bool_]:
-        """Return which torques have no friction near rest in them, (N, n).
+        """Return a mask of the torques without friction effects near zero velocity, (N, n).
 
         Args:
-            least: Velocity from which friction is what it is far from rest [rad/s, m/s], of all
-                joints or (n,).
-            cutoff: Of the filter, which spreads what happens near rest [Hz].
+            least: Velocity below which a joint counts as near rest, of all joints or (n,) [rad/s,
+                m/s].
+            cutoff: Cutoff frequency of the filter, which spreads effects near rest in time [Hz].
         """
         slow = [
             thinned((np.abs(part.dq) < least).astype(float), cutoff, part.rate)
@@ -181,12 +184,18 @@ class Stack:
         return np.concatenate(slow) < 0.1
 
     def late_by(self, delay: float) -> Stack:
-        """Return the same with torques as they were a delay [s] later."""
+        """Return the stack with torques shifted by a delay [s]."""
         return replace(self, tau=self.tau + delay * self.slope)
 
 
 def thinned(values: Matrix, cutoff: float, rate: float) -> Matrix:
-    """Return filtered columns, :data:`SAMPLES` in a period of the cutoff, without the ends."""
+    """Filter columns, decimate them to :data:`SAMPLES` per period of the cutoff, drop the ends.
+
+    Args:
+        values: Columns to filter, (N, k).
+        cutoff: Cutoff frequency [Hz].
+        rate: Samples per second [Hz].
+    """
     smooth = low_pass(values, cutoff, rate)
     keep = max(1, int(rate / (SAMPLES * cutoff)))
     end = int(ENDS * rate / cutoff)
@@ -199,16 +208,16 @@ def stack(
     shape: FrictionShape,
     cutoff: float,
 ) -> Stack:
-    """Return the stack of some motions.
+    """Build the regressor stack of one or more logs.
 
     Args:
-        regressor: Of the arm that moved.
-        motions: As measured; where they stood says each of them.
-        shape: Of friction near rest.
-        cutoff: Of the filter of torques and regressors [Hz].
+        regressor: Regressor of the arm.
+        motions: Measured logs. Each states its gravity vector.
+        shape: Friction shape near zero velocity.
+        cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
 
     Raises:
-        IdentificationRefused: If a log has too few samples for the cutoff, or nothing is below it.
+        IdentificationRefused: If the cutoff is too low, or too high for the sample rate of a log.
     """
     if cutoff < LEAST_CUTOFF:
         raise IdentificationRefused(
@@ -252,21 +261,23 @@ def stack(
 
 
 MOST_CONDITION = 1000.0
-"""Of a stack with columns of length one; good motions have 100, random ones some hundred."""
+"""Maximum condition number of a stack with columns of unit length. Good motions reach 100, random
+ones several hundred."""
 
 
 def refuse_what_is_not_excited(
     estimate: Estimate, names: Sequence[str], most: float = MOST_CONDITION
 ) -> None:
-    """Refuse data that leave a combination of parameters open.
+    """Refuse data that do not determine all parameters.
 
     Args:
-        estimate: Of the parameters.
-        names: Of the parameters, (p,).
-        most: Largest condition number.
+        estimate: Estimated parameters.
+        names: Names of the parameters, (p,).
+        most: Maximum condition number.
 
     Raises:
-        IdentificationRefused: Says which parameters cannot be told from one another.
+        IdentificationRefused: If the condition number is too large. The message names the
+            parameters.
     """
     if estimate.condition <= most:
         return

@@ -58,5 +58,5 @@ def test_postures_tell_mass_and_centre():
 
 
 def test_one_posture_is_refused():
-    with pytest.raises(IdentificationRefused, match="cannot be told apart"):
+    with pytest.raises(IdentificationRefused, match="cannot be separated"):
         find_load([postures([(0,) * 7] * 3)], ARM)
