@@ -273,8 +273,8 @@ class Excitation:
         n, size = self._arm.n_joints, 2 * self._wanted.harmonics
         if self._clearance is not None and self._clearance.missing(self._ready[None]) > 0.0:
             raise IdentificationRefused(
-                f"{self._arm.name}: no room to move: already in the posture "
-                f"{np.round(self._ready, 3).tolist()} it is too near to something"
+                f"{self._arm.name}: the ready configuration {np.round(self._ready, 3).tolist()} "
+                "is too close to an obstacle"
             )
         for _ in range(TRIES):
             x = np.concatenate([rng.normal(size=n * size), np.zeros(n), 0.3 * rng.normal(size=n)])
@@ -285,8 +285,8 @@ class Excitation:
                 x[n * size : n * size + n] -= 0.7
                 x[n * size + n :] *= 0.7
         raise IdentificationRefused(
-            f"{self._arm.name}: no motion about the posture {np.round(self._ready, 3).tolist()} "
-            f"keeps its distances and {self._wanted.share:g} of the torques that joints have"
+            f"{self._arm.name}: no motion about {np.round(self._ready, 3).tolist()} keeps the "
+            f"minimum distances and stays within {self._wanted.share:g} of the torque limits"
         )
 
     def search(
@@ -329,7 +329,9 @@ class Excitation:
             self.kept *= SMALLER
             q0 = self._ready + SMALLER * (motion.q0 - self._ready)
             motion = replace(motion, a=SMALLER * motion.a, b=SMALLER * motion.b, q0=q0)
-        raise IdentificationRefused(f"{self._arm.name}: no motion found that keeps its distances")
+        raise IdentificationRefused(
+            f"{self._arm.name}: no motion found that keeps the minimum distances"
+        )
 
 
 def _singular_values(stack: Matrix) -> Vector:

@@ -260,19 +260,19 @@ def identify(
     for motion, part in zip(motions, moving_parts):
         rest = float(np.ptp(motion.time) - np.ptp(part.time))
         if rest >= SAID:
-            progress(f"{motion.name}: {rest:.1f} s of rest at its ends are left out")
+            progress(f"{motion.name}: dropping {rest:.1f} s of rest at both ends")
     pairs = [
         motion.split(options.held_out) if options.held_out else (motion, motion)
         for motion in moving_parts
     ]
-    progress("filtering and regressors")
+    progress("filtering and computing regressors")
     shape = FrictionShape.sharp(n)
     train = stack(regressor, [pair[0] for pair in pairs], shape, options.cutoff)
     test = stack(regressor, [pair[1] for pair in pairs], shape, options.cutoff)
     if min(len(train), len(test)) < 10:
         raise IdentificationRefused(
-            f"{motions[0].name}: too short: {motions[0].time[-1] - motions[0].time[0]:.3g} s, "
-            "allowed runs of some seconds without gaps, both in what is used and what is held out"
+            f"{motions[0].name}: too short: {motions[0].time[-1] - motions[0].time[0]:.3g} s. "
+            "Record several seconds without gaps for the training part and the held-out part."
         )
     gravities = [motion.gravity_in_base for motion in motions]
     fits_rotors = options.rotors == "fit"
@@ -287,9 +287,9 @@ def identify(
     columns = np.concatenate([base.columns, 11 * n + of_friction])
     if untold:
         which = ", ".join(arm.robot.joints[joint].name for joint in untold)
-        progress(f"a constant torque of {which} is no other than a weight: put down to bodies")
+        progress(f"the constant torque of {which} acts like a weight: attributed to the links")
     if options.friction == "sigmoid":
-        progress("friction near rest")
+        progress("fitting friction near rest")
         noise = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving).noise
         shape = fit_shape(train, base, options.cutoff, noise)
         train, test = (part.with_shape(shape, options.cutoff) for part in (train, test))
@@ -300,7 +300,7 @@ def identify(
     estimate = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving)
     refuse_what_is_not_excited(estimate, names)
     plain = fit(train.rows[:, :, columns], train.tau, train.independent, weighted=False)
-    progress("consistent bodies")
+    progress("computing consistent parameters")
     weight = moving * np.sqrt(train.independent) / estimate.noise
     found = consistent(
         (train.rows * weight[:, :, None]).reshape(-1, 14 * n),
@@ -359,7 +359,8 @@ def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Opti
     seen = {motion.rotors_in_tau for motion in motions}
     if len(seen) > 1:
         raise IdentificationRefused(
-            "logs: got torques with and without what turns the rotors, allowed one kind of sensors"
+            "logs: some torques include rotor inertia and some do not. Use logs of one kind of "
+            "torque sensor."
         )
     return replace(options, rotors="fit" if seen == {True} else "unseen")
 

@@ -79,7 +79,7 @@ def find_load(
     part = stack(regressor, motions, FrictionShape.sharp(n), cutoff)
     if len(part) < 5:
         raise IdentificationRefused(
-            f"{motions[0].name}: too short: allowed runs of some seconds without gaps"
+            f"{motions[0].name}: too short. Record several seconds without gaps."
         )
     rows = regressor.flange_rows(part.rows[..., : 10 * n])
     own = np.concatenate(
@@ -120,8 +120,9 @@ def _refuse_one_posture(rows: Matrix, name: str) -> None:
     sizes = np.linalg.svd(heavy / np.sqrt(len(heavy)), compute_uv=False)
     if sizes[-1] < LEAST_TURNED * 0.1 * sizes[0]:
         raise IdentificationRefused(
-            f"{name}: mass and centre of the load cannot be told apart: gravity hardly turns in "
-            "the hand; allowed at least three postures with the hand tilted differently"
+            f"{name}: mass and centre of mass of the payload cannot be separated because the "
+            "orientation of the flange hardly changes. Record three or more configurations with "
+            "differently tilted flange."
         )
 
 

@@ -136,8 +136,8 @@ def consistent(
         raise IdentificationRefused(f"no consistent parameters: {error}") from None
     if problem.status not in ("optimal", "optimal_inaccurate"):
         raise IdentificationRefused(
-            f"no consistent parameters: the solver says {problem.status}; are the bounds of the "
-            "total mass possible?"
+            f"no consistent parameters: the solver reports {problem.status}. Check the bounds of "
+            "the total mass."
         )
     values = start + to_own @ x.value
     inverse = np.linalg.inv(compact) if np.linalg.cond(compact) < 1e13 else np.linalg.pinv(compact)

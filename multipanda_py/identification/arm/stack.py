@@ -61,7 +61,7 @@ def _doubts(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Ite
     if given is None or len(given) != columns:  # The log does not name its joints.
         given = (*own[:columns], *["?"] * (columns - len(own)))
     if len(motion.time) > MOST:
-        yield f"got {len(motion.time)} samples, allowed up to {MOST}: name a part, or thin it"
+        yield f"got {len(motion.time)} samples, allowed up to {MOST}. Cut or decimate the log."
     yield from other_joints(given, robot)
     yield from wrong_times(motion.time)
     yield from wrong_positions(motion.q, own, limits)
@@ -75,8 +75,8 @@ def _doubts(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Ite
         gaps = len(motion.runs()) - 1
         between = f" between {gaps} gaps" if gaps else ""
         yield (
-            f"too short: {length:.3g} s in runs of more than a second{between}, allowed "
-            f"{SHORTEST:g} s and more"
+            f"too short: {length:.3g} s in segments longer than 1 s{between}. Record {SHORTEST:g} "
+            "s or more."
         )
     yield from still(motion.q, own)
     if motion.dq is not None:
@@ -99,17 +99,18 @@ def _unexpected_torques(own: tuple[str, ...], expected: Matrix, tau: Matrix) -> 
         best = int(np.nanargmax(np.where(heavy, alike[joint], -1.0)))
         if best != joint and alike[joint, best] > ALIKE and alike[joint, joint] < UNLIKE:
             yield (
-                f"the torque of {own[joint]} is what {own[best]} should take: are columns swapped?"
+                f"the torque of {own[joint]} matches the expected torque of {own[best]}. Are "
+                "columns swapped?"
             )
         if alike[joint, joint] < -ALIKE:
             yield (
-                f"the torque of {own[joint]} is opposite to what its motion takes: the sign, the "
-                "sense of gravity, or another robot?"
+                f"the torque of {own[joint]} is opposite to the torque expected from its motion. "
+                "Check its sign, the direction of gravity and the robot model."
             )
         if alike[joint, joint] > ALIKE and not 0.2 < size[joint] < 5.0:
             yield (
-                f"the torque of {own[joint]} is {size[joint]:.2g} times what its motion should "
-                "take: what unit is it in?"
+                f"the torque of {own[joint]} is {size[joint]:.2g} times the torque expected from "
+                "its motion. Check its unit."
             )
 
 
@@ -221,7 +222,7 @@ def stack(
     """
     if cutoff < LEAST_CUTOFF:
         raise IdentificationRefused(
-            f"got a cutoff of {cutoff:g} Hz, allowed from {LEAST_CUTOFF:g} Hz"
+            f"cutoff: {cutoff:g} Hz is below the minimum of {LEAST_CUTOFF:g} Hz"
         )
     n = regressor.arm.n_joints
     rows, tau, slope, dq, time, parts, rates = [], [], [], [], [], [], []
@@ -229,9 +230,9 @@ def stack(
         for part in smoothed(motion, AHEAD * cutoff):
             if 1.01 * part.rate < SAMPLES * cutoff:
                 raise IdentificationRefused(
-                    f"{motion.name}: got a cutoff of {cutoff:g} Hz for {part.rate:.3g} samples a "
-                    f"second, allowed up to {part.rate / SAMPLES:.3g} Hz: above it accelerations "
-                    "are noise"
+                    f"{motion.name}: a cutoff of {cutoff:g} Hz for {part.rate:.3g} samples per "
+                    f"second is above the maximum of {part.rate / SAMPLES:.3g} Hz. Lower it, since "
+                    "accelerations would be noise."
                 )
             full = regressor.rows(part.q, part.dq, part.ddq, motion.gravity_in_base)
             known = full[..., -10:] @ regressor.carried
@@ -285,11 +286,11 @@ def refuse_what_is_not_excited(
     order = np.argsort(-share)
     mixed = [names[i] for i in order[:4] if share[i] > 0.2 * share[order[0]]]
     if len(mixed) > 1:
-        what = f"{', '.join(mixed[:-1])} and {mixed[-1]} cannot be told apart"
+        what = f"{', '.join(mixed[:-1])} and {mixed[-1]} cannot be separated"
     else:
-        what = f"{mixed[0]} cannot be told"
+        what = f"{mixed[0]} cannot be determined"
     raise IdentificationRefused(
-        f"the motion does not show all parameters: {what}; condition number "
-        f"{estimate.condition:.3g}, allowed {most:g}. Move all joints together, both ways, as "
-        "`multipanda excite` does"
+        f"the motion does not determine all parameters: {what}; condition number "
+        f"{estimate.condition:.3g}, allowed {most:g}. Move all joints at once and in both "
+        "directions, for example with a motion of `multipanda excite`."
     )

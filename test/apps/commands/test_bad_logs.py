@@ -99,10 +99,10 @@ MORE = {
     "huge": "joint1",
 }
 IDENTIFY = {
-    "gaps": "too short: 0 s in runs of more than a second between",
+    "gaps": "too short: 0 s in segments",
     "clock set back": "time has to increase from sample to sample",
     "swapped positions": "joint1: got positions from",
-    "swapped torques": "the torque of joint2 is what joint4 should take: are columns swapped?",
+    "swapped torques": "the torque of joint2 matches the expected torque of joint4",
     "degrees": "are positions in degrees?",
     "mNm": "is it in mNm?",
     "constant joint": "joint3: stands still",
