@@ -26,7 +26,7 @@ SPREAD = 3.0
 for inertia."""
 MOVING = 0.3
 """Joint velocity above which a log counts as a motion, not as static configurations [rad/s, m/s].
-"""
+Joint velocity above which a log counts as a motion, not as static configurations [rad/s, m/s]."""
 LEAST_TURNED = 0.15
 """Minimum relative singular value of the gravity columns for an observable centre of mass."""
 

@@ -26,7 +26,7 @@ LEAST = 1e-3
 """Minimum eigenvalue of a pseudo-inertia relative to its prior."""
 GIRTH = 0.01
 """Minimum radius of gyration of a prior [m], for links that the model describes as rods or points.
-"""
+Minimum radius of gyration of a prior [m], for links that the model describes as rods or points."""
 
 
 @dataclass(frozen=True, eq=False)

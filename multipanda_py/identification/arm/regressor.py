@@ -150,7 +150,7 @@ SAMPLES = 60
 """Number of random states. Their regressors reach the full structural rank."""
 TOLERANCE = 1e-9
 """Tolerance of the rank, relative to the largest singular value. Rounding errors are near 1e-13.
-"""
+Tolerance of the rank, relative to the largest singular value. Rounding errors are near 1e-13."""
 UNTOLD = 1e-6
 """Relative residual below which inertial parameters reproduce a constant joint torque."""
 

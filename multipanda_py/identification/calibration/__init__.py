@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A twin that is brought nearer to its plant, round by round."""
+"""Iterative calibration of a simulated twin against its plant (a real or simulated cell)."""
 
 from multipanda_py.identification.calibration.calibrate import refine
 from multipanda_py.identification.calibration.rounds import Refinement, RefinementPlan, Round

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validate, identify, put back, and validate again, until nothing improves."""
+"""Calibration loop: validate, identify, write back and repeat until the score stops improving."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ from multipanda_py.robots.measured_files import parameters_text
 from multipanda_py.state import Matrix
 
 LEAST_GAIN = 0.03
-"""By which share of the score a round has to be better for another one to be worth it."""
+"""Minimum relative improvement of the score for another round."""
 
 
 @dataclass(eq=False)
 class Work:
-    """What :func:`.refine` does, in its order; arguments as there.
+    """Calibration loop behind :func:`.refine`, with the same arguments.
 
     Attributes:
-        tasks: That the plant is to do.
-        names: Of the arms that take part.
-        kept: What has been done already.
-        notes: What went wrong and was left out, in sentences.
+        tasks: Tasks for plant and twin.
+        names: Names of the participating arms.
+        kept: Cache of finished runs.
+        notes: Messages about skipped tasks, motions and parameters.
     """
 
     plant: CellConfig
@@ -81,11 +81,12 @@ class Work:
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> Refinement:
-        """Do rounds until nothing improves.
+        """Run rounds until the score stops improving.
 
         Raises:
-            ValidationRefused: If the plant can do none of the tasks, or no arm its first motion.
-            IdentificationRefused: If no body can be told in the first round.
+            ValidationRefused: If the plant completes none of the tasks, or no arm its first
+                motion.
+            IdentificationRefused: If no arm can be identified in the first round.
         """
         plan, say = self.plan, self.say
         self._of_plant = self._shown()
@@ -119,10 +120,10 @@ class Work:
         self.say(text)
 
     def _shown(self) -> list[tuple[Task, list[Run]]]:
-        """Do the tasks on the plant; no twin can be held against one that it cannot do.
+        """Run the tasks on the plant and keep those that it completes.
 
         Raises:
-            ValidationRefused: If it can do none of them.
+            ValidationRefused: If it completes none of them.
         """
         done = []
         for task in self.tasks:
@@ -150,7 +151,7 @@ class Work:
         ]
 
     def _surface_fit(self) -> SurfaceFit | None:
-        """Return what finds the table of the twin, if it can be found."""
+        """Return the estimator of the twin's table parameters, or None without data for it."""
         first = self.plant.arms[next(iter(self.plant.arms))]
         if TABLE not in self.twin.objects:
             return None
@@ -176,11 +177,11 @@ class Work:
     def _bodies(
         self, measured: Mapping[str, list[MeasuredMotion]], number: int
     ) -> dict[str, tuple[Identified, Path]]:
-        """Let every arm show another motion; return what is found of those that came through it.
+        """Run another motion on every arm and identify the arms that completed it.
 
         Raises:
-            ValidationRefused: If in the first round none did.
-            IdentificationRefused: The same.
+            ValidationRefused: If no arm completed its motion in the first round.
+            IdentificationRefused: If no arm could be identified in the first round.
         """
         found: dict[str, tuple[Identified, Path]] = {}
         failed: list[ValidationRefused | IdentificationRefused] = []
@@ -199,7 +200,7 @@ class Work:
         return found
 
     def _moved(self, name: str, number: int) -> MeasuredMotion:
-        """Let an arm of the plant go through a motion that it has not shown yet."""
+        """Run a new excitation motion on an arm of the plant."""
         seed = self.plan.seed + number
         points = self.motions.get(name)
         if points is None:
@@ -211,7 +212,7 @@ class Work:
         return measure(self.plant, name, points, seed, self.kept.run, recover=self.plan.recover)
 
     def _room(self) -> CellConfig:
-        """Return the twin among all that stands around it, or around real arms of the plant."""
+        """Return the twin for collision checks, with the plant's objects if its arms are real."""
         things = {**self.plant.objects, **things_of(self.tasks, self.plant)}
         if all(arm.backend == SIMULATED for arm in self.plant.arms.values()):
             return self.twin
@@ -220,7 +221,7 @@ class Work:
     def _body(
         self, name: str, measured: Sequence[MeasuredMotion], number: int
     ) -> tuple[Identified, Path]:
-        """Find a body and write its file."""
+        """Identify an arm and write its parameter file."""
         described = describe_arm(name, self.twin.arms[name])
         found = identify(
             measured,
@@ -238,10 +239,10 @@ class Work:
         return found, path
 
     def _gains(self, best: Round) -> list[Gain]:
-        """Do tasks on the plant with laws that know what was identified.
+        """Run tasks on the plant with controllets that use the identified model.
 
-        On real arms those in free space, where nothing is to be felt: only a simulation says what
-        a contact truly exerts.
+        On real arms only tasks in free space are run, because the true contact force is only known
+        in simulation.
         """
         if not best.files:
             return []
@@ -264,28 +265,29 @@ def refine(
     motions: Mapping[str, Matrix] | None = None,
     say: Say = lambda text: None,
 ) -> Refinement:
-    """Bring a twin nearer to its plant.
+    """Calibrate a twin against its plant.
 
-    In every round each arm of the tasks goes through another motion; what all of them showed makes
-    its body. Then friction and contact of the table are found, where both cells have one that is
-    simulated, and the tasks say how far the twin is. A plant of real arms MOVES.
+    In every round, each arm of the tasks follows another excitation motion, and its inertia and
+    friction are identified from all motions so far. Then friction and contact parameters of the
+    table are estimated if both cells contain a simulated one. The tasks measure the remaining
+    error of the twin. WARNING: a plant with real arms MOVES.
 
-    What a plant cannot do is left out, and said: a task, a motion of a round, the table. Runs and
-    motions are kept in the folder: called again with the same, it goes on where it was cut off,
-    also with more rounds.
+    Tasks, motions and table parameters that fail on the plant are skipped and reported. Runs and
+    motions are stored in the folder. A call with the same arguments resumes an interrupted
+    calibration, also with more rounds.
 
     Args:
-        plant: A cell, simulated or real.
-        twin: A simulated cell with the same arms.
-        folder: Where files of bodies go, one per arm and round, and what is kept.
-        plan: How much is done.
-        motions: Points by arm, instead of those that are searched for.
-        say: Told what is under way.
+        plant: Cell to match, simulated or real.
+        twin: Simulated cell with the same arms.
+        folder: Folder of the parameter files, one per arm and round, and of the stored runs.
+        plan: Extent of the calibration.
+        motions: Motion points by arm, which replace the search for excitation motions.
+        say: Callback that receives progress messages.
 
     Raises:
-        ValidationRefused: If no task can be done on these cells, what the folder keeps is of
-            something else, or no arm came to the end of its first motion.
-        IdentificationRefused: If what was measured in the first round cannot tell any body.
+        ValidationRefused: If no task can run on these cells, the folder belongs to another
+            calibration, or no arm completes its first motion.
+        IdentificationRefused: If the data of the first round identify no arm.
     """
     plan, motions = plan or RefinementPlan(), motions or {}
     twin = with_tools_of(plant, twin)
@@ -314,7 +316,7 @@ def refine(
 def _asked(
     plant: CellConfig, twin: CellConfig, plan: RefinementPlan, motions: Mapping[str, Matrix]
 ) -> dict[str, Any]:
-    """Return what runs are the answer to: all but how many rounds, and what else changes none."""
+    """Return the arguments that the stored runs depend on."""
     own = asdict(plan)
     del own["rounds"], own["recover"]
     return {

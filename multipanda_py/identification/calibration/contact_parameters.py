@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction and contact of the table, out of tasks 3 and 4."""
+"""Estimation of the table's friction and contact parameters from tasks 3 and 4."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
 
 DEPTH, FORCE = 2e-5, 0.3
-"""Of a position and of a force: what a difference of one counts as [m, N]."""
+"""Scales of position and force differences, which have a weight of one [m, N]."""
 CALM, QUICK = 50, 4
-"""Samples of forces and of heights that are averaged, against noise."""
+"""Block sizes for averaging noisy forces and heights, in samples."""
 TOUCH = 5.0
-"""Measured force from which on a tool touches [N]."""
+"""Measured force that counts as contact [N]."""
 
 
 def along(run: Run, up_in_base: Vector) -> Matrix:
-    """Return forces along the table as measured, less their mean, in units of :data:`FORCE`.
+    """Return the measured tangential forces minus their mean, in units of :data:`FORCE`.
 
     Args:
-        run: Of task 4.
-        up_in_base: Normal of the table, (3,).
+        run: Run of task 4.
+        up_in_base: Normal of the table in the base frame, (3,).
 
     Raises:
         ValidationRefused: If no wrench was recorded.
@@ -46,14 +46,14 @@ def along(run: Run, up_in_base: Vector) -> Matrix:
 
 
 def height(run: Run, up_in_base: Vector) -> Matrix:
-    """Return the height of the tool from its touch on, less its mean, in units of :data:`DEPTH`.
+    """Return the tool height since first contact minus its mean, in units of :data:`DEPTH`.
 
     Args:
-        run: Of task 3.
-        up_in_base: Normal of the table, (3,).
+        run: Run of task 3.
+        up_in_base: Normal of the table in the base frame, (3,).
 
     Raises:
-        ValidationRefused: If no wrench or no pose was recorded, or nothing before the task.
+        ValidationRefused: If wrench, pose or the approach before the task were not recorded.
     """
     (log,), before = run.logs.values(), list(run.settling.values())
     parts = [*before, log]
@@ -61,7 +61,7 @@ def height(run: Run, up_in_base: Vector) -> Matrix:
     touch = int((_blocks(pressed, QUICK)[:, 0] > TOUCH).argmax()) * QUICK
     places = np.concatenate([_column(part, "position_ee_in_base")[:, :3] for part in parts])
     found = places[touch:] @ up_in_base
-    last = len(found) - len(log) // 5  # then it may let go again
+    last = len(found) - len(log) // 5  # The tool may lift off in the last fifth.
     return _blocks(found[:last] - found[:last].mean(), QUICK) / DEPTH
 
 
@@ -87,18 +87,19 @@ def _blocks(values: Matrix, size: int) -> Matrix:
 
 TABLE = "table"
 KEYS: Mapping[int, tuple[str, ...]] = {4: ("friction",), 3: ("contact_time", "contact_damping")}
-"""What a task tells of a table."""
+"""Table parameters that each task determines."""
 SIGNALS: Mapping[int, Callable[[Run, Vector], Matrix]] = {4: along, 3: height}
 WIDEST = 5.0
-"""By which factor a number may change in one fit."""
+"""Maximum factor by which a parameter changes in one fit."""
 TOLD = 3.0
-"""Widest range of a number that is told, largest by smallest."""
+"""Maximum ratio of the upper to the lower bound of an accepted estimate."""
 STEP = 0.03
-"""Of a logarithm, over which slopes are taken: contacts are not smooth."""
+"""Finite-difference step of the logarithm of a parameter. It is large because contact forces are
+not smooth."""
 EVALUATIONS = 8
-"""Steps of a fit, each of one run and one per number."""
+"""Maximum iterations of a fit. Each takes one run plus one per parameter."""
 UNLIKE = 10.0
-"""What a difference counts as where a twin cannot do the task."""
+"""Residual assigned where the twin fails the task."""
 _ALLOWED: Mapping[str, tuple[float, float]] = {
     "friction": (0.01, 5.0), "contact_time": (0.002, 0.5), "contact_damping": (0.01, 10.0),
 }  # fmt: skip
@@ -106,12 +107,12 @@ _ALLOWED: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class FoundSurface:
-    """What was found of a table; empty where nothing was looked for.
+    """Estimated contact parameters of a table, empty if none were estimated.
 
     Attributes:
-        values: By key of the cell file, those that are told.
-        spread: From where to where each could be: see :class:`SurfaceFit`. Where one could be
-            :data:`TOLD` times as large at one end as at the other, none of its task is told.
+        values: Accepted parameters by key of the cell file.
+        spread: Lower and upper bound of each parameter, see :class:`SurfaceFit`. If a ratio of
+            upper to lower bound reaches :data:`TOLD`, no parameter of that task is accepted.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -126,38 +127,41 @@ class _Shown:
 
 
 class SurfaceFit:
-    r"""Find the surface of the table with which a twin does what the plant did.
+    r"""Estimator of the table parameters with which the twin reproduces the plant's contact.
 
     .. math::
         \min_{\mu} \sum \left\| \frac{\tilde f_{t,twin} - \tilde f_{t,plant}}{0.3\,\mathrm{N}}
         \right\|^2, \qquad
         \min_{T, \zeta} \sum \left( \frac{\tilde z_{twin} - \tilde z_{plant}}
-        {20\,\mathrm{\mu m}} \right)^2
+        {20\,\mathrm{\mu m}} \right)^2.
 
-    over logarithms x: sliding friction by the measured forces along the table in task 4, time
-    constant and damping ratio of the contact by the height of the tool in task 3 from the touch
-    on, both less their mean: nobody knows the height of a table so well, and a torque sensor that
-    is off by 0.1 Nm is felt as a force that would count as friction. Trust-region least squares
-    with bounds; every run has the same seed, so a fit is the same every time.
+    The sliding friction :math:`\mu` is fitted to the measured tangential forces :math:`f_t` of
+    task 4. Time constant T and damping ratio :math:`\zeta` of the contact are fitted to the tool
+    height z of task 3 since first contact. The tilde denotes a signal minus its mean. This removes
+    the unknown height of the table and the force error of a torque sensor offset, which would look
+    like friction.
 
-    What is left of the differences r, such as friction of joints that identification does not
-    tell, may point where a number would: the range of each has
+    The fit is a bounded trust-region least-squares problem over the logarithms x of the
+    parameters. All runs use the same seed, so the result is reproducible.
 
-    .. math:: |\Delta x_i| \le \|r\| \, / \, \|J_{i\perp}\|
+    Unmodelled effects in the residual r, such as unidentified joint friction, can bias a
+    parameter. Its range is bounded by
 
-    with the part of a column of the Jacobian J that the others do not have. No error that is
-    as large as what is left can move the number further.
+    .. math:: |\Delta x_i| \le \|r\| \, / \, \|J_{i\perp}\|.
+
+    Here :math:`J_{i\perp}` is the part of column i of the Jacobian J that is orthogonal to the
+    other columns. An error as large as the residual cannot shift the parameter further.
 
     Args:
-        plant: Whose table it is.
-        shown: Tasks with their runs on it; 4 tells friction, 3 the contact.
-        seed: Of the first run of each.
+        plant: Cell with the table.
+        shown: Tasks with their runs on the plant. Task 4 determines friction, task 3 the contact.
+        seed: Random seed of the first run of each task.
 
     Attributes:
-        left_out: Why a task tells nothing of the table, in sentences.
+        left_out: Messages about tasks that yield no parameters.
 
     Raises:
-        ValidationRefused: If what tells of a table was not recorded.
+        ValidationRefused: If a required signal was not recorded.
     """
 
     def __init__(
@@ -177,7 +181,7 @@ class SurfaceFit:
                     self.left_out.append(f"task {task.number} ended early: {runs[0].fault}")
 
     def fit(self, twin: CellConfig, say: Callable[[str], None]) -> FoundSurface:
-        """Return what the plant's runs tell of the twin's table."""
+        """Estimate the table parameters of the twin from the plant's runs."""
         values: dict[str, float] = {}
         spread: dict[str, Sequence[float]] = {}
         for number in KEYS:
@@ -221,7 +225,8 @@ class SurfaceFit:
         )
         off = np.linalg.norm(found.fun) / np.maximum(_own_lengths(found.jac), 1e-9)
         ends = np.exp([np.maximum(found.x - off, low), np.minimum(found.x + off, high)]).T
-        told = all(most < TOLD * least for least, most in ends)  # they stand for one another
+        # All or none: correlated parameters can compensate each other.
+        told = all(most < TOLD * least for least, most in ends)
         return FoundSurface(
             {name: float(f"{value:.5g}") for name, value in zip(names, np.exp(found.x)) if told},
             {name: [float(f"{end:.5g}") for end in pair] for name, pair in zip(names, ends)},
@@ -229,7 +234,7 @@ class SurfaceFit:
 
 
 def _own_lengths(jacobian: Matrix) -> Vector:
-    """Return how long columns are without what the others have of them, (n,)."""
+    """Return the norm of each column after projecting out the other columns, (n,)."""
     _, n = jacobian.shape
     lengths = np.empty(n)
     for k in range(n):

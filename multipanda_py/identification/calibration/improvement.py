@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What laws and estimates gain on a plant by knowing the identified arm."""
+"""Improvement of controllets and estimates on a plant through the identified model."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from multipanda_py.targets import TRAJECTORY_POINTS
 
 
 def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a twin's file says beside its own: bodies of simulated arms."""
+    """Return the cell file overlay of a twin that sets the parameters of simulated arms."""
     return {"arms": {arm: {"perturbation": {"parameters": path}} for arm, path in files.items()}}
 
 
 def law_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the same of a cell whose laws and estimates are to go by them."""
+    """Return the cell file overlay that sets the model of controllets and estimators."""
     return {"arms": {arm: {"identified": path} for arm, path in files.items()}}
 
 
 def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a twin whose simulated arms have the bodies of files."""
+    """Return a twin whose simulated arms use the given parameter files."""
     arms = dict(cell.arms)
     for name, path in files.items():
         own = arms[name].perturbation.model_copy(update={"parameters": str(path)})
@@ -44,7 +44,7 @@ def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
 
 
 def with_laws(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a cell whose laws and estimates go by files."""
+    """Return a cell whose controllets and estimators use the given parameter files."""
     arms = dict(cell.arms)
     for name, path in files.items():
         arms[name] = arms[name].model_copy(update={"identified": str(path)})
@@ -52,24 +52,38 @@ def with_laws(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
 
 
 def with_surface(cell: CellConfig, thing: str, surface: Mapping[str, float]) -> CellConfig:
-    """Return a cell with another friction and contact of a thing."""
+    """Return a cell with other contact parameters of an object.
+
+    Args:
+        cell: Description of the cell.
+        thing: Name of the object.
+        surface: Values by key of the cell file, such as ``friction``.
+    """
     objects = {**cell.objects, thing: cell.objects[thing].model_copy(update=dict(surface))}
     return cell.model_copy(update={"objects": objects})
 
 
 MARGIN = 0.05
-"""Least distance of the motion to floor, things and other arms [m]."""
+"""Minimum distance of the motion to floor, objects and other arms [m]."""
 ELSEWHERE = 0.2
-"""From the end of a motion, where no arm is that sags or rubs, but one that stopped [rad, m]."""
+"""Distance from the end of a motion that counts as a stopped arm [rad, m]. Gravity and friction
+errors stay below it."""
 
 
 def find_motion(
     cell: CellConfig, arm: str, evaluations: int, seed: int, say: Callable[[str], None]
 ) -> Matrix:
-    """Return points of a motion that shows all parameters, (p, 1 + 3 n).
+    """Search for an excitation motion of an arm and return its points, (p, 1 + 3 n).
+
+    Args:
+        cell: Cell of the arm and its surroundings.
+        arm: Name of the arm.
+        evaluations: Number of motions to evaluate.
+        seed: Random seed of the search.
+        say: Callback that receives progress messages.
 
     Raises:
-        IdentificationRefused: If there is none.
+        IdentificationRefused: If no motion satisfies the limits.
     """
     described = describe_arm(arm, cell.arms[arm])
     clearance = clearance_in(cell, arm, MARGIN)
@@ -87,18 +101,18 @@ def measure(
     *,
     recover: bool = False,
 ) -> MeasuredMotion:
-    """Let an arm of the plant go through a motion, and return what was measured.
+    """Run a motion on an arm of the plant and return the measured log.
 
     Args:
-        plant: Whose arm it is.
-        arm: Its name.
-        points: Of the motion, (p, 1 + 3 n).
-        seed: Of the noise.
-        keep: Asked for the run.
-        recover: Whether a real arm that has stopped by itself before is recovered for it.
+        plant: Cell of the arm.
+        arm: Name of the arm.
+        points: Points of the motion, (p, 1 + 3 n).
+        seed: Random seed of the noise.
+        keep: Function that returns a stored run or performs it.
+        recover: True to recover a real arm that has stopped on a fault before.
 
     Raises:
-        ValidationRefused: If it does not come to its end.
+        ValidationRefused: If the arm does not complete the motion.
     """
     run = keep(f"motion_{arm}_{seed}", lambda: _moved(plant, arm, points, seed, recover))
     if run.fault:
@@ -108,7 +122,7 @@ def measure(
 
 
 def _moved(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool) -> Run:
-    """Return a run of a motion, whose fault is also that it did not come to its end."""
+    """Run a motion. The fault of the run also reports an incomplete motion."""
     run = run_task(MotionTask(arm, points), plant, seed, recover=recover)
     if run.fault or run.seconds < points[-1, 0]:
         why = run.fault or "no more was recorded"
@@ -128,17 +142,17 @@ SIDES = ("data sheet", "identified")
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """One task on the simulated plant, by laws with the data sheet and with what was identified.
+    """Errors of one task on the plant with the data-sheet model and with the identified model.
 
     Attributes:
-        number: Of the task.
-        law: That it was done with.
-        figures: By name with unit: the root mean square with each of :data:`SIDES`, over as much
-            of the task as both came through.
-        series: Of the first repeat with each: times and forces, measured and true, (m,), and what
-            was asked for; empty where no force is.
-        runs: With each.
-        early: How many of them a fault ended, with each.
+        number: Number of the task.
+        law: Controllet used for the task.
+        figures: Pairs of root mean square errors by name with unit, in the order of :data:`SIDES`.
+            They cover the time that both runs completed.
+        series: Times, measured and true forces and requested force of the first repeat, by side,
+            (m,) each. Empty if the task has no force.
+        runs: Number of runs per side.
+        early: Number of runs ended by a fault, per side.
     """
 
     number: int
@@ -149,7 +163,7 @@ class Gain:
     early: tuple[int, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures in plain types."""
+        """Return the errors in plain types."""
         figures = {name: dict(zip(SIDES, pair)) for name, pair in self.figures.items()}
         return {
             "task": self.number, "law": self.law, "rmse": figures,
@@ -158,7 +172,13 @@ class Gain:
 
 
 def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> Gain:
-    """Compare runs of one plant without and with the identified model in its laws."""
+    """Compare runs of one plant with the data-sheet model and with the identified model.
+
+    Args:
+        task: Task of the runs.
+        before: Runs with the data-sheet model.
+        after: Runs with the identified model.
+    """
     early = tuple(sum(bool(run.fault) for run in runs) for runs in (before, after))
     ends = [min(run.seconds for run in pair) for pair in zip(before, after)]
     cut = [
@@ -178,7 +198,7 @@ def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> Gain:
 
 
 def _until(run: Run, seconds: float) -> Run:
-    """Return the begin of a run."""
+    """Return the beginning of a run."""
     there = run.force_time <= seconds
     return replace(
         run,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page that says how a twin came nearer to its plant, with everything in it."""
+"""HTML report on the calibration of a twin, as one self-contained page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multipanda_py.registry import pyplot
 
 
 def round_curves(rounds: Sequence[Round]) -> str:
-    """Return the error of every quantity over the rounds, a line per task, as a PNG in base64."""
+    """Plot the error of every quantity over the rounds, one line per task, as a base64 PNG."""
     plots = pyplot()
     figure, axes = plots.subplots(2, 3, figsize=(11.0, 5.6))
     numbers = [one.number for one in rounds]
@@ -42,7 +42,7 @@ def round_curves(rounds: Sequence[Round]) -> str:
 
 
 def parameter_curves(rounds: Sequence[Round]) -> str:
-    """Return held-out torque errors and the surface over the rounds, as a PNG in base64."""
+    """Plot held-out torque errors and table parameters over the rounds, as a base64 PNG."""
     plots = pyplot()
     found = [one for one in rounds if one.identified]
     surfaces = {
@@ -79,7 +79,7 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
 
 
 def gain_plots(gains: Sequence[Gain]) -> str:
-    """Return true forces and errors of measured ones without and with the model, as a PNG."""
+    """Plot true forces and force measurement errors with both models, as a base64 PNG."""
     plots = pyplot()
     shown = [gain for gain in gains if gain.series]
     figure, axes = plots.subplots(
@@ -107,10 +107,10 @@ TITLE = "How a twin came nearer to its plant"
 
 
 def page(found: Refinement, about: Mapping[str, Any]) -> str:
-    """Return the report as HTML that needs nothing beside it.
+    """Return the report as a self-contained HTML page.
 
     Args:
-        found: All rounds.
+        found: Result of the calibration.
         about: Facts for the head of the page.
 
     Raises:
@@ -146,7 +146,7 @@ def page(found: Refinement, about: Mapping[str, Any]) -> str:
 
 
 def numbers(found: Refinement, about: Mapping[str, Any]) -> str:
-    """Return the same as JSON."""
+    """Return the values of the report as JSON."""
     data = {
         **about,
         "best_round": found.best.number,
@@ -159,7 +159,7 @@ def numbers(found: Refinement, about: Mapping[str, Any]) -> str:
 
 
 def lines(found: Refinement) -> Iterator[str]:
-    """Yield the tables for a terminal."""
+    """Yield the summary tables for a terminal."""
     yield (
         "round  score " + "".join(f"{q.name:>15}" for q in QUANTITIES) + "   (worst of all tasks)"
     )
@@ -180,7 +180,7 @@ def lines(found: Refinement) -> Iterator[str]:
 
 
 def _early(found: Refinement) -> Iterator[str]:
-    """Yield a sentence for every task in which runs of plant or twin ended early."""
+    """Yield a message for every task with runs that ended early."""
     for one in found.rounds:
         for task in one.found:
             for side in ("plant", "twin") if one is found.rounds[0] else ("twin",):
@@ -217,7 +217,7 @@ def _rounds(found: Refinement) -> str:
 
 
 def _tasks(found: Refinement) -> str:
-    """Return the tasks as columns have them."""
+    """Return the task labels in the order of the table columns."""
     names = (
         f"{one.number}" + ("" if one.law == "impedance" else f" ({one.law})")
         for one in found.rounds[0].found
@@ -226,7 +226,7 @@ def _tasks(found: Refinement) -> str:
 
 
 def _ranged(surface: FoundSurface, name: str) -> str:
-    """Return what was found of a surface with its range; nothing if it was not looked for."""
+    """Return a table parameter with its range, or an empty string if it was not estimated."""
     if name not in surface.spread:
         return ""
     low, high = surface.spread[name]

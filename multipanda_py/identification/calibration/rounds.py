@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a refinement has done so far, in files, so that one that was cut off goes on."""
+"""Plan, rounds and resumable file cache of a calibration."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from multipanda_py.state import Matrix
 
 @dataclass(frozen=True)
 class RefinementPlan:
-    """How much is done.
+    """Extent of a calibration.
 
     Attributes:
-        tasks: By number.
-        laws: Names of force laws; the first that a task has if empty.
-        seconds: Of each task.
-        repeats: Of each task and side.
-        rounds: Most of them.
-        evaluations: Motions that are tried before one is shown to an arm.
-        seed: Of noise and motions.
-        recover: Whether real arms that have stopped by themselves in a task are recovered.
+        tasks: Numbers of the tasks.
+        laws: Names of force controllets. If empty, each task uses its first one.
+        seconds: Duration of each task [s].
+        repeats: Repeats of each task per side.
+        rounds: Maximum number of rounds.
+        evaluations: Number of motions evaluated in the search for an excitation motion.
+        seed: Random seed of noise and motions.
+        recover: True to recover real arms that stopped on a fault during a task.
     """
 
     tasks: Sequence[int] = (1, 2, 3, 4)
@@ -50,14 +50,14 @@ class RefinementPlan:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """A twin, and how far it is from the plant.
+    """State of the twin in one round and its errors.
 
     Attributes:
-        number: 0 is the twin as it was given.
-        found: What the tasks say.
-        files: Of the bodies of its arms, by name.
-        identified: What was found of them.
-        surface: What was found of its table.
+        number: Number of the round. Round 0 is the given twin.
+        found: Comparison of twin and plant for each task.
+        files: Parameter files of the arms, by name.
+        identified: Identification results of the arms, by name.
+        surface: Estimated parameters of the table.
     """
 
     number: int
@@ -68,10 +68,10 @@ class Round:
 
     @property
     def score(self) -> float:
-        """Mean of the largest errors in units of their ceilings, over tasks and quantities.
+        """Mean over tasks and quantities of the largest error divided by its ceiling.
 
-        Infinite if a task could not be done, or the twin always stopped where the plant went on:
-        without the errors of what is missing the mean would be smaller.
+        It is infinite if the twin fails a task or always stops before the plant. Otherwise a twin
+        with missing errors would get a better score.
         """
         if not all(one.repeats and one.full for one in self.found):
             return float("inf")
@@ -79,7 +79,7 @@ class Round:
         return float(np.nanmean(shares))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it in plain types."""
+        """Return the round in plain types."""
         return {
             "round": self.number,
             "score": self.score if np.isfinite(self.score) else None,
@@ -95,14 +95,14 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """All rounds.
+    """Result of a calibration.
 
     Attributes:
-        rounds: From the twin as it was given on.
-        gains: What laws that know the identified arms gain on the plant, by task; none where
-            nothing but a simulation could say.
-        ended: Why there are no more, in a clause.
-        notes: What the plant could not do and was left out, in sentences.
+        rounds: All rounds, starting with the given twin.
+        gains: Improvement of controllets with the identified model on the plant, by task. Tasks
+            are omitted if only a simulation could measure it.
+        ended: Reason why the calibration ended, as a clause.
+        notes: Messages about skipped tasks, motions and parameters.
     """
 
     rounds: Sequence[Round]
@@ -112,7 +112,7 @@ class Refinement:
 
     @property
     def best(self) -> Round:
-        """The round with the least score."""
+        """Round with the lowest score."""
         return min(self.rounds, key=lambda one: one.score)
 
 
@@ -121,16 +121,16 @@ _T = TypeVar("_T")
 
 
 class Kept:
-    """Runs, motions and numbers by name, each a file that is there whole or not at all.
+    """Cache of runs, motions and numbers as files, which are written atomically.
 
-    A run that a fault ended is not kept: whoever mends its cause wants another one.
+    Runs that ended on a fault are not stored, so that they are repeated once the cause is fixed.
 
     Args:
-        folder: Where they are; made with the first of them.
-        asked: What they are the answer to, by name.
+        folder: Folder of the files, created with the first of them.
+        asked: Arguments that determine the results, by name.
 
     Raises:
-        ValidationRefused: If those that are there are the answer to something else.
+        ValidationRefused: If the folder belongs to other arguments.
     """
 
     def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
@@ -151,7 +151,7 @@ class Kept:
         return len(list(self._folder.glob("*.npz")))
 
     def run(self, name: str, make: Callable[[], Run]) -> Run:
-        """Return a run of a task."""
+        """Return the stored run of a name, or make and store it."""
         path = self._folder / f"{name}.npz"
         with suppress(LogError):
             return load_run(path)
@@ -160,10 +160,10 @@ class Kept:
             return made
         self._begin()
         save_run(path, made)
-        return load_run(path)  # as one that goes on sees it
+        return load_run(path)  # exactly what a resumed calibration loads
 
     def points(self, name: str, make: Callable[[], Matrix]) -> Matrix:
-        """Return a table of numbers."""
+        """Return the stored matrix of a name, or make and store it."""
         path = self._folder / f"{name}.npy"
 
         def load() -> Matrix:
@@ -178,7 +178,7 @@ class Kept:
         return self._kept(load, make, save)
 
     def numbers(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return what JSON can have."""
+        """Return the stored JSON mapping of a name, or make and store it."""
         path = self._folder / f"{name}.json"
 
         def load() -> Mapping[str, Any]:
@@ -202,7 +202,7 @@ class Kept:
         return load()
 
     def _begin(self) -> None:
-        """Say in the folder what its files are the answer to."""
+        """Create the folder and write the arguments that its files belong to."""
         self._folder.mkdir(exist_ok=True)
         if not (self._folder / ASKED).is_file():
             with replacing(self._folder / ASKED) as partial:
