@@ -94,7 +94,7 @@ class Work:
         say(f"round 0: score {rounds[0].score:.3f}")
         fit = self._surface_fit()
         measured: dict[str, list[MeasuredMotion]] = {name: [] for name in self.names}
-        twin, ended = self.twin, f"{plan.rounds} rounds were asked for"
+        twin, ended = self.twin, f"all {plan.rounds} rounds are done"
         files: dict[str, Path] = {}
         for number in range(1, plan.rounds + 1):
             found = self._bodies(measured, number)
@@ -110,7 +110,7 @@ class Work:
             rounds.append(Round(number, self._compared(twin), files, identified, surface))
             say(f"round {number}: score {rounds[-1].score:.3f}")
             if not rounds[-1].score < (1.0 - LEAST_GAIN) * best:
-                ended = f"round {number} was not better by {100 * LEAST_GAIN:.0f} %"
+                ended = f"round {number} did not improve the score by {100 * LEAST_GAIN:.0f} %"
                 break
         best_round = Refinement(rounds, (), ended).best
         return Refinement(rounds, self._gains(best_round), ended, tuple(self.notes))
@@ -131,7 +131,7 @@ class Work:
             if any(run.seconds >= SHORTEST for run in runs):
                 done.append((task, runs))
             else:
-                self._note(f"task {task.number}: the plant cannot do it: {runs[0].fault}")
+                self._note(f"task {task.number}: skipped, the plant fails: {runs[0].fault}")
         if not done:
             raise ValidationRefused(self.notes[0])
         return done
@@ -160,10 +160,10 @@ class Work:
         try:
             fit = SurfaceFit(self.plant, self._of_plant, self.plan.seed)
         except ValidationRefused as error:
-            self._note(f"the table is not looked for: {error}")
+            self._note(f"table parameters are not estimated: {error}")
             return None
         for reason in fit.left_out:
-            self._note(f"not all of the table is looked for: {reason}")
+            self._note(f"some table parameters are not estimated: {reason}")
         return fit
 
     def _surface(self, fit: SurfaceFit | None, twin: CellConfig) -> FoundSurface:
@@ -208,7 +208,7 @@ class Work:
                 f"motion_{name}_{seed}",
                 lambda: find_motion(self._room(), name, self.plan.evaluations, seed, self.say),
             )
-        self.say(f"round {number}: {name} of the plant goes through {points[-1, 0]:.0f} s")
+        self.say(f"round {number}: {name} of the plant moves for {points[-1, 0]:.0f} s")
         return measure(self.plant, name, points, seed, self.kept.run, recover=self.plan.recover)
 
     def _room(self) -> CellConfig:
@@ -292,7 +292,7 @@ def refine(
     plan, motions = plan or RefinementPlan(), motions or {}
     twin = with_tools_of(plant, twin)
     if plan.rounds < 1 or plan.repeats < 1:
-        raise ValidationRefused("rounds and repeats: allowed 1 or more of each")
+        raise ValidationRefused("rounds and repeats have to be 1 or more")
     tasks = [
         make_task(number, law, plan.seconds)
         for number in plan.tasks
@@ -303,13 +303,13 @@ def refine(
     names = list(dict.fromkeys(name for task in tasks for name in task.names(plant)))
     if missing := [name for name in names if name not in twin.arms]:
         raise ValidationRefused(
-            f"arms: got {', '.join(missing)} in the plant alone, allowed the same names in both"
+            f"arms: {', '.join(missing)} exists only in the plant. Use the same names in both."
         )
     for sentence in wanted(tasks, plant):
         say(sentence)
     kept = Kept(folder, _asked(plant, twin, plan, motions))
     if len(kept):
-        say(f"{len(kept)} runs are there already")
+        say(f"{len(kept)} runs are already done")
     return Work(plant, twin, folder, plan, motions, say, tasks, names, kept).run()
 
 

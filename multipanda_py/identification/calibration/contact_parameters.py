@@ -72,7 +72,7 @@ def _forces(log: ArmLog) -> Matrix:
 def _column(log: ArmLog, name: str) -> Matrix:
     if name not in log.names:
         raise ValidationRefused(
-            f"{log.arm}: {name} was not recorded, by which a table is told; got "
+            f"{log.arm}: {name} was not recorded, but the table fit needs it; recorded: "
             f"{', '.join(log.names)}"
         )
     values: Matrix = log[name]

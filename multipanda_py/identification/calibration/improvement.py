@@ -125,7 +125,7 @@ def _moved(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool
     """Run a motion. The fault of the run also reports an incomplete motion."""
     run = run_task(MotionTask(arm, points), plant, seed, recover=recover)
     if run.fault or run.seconds < points[-1, 0]:
-        why = run.fault or "no more was recorded"
+        why = run.fault or "the recording ended"
         return replace(
             run,
             fault=f"the motion ended after {run.seconds:.1f} of {points[-1, 0]:.1f} s: {why}",

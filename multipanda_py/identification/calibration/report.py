@@ -29,7 +29,7 @@ def round_curves(rounds: Sequence[Round]) -> str:
             worst = [one.found[k].worst(quantity.name) for one in rounds]
             label = f"task {task.number}" + (f", {task.law}" if task.law != "impedance" else "")
             axis.plot(numbers, worst, "o-", color=COLORS[k % len(COLORS)], label=label)
-        axis.axhline(quantity.ceiling, color="k", ls=":", lw=0.8, label="paper, at most")
+        axis.axhline(quantity.ceiling, color="k", ls=":", lw=0.8, label="paper, maximum")
         axis.set_title(f"{quantity.name} [{quantity.unit.split(',')[0]}]", size=9)
         axis.set_xticks(numbers)
         axis.set_ylim(bottom=0.0)
@@ -59,7 +59,7 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
             label = f"{arm}, {'data sheet' if model == 'datasheet' else 'identified'}"
             rounds_of_arm = [one.number for one in shown]
             first.plot(rounds_of_arm, values, style, color=COLORS[k % len(COLORS)], label=label)
-    first.set_title("unseen torque, mean of joints [Nm]", size=9)
+    first.set_title("held-out torque error, mean of joints [Nm]", size=9)
     first.set_yscale("log")
     first.legend(fontsize=6)
     units = {"friction": "-", "contact_time": "s", "contact_damping": "-"}
@@ -92,9 +92,9 @@ def gain_plots(gains: Sequence[Gain]) -> str:
             length = sum(own[f"error {axis}"] ** 2 for axis in "xyz") ** 0.5
             column[1].plot(own["time"], length, color=color, lw=0.8, label=side)
         asked = gain.series[SIDES[0]]
-        column[0].plot(asked["time"], asked["asked"], "k:", lw=1.0, label="asked for")
-        column[0].set_title(f"task {gain.number}, {gain.law}: force of the contact [N]", size=9)
-        column[1].set_title("measured less true force, length [N]", size=9)
+        column[0].plot(asked["time"], asked["asked"], "k:", lw=1.0, label="requested")
+        column[0].set_title(f"task {gain.number}, {gain.law}: contact force [N]", size=9)
+        column[1].set_title("norm of measured minus true force [N]", size=9)
         column[1].set_xlabel("time [s]", size=8)
         for axis in column:
             axis.grid(alpha=0.3)
@@ -103,7 +103,7 @@ def gain_plots(gains: Sequence[Gain]) -> str:
     return png(figure, plots)
 
 
-TITLE = "How a twin came nearer to its plant"
+TITLE = "Calibration of a twin against its plant"
 
 
 def page(found: Refinement, about: Mapping[str, Any]) -> str:
@@ -124,14 +124,14 @@ def page(found: Refinement, about: Mapping[str, Any]) -> str:
         *(f"<p class='fault'>{html.escape(note)}</p>" for note in (*found.notes, *_early(found))),
         *_gains(found),
         "<h2>Rounds</h2><p>Largest root mean square error between plant and twin of any joint or "
-        "axis; round 0 is the twin as it was given. The score is the mean of all of them in units "
-        "of what multipanda_ros2 reports at most. Numbers with strokes between are of tasks "
+        "axis. Round 0 is the given twin. The score is the mean of these errors, each divided by "
+        "the maximum that multipanda_ros2 reports. Values separated by slashes belong to tasks "
         f"{_tasks(found)}, in this order.</p>",
         image(round_curves(found.rounds)),
         _rounds(found),
     ]
     if any(one.identified for one in found.rounds):
-        parts += ["<h2>What was identified</h2>", image(parameter_curves(found.rounds))]
+        parts += ["<h2>Identified parameters</h2>", image(parameter_curves(found.rounds))]
     first, best = found.rounds[0].found, found.best.found
     for before, after in zip(first, best):
         law = "" if before.law == "impedance" else f", {html.escape(before.law)}"
@@ -174,8 +174,8 @@ def lines(found: Refinement) -> Iterator[str]:
     for gain in found.gains:
         for name, (before, after) in gain.figures.items():
             yield (
-                f"task {gain.number} {gain.law}: {name}: {before:.3f} by the data sheet, "
-                f"{after:.3f} by what was identified"
+                f"task {gain.number} {gain.law}: {name}: {before:.3f} with the data sheet, "
+                f"{after:.3f} with the identified model"
             )
 
 
@@ -188,12 +188,12 @@ def _early(found: Refinement) -> Iterator[str]:
                     first = next(fault for fault in task.faults if fault.startswith(side))
                     yield (
                         f"round {one.number}, task {task.number} {task.law}: {count} of the "
-                        f"{side}'s runs ended early and are compared up to there: {first}"
+                        f"{side}'s runs ended early and are compared up to that time: {first}"
                     )
     for gain in found.gains:
         for side, count in zip(SIDES, gain.early):
             if count:
-                known = f"by the {side}" if side == SIDES[0] else "by what was identified"
+                known = f"with the {side}" if side == SIDES[0] else "with the identified model"
                 yield (
                     f"task {gain.number} {gain.law}: {count} of {gain.runs} runs of the plant "
                     f"{known} ended early"
@@ -230,16 +230,16 @@ def _ranged(surface: FoundSurface, name: str) -> str:
     if name not in surface.spread:
         return ""
     low, high = surface.spread[name]
-    value = f"{surface.values[name]:.4g}" if name in surface.values else "not told"
+    value = f"{surface.values[name]:.4g}" if name in surface.values else "undetermined"
     return f"{value} ({low:.4g} to {high:.4g})"
 
 
 def _gains(found: Refinement) -> Iterator[str]:
     if not found.gains:
         return
-    yield "<h2>What laws and estimates gain on the plant</h2>"
-    yield ("<p>The same plant with <code>identified</code> in its file: root mean square, by the "
-           "data sheet and by what was identified.</p>")  # fmt: skip
+    yield "<h2>Improvement on the plant through the identified model</h2>"
+    yield ("<p>Root mean square errors of the same plant with the data sheet and with "
+           "<code>identified</code> in its cell file.</p>")  # fmt: skip
     yield table(
         ("", *SIDES, "ratio"),
         [

@@ -140,11 +140,11 @@ class Kept:
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
-            raise ValidationRefused(f"{folder}: cannot be gone on with: {error}") from None
+            raise ValidationRefused(f"{folder}: cannot be resumed: {error}") from None
         if other := [name for name in self._asked if there.get(name) != self._asked[name]]:
             raise ValidationRefused(
-                f"{folder}: what is there is of another {', another '.join(other)}: allowed the "
-                "same, to go on with it, or --again, which begins anew"
+                f"{folder}: contains results of another {', another '.join(other)}. Use the same "
+                "values to resume, or --again to start over."
             )
 
     def __len__(self) -> int:
