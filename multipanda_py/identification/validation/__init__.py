@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a twin is from a plant: tasks, what they record, errors between them, a report.
+"""Validation of a simulated twin against its plant: tasks, recordings, errors and a report.
 
-:func:`validate` runs tasks on two cells and compares them; :data:`TASKS` are those of
-multipanda_ros2, section V-B.
+The plant is a real or simulated cell. :func:`validate` runs tasks on both cells and compares them.
+:data:`TASKS` are the tasks of multipanda_ros2, section V-B.
 """
 
 from multipanda_py.identification.validation.compare import Comparison, compare

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways of real arms into a task and out of it, by ``joint_trajectory``."""
+"""Motions of real arms to the start of a task and away from it with ``joint_trajectory``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from multipanda_py.state import Matrix, Vector
 _GAIN, _PERIOD, _STEPS, _TRIES = 20.0, 0.01, 300, 20
 _CLOSE = np.array((1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3))
 MARGIN = 0.05
-"""That stays to the limits of joints [rad, m]."""
+"""Minimum distance to the joint position limits [rad, m]."""
 
 
 def tool_in_world(arm: ArmDescription, q: Vector) -> Pose:
-    """Return where the tool of an arm is at a posture, (n,) [rad]."""
+    """Return the tool pose of an arm at the joint positions ``q``, (n,) [rad]."""
     model = build_pinocchio(arm, base_in_world=True)
     data = model.createData()
     pin.framesForwardKinematics(model, data, q)
@@ -34,23 +34,26 @@ def tool_in_world(arm: ArmDescription, q: Vector) -> Pose:
 
 
 def pointing(rotation: Matrix, direction: Vector) -> Matrix:
-    """Return an orientation turned as little as possible so that z points along a direction."""
+    """Rotate an orientation by the smallest angle that aligns its z axis with a direction."""
     turn = pin.Quaternion.FromTwoVectors(rotation[:, 2], np.asarray(direction, float))
     turned: Matrix = turn.toRotationMatrix() @ rotation
     return turned
 
 
 def posture_at(arm: ArmDescription, pose_in_world: Pose, q: Vector, what: str) -> Vector:
-    """Return the posture near another one that has the tool at a pose, (n,) [rad].
+    """Solve the inverse kinematics for a tool pose near a given configuration.
 
     Args:
-        arm: What it is.
-        pose_in_world: Of the tool.
-        q: To start from and to stay near, (n,) [rad].
-        what: For the message.
+        arm: Description of the arm.
+        pose_in_world: Pose of the tool.
+        q: Joint positions to start from and to stay close to, (n,) [rad].
+        what: Prefix of the error message.
+
+    Returns:
+        Joint positions, (n,) [rad].
 
     Raises:
-        ValidationRefused: If none is found.
+        ValidationRefused: If no solution is found.
     """
     base = arm.rotation_base_in_world
     position = base.T @ (pose_in_world.position - arm.position_base_in_world)
@@ -79,27 +82,27 @@ def posture_at(arm: ArmDescription, pose_in_world: Pose, q: Vector, what: str) -
 
 
 TO_START = "to_start"
-"""The law that goes these ways."""
+"""Name of the controllet that executes these motions."""
 AWAY = 0.08
-"""From where arms come to a thing, against the force that they are to exert [m]."""
+"""Distance from the object before the final approach, opposite to the force to exert [m]."""
 THERE, NEAR = 5e-3, 0.05
-"""How near an arm has to come to an end of its way, and to a point on it [rad, m]."""
+"""Tolerances at the end of a motion and at a waypoint [rad, m]."""
 SLOW = 0.02
-"""How fast it may be where a task begins [rad/s, m/s]."""
+"""Maximum joint speed at the start of a task [rad/s, m/s]."""
 LONGEST = 60.0
-"""For each part of a way [s]."""
+"""Maximum duration of each part of a motion [s]."""
 
 
 def go_to_start(cell: Cell, config: CellConfig, exerts: Mapping[str, Vector]) -> None:
-    """Bring arms to where a task begins, to things from the side on which they will press.
+    """Move arms to the start of a task, approaching objects along the force direction.
 
     Args:
-        cell: On real arms.
-        config: Of the task's scene, with postures.
-        exerts: Forces on things by arm, (3,) [N, in the world].
+        cell: Running cell with real arms.
+        config: Scene of the task with start configurations.
+        exerts: Forces on the objects by arm, in the world frame, (3,) [N].
 
     Raises:
-        MultipandaError: If an arm does not get there.
+        MultipandaError: If an arm does not reach its start.
     """
     starts = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
     before = {}
@@ -117,16 +120,16 @@ def go_to_start(cell: Cell, config: CellConfig, exerts: Mapping[str, Vector]) ->
 def retreat(
     cell: Cell, arms: Mapping[str, ArmDescription], steps: Mapping[str, Vector], what: str
 ) -> None:
-    """Move the tools of arms by a step each, away from what they touch.
+    """Move the tools of arms by one displacement each, away from the objects they touch.
 
     Args:
-        cell: On real arms.
-        arms: Which, as they are described.
-        steps: Of each by name, (3,) [m, in the world].
-        what: For messages.
+        cell: Running cell with real arms.
+        arms: Descriptions of the arms to move, by name.
+        steps: Displacements by arm in the world frame, (3,) [m].
+        what: Prefix of error messages.
 
     Raises:
-        MultipandaError: If an arm cannot go there, or does not.
+        MultipandaError: If an arm cannot reach its goal or does not arrive.
     """
     goals: dict[str, Vector] = {}
     for name, arm in arms.items():
@@ -158,7 +161,7 @@ def _go(
 
 
 def fault_of(cell: Cell) -> str:
-    """Return what is wrong with an arm that has a fault, or an empty string."""
+    """Return the fault message of an arm of the cell, or an empty string without a fault."""
     faults = cell.row()["arms"]["fault"]
     if not faults.any():
         return ""

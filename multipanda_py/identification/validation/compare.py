@@ -19,20 +19,20 @@ from multipanda_py.robots.dynamics.arm_model import heavy_model
 from multipanda_py.state import Matrix, Vector
 
 PERIOD = 1e-3
-"""Of the times at which two runs are compared [s]."""
+"""Sample period for the comparison of two runs [s]."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One of the things compared.
+    """Compared quantity.
 
     Attributes:
-        name: As reports call it.
-        unit: SI.
-        axes: Names of its axes; one per joint if empty.
-        ceiling: What the multipanda_ros2 paper reports between its simulation and real arms at
-            most, for any task.
-        counted: How many of the axes count over all; all if 0.
+        name: Name in reports.
+        unit: SI unit.
+        axes: Names of its axes. If empty, it has one axis per joint.
+        ceiling: Maximum error that the multipanda_ros2 paper reports between its simulation and
+            real arms, over all tasks.
+        counted: Number of leading axes in the overall error. All axes count if 0.
     """
 
     name: str
@@ -42,7 +42,11 @@ class Quantity:
     counted: int = 0
 
     def labels(self, width: int) -> tuple[str, ...]:
-        """Return names of the axes."""
+        """Return the names of the axes.
+
+        Args:
+            width: Number of joints.
+        """
         return self.axes or tuple(f"joint {k}" for k in range(1, width + 1))
 
 
@@ -54,29 +58,29 @@ QUANTITIES = (
     Quantity("wrench", "N, Nm", ("fx", "fy", "fz", "mx", "my", "mz"), 1.7, 3),
     Quantity("control error", "Nm", (), 0.6),
 )
-"""q, dq, measured torque, position of the tool, external wrench (forces count over all), and
-commanded minus achieved torque."""
+"""Joint position, joint velocity, measured torque, tool position, external wrench (only forces
+count in the overall error), and commanded minus achieved torque."""
 
 
-@lru_cache(maxsize=4)  # of a comparison at a time: a sweep has thousands of arms
+@lru_cache(maxsize=4)  # enough for one comparison; a sweep has thousands of arms
 def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
     model = heavy_model(arm)
     return model, model.createData()
 
 
 def gravity_of(arm: ArmDescription, q: Matrix) -> Matrix:
-    """Return the torques that carry an arm as it is described, (n, j) [Nm]."""
+    """Return the gravity torques of the described arm, (n, j) [Nm]."""
     model, data = _model(arm)
     return np.array([pin.computeGeneralizedGravity(model, data, row) for row in q])
 
 
 def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, Matrix]:
-    """Return the quantities that a log has, at some times, each (n, axes).
+    """Return the quantities that a log contains, interpolated at the given times, (n, axes) each.
 
     Args:
-        log: Of the arm.
-        arm: As it is described: its weight is what the robot adds by itself.
-        times: Within the log, (n,) [s].
+        log: Log of the arm.
+        arm: Description of the arm. Its gravity torques are those that the robot compensates.
+        times: Times within the log, (n,) [s].
     """
     found: dict[str, Matrix] = {"q": log.q}
     if log.dq is not None:
@@ -92,7 +96,7 @@ def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, 
         achieved = log.tau
         if log.gravity_in_tau and not log.gravity_in_tau_commanded:
             achieved = achieved - gravity_of(arm, log.q)
-        # What a cycle measures was commanded in the one before.
+        # The torque measured in a cycle was commanded in the previous one.
         commanded = np.vstack([log.tau_commanded[:1], log.tau_commanded[:-1]])
         found["control error"] = commanded - achieved
     return {name: at_times(times, log.time, values) for name, values in found.items()}
@@ -109,38 +113,43 @@ def _positions(arm: ArmDescription, q: Matrix) -> Matrix:
 
 
 def at_times(times: Vector, own: Vector, values: Matrix) -> Matrix:
-    """Return samples (n, axes) at their own times as they were at others, (m, axes)."""
+    """Interpolate samples (n, axes) linearly at other times, (m, axes).
+
+    Args:
+        times: Times to interpolate at, (m,) [s].
+        own: Times of the samples, (n,) [s].
+        values: Samples, (n, axes).
+    """
     return np.stack([np.interp(times, own, column) for column in values.T], axis=1)
 
 
 SHORTEST = 0.2
-"""Of two runs together that can be compared [s]."""
+"""Minimum common duration of two runs to be compared [s]."""
 _MOVING = 0.05
 _STEADY = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What a task says of a plant and its twin.
+    """Errors between plant and twin in one task.
 
     Attributes:
-        number: Of the task.
-        title: Of the task.
-        law: That it was done with.
-        repeats: How many pairs of runs could be compared.
-        errors: Of every arm by name and quantity by name: root mean square errors per repeat and
-            axis, (repeats, axes).
-        force: Of ``plant`` and ``twin``: root mean square error of the force that was asked for,
-            per repeat and arm, (repeats, arms) [N]; empty where none is asked for.
-        felt: Of ``plant`` and ``twin``, where simulated: root mean square length of the difference
-            between the force that an arm measures and that of the contact, likewise [N].
-        steady: Of ``plant`` and ``twin``: largest ripple of the force about its mean over 50 ms,
-            root mean square, (repeats,) [N].
-        tanks: Of ``plant`` and ``twin``: lowest energy of each tank [J].
-        faults: What ended runs early, in sentences.
-        series: Of the first repeat, to draw: see :func:`compare`.
-        full: In how many pairs the twin came as far as the plant.
-        measured: Which sides' forces are as their arms measured them, as no simulation says them.
+        number: Number of the task.
+        title: Title of the task.
+        law: Controllet used for the task.
+        repeats: Number of compared pairs of runs.
+        errors: Root mean square errors per repeat and axis, by arm and quantity, (repeats, axes).
+        force: Root mean square errors of the requested force per repeat and arm, for ``plant`` and
+            ``twin``, (repeats, arms) [N]. Empty if the task requests no force.
+        felt: Root mean square norms of measured minus true contact force, by side, (repeats, arms)
+            [N]. Only simulated sides have an entry.
+        steady: Largest root mean square force ripple about the 50 ms moving average, by side,
+            (repeats,) [N].
+        tanks: Lowest energy of each tank, by side and name [J].
+        faults: Messages about runs that ended early.
+        series: Time series of the first repeat for plots, see :func:`compare`.
+        full: Number of pairs in which the twin lasted as long as the plant.
+        measured: Sides whose forces were measured by the arms because no simulation provides them.
     """
 
     number: int
@@ -158,18 +167,18 @@ class Comparison:
     measured: tuple[str, ...] = ()
 
     def ended_early(self, side: str) -> int:
-        """Return how many runs of ``plant`` or ``twin`` a fault has ended."""
+        """Return the number of runs of ``plant`` or ``twin`` that ended on a fault."""
         return sum(fault.startswith(side) for fault in self.faults)
 
     def overall(self, arm: str, quantity: str) -> Vector:
-        """Return the error over all axes that count, of every repeat, (repeats,)."""
+        """Return the root mean square error over the counted axes for each repeat, (repeats,)."""
         counted = next(q.counted for q in QUANTITIES if q.name == quantity)
         errors = self.errors[arm][quantity][:, : counted or None]
         found: Vector = np.sqrt(np.mean(errors**2, axis=1))
         return found
 
     def worst(self, quantity: str) -> float:
-        """Return the largest error of any arm and axis that counts, mean over the repeats."""
+        """Return the largest mean error over arms and counted axes, nan without data."""
         counted = next(q.counted for q in QUANTITIES if q.name == quantity)
         found = [
             float(of_arm[quantity][:, : counted or None].mean(axis=0).max())
@@ -179,14 +188,14 @@ class Comparison:
         return max(found, default=float("nan"))
 
     def stable(self, side: str) -> bool | None:
-        """Return whether the force of a side was steady in all repeats; None where none was."""
+        """Return True if the force of a side was steady in all repeats, None without a force."""
         ripple = self.steady.get(side, np.zeros(0))
         if self.ended_early(side):
             return False
         return bool((ripple < _STEADY).all()) if len(ripple) else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but the series, in plain types."""
+        """Return everything except the time series in plain types."""
         return {
             "task": self.number, "title": self.title, "law": self.law, "repeats": self.repeats,
             "errors": {
@@ -231,15 +240,16 @@ def compare(
 ) -> Comparison:
     """Compare the runs of a plant with those of its twin, repeat by repeat.
 
-    Runs that ended early are compared up to there. ``series`` of what is returned has the first
-    pair: ``time`` (n,), ``plant`` and ``twin`` by arm and quantity (n, axes), and, where a force
-    is asked for, ``force`` by side: times (m,), forces (m, arms), asked (m,), tanks.
+    Runs that ended early are compared up to that time. ``series`` of the result contains the first
+    pair: ``time`` (n,) and ``plant`` and ``twin`` by arm and quantity, (n, axes). If the task
+    requests a force, it also contains ``force`` by side: times (m,), forces (m, arms), requested
+    force (m,) and tank energies.
 
     Args:
-        task: What was done.
-        plants: Of the plant, by repeat.
-        twins: Of the twin; the same of as many.
-        arms: As both are described, by their names in the plant.
+        task: Task of the runs.
+        plants: Runs of the plant, by repeat.
+        twins: Runs of the twin, as many as of the plant.
+        arms: Descriptions of the arms by their names in the plant.
     """
     errors: dict[str, dict[str, list[Vector]]] = {arm: {} for arm in arms}
     series: dict[str, Any] = {}
@@ -327,13 +337,13 @@ def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
 
 
 def _length(error: Matrix) -> Vector:
-    """Return the root mean square length of vectors (m, arms, 3), (arms,)."""
+    """Return the root mean square norm of vectors (m, arms, 3) per arm, (arms,)."""
     found: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
     return found
 
 
 def _ripple(run: Run) -> float:
-    """Return how far a force is from its own mean over 50 ms, root mean square [N]."""
+    """Return the largest root mean square deviation of a force from its 50 ms average [N]."""
     width = max(1, round(_MOVING / max(float(np.median(np.diff(run.force_time))), 1e-4)))
     kernel = np.ones(width) / width
     found = [

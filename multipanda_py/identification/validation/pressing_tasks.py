@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks on a table: a force that swings, a force along a circle."""
+"""Validation tasks on a table: a sinusoidal force, and a constant force along a circle."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ from multipanda_py.state import Matrix, Vector
 
 
 class PlainForce:
-    r"""Control a force by feed-forward and PI, and by nothing else.
+    r"""Force controller with feed-forward and PI terms only.
 
-    .. math:: F = F_d + k_p (F_d - F_m) + k_i \int (F_d - F_m)\,dt
+    .. math:: F = F_d + k_p (F_d - F_m) + k_i \int (F_d - F_m)\,dt.
 
-    with the force :math:`F_m` that the tool exerts, estimated from joint torques. Gains are those
-    of libfranka's example ``force_control``: no contact is looked for, no energy is counted,
-    nothing stops it where there is nothing to press on.
+    :math:`F_d` is the desired force and :math:`F_m` the force exerted by the tool, estimated from
+    joint torques. The gains are those of the libfranka example ``force_control``. The controller
+    neither detects contact nor bounds the energy, and it accelerates freely if the contact is
+    lost.
 
     Args:
         kp: Proportional gain [-].
@@ -50,12 +51,12 @@ class PlainForce:
         self._kp, self._ki, self._sum = kp, ki, 0.0
 
     def force(self, asked: float, measured: float, period: float) -> float:
-        """Return what to press with [N].
+        """Return the force to command [N].
 
         Args:
-            asked: Force to exert [N].
-            measured: Force that is exerted [N].
-            period: Since the last call [s].
+            asked: Desired force [N].
+            measured: Measured force [N].
+            period: Time since the last call [s].
         """
         error = asked - measured
         self._sum += error * period
@@ -64,30 +65,30 @@ class PlainForce:
 
 UFIC, PLAIN = "ufic", "plain_pi"
 OVER_TABLE = np.array([0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785])
-"""Of a Franka arm; others start near their ready posture."""
+"""Start configuration of a Franka arm. Other arms start near their ready configuration."""
 DOWN = np.array([0.0, 0.0, -1.0])
 CLEARANCE = 0.003
-"""Between tool and table at the start [m]."""
+"""Distance between tool and table at the start [m]."""
 RADIUS = 0.1
 TURN = 10.0
-"""In which the circle is drawn once; a shorter task draws a part of it [s]."""
+"""Period of the circle [s]. A shorter task covers only a part of it."""
 MOST_FORCE = 60.0
-"""That the plain law may ask for [N]."""
+"""Maximum force command of the plain PI controller [N]."""
 FIRST_FORCE = 5.0
-"""With which contact is made [N]."""
+"""Force while contact is established [N]."""
 DESCENT, COMING_DOWN = 0.01, 600.0
-"""How fast [m/s] and how stiffly [N/m] the plain law comes down,"""
+"""Speed [m/s] and stiffness [N/m] of the descent with the plain PI controller."""
 TOUCHED, DEEPEST = 2.0, 0.04
-"""until it feels so much [N], or has come so far [m]."""
+"""Contact force [N] and maximum depth [m] that end this descent."""
 LIFT_OFF = 0.03
-"""By which real arms leave the table [m]."""
+"""Height to which real arms lift off the table [m]."""
 
 
 class PressingTask(Task):
-    """Press on a table that stands under the tool of the first arm.
+    """Task that presses on a table under the tool of the first arm.
 
     Attributes:
-        plain: PI controller of the force, after :meth:`settle`.
+        plain: PI force controller, available after :meth:`settle`.
     """
 
     laws = (UFIC, PLAIN)
@@ -97,11 +98,11 @@ class PressingTask(Task):
 
     @property
     def each_cycle(self) -> bool:
-        """The plain law is computed here."""
+        """True for the plain PI controller, which is computed in this process."""
         return self.law == PLAIN
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell with a table."""
+        """Return the cell with a table under the tool."""
         (name,) = self.names(config)
         self._name = name
         arm = with_start(config.arms[name], np.array(config.arms[name].q_start), rod(0.1))
@@ -130,7 +131,7 @@ class PressingTask(Task):
         return task_cell(config, {name: arm}, law, self.things, [f"{name} table"])
 
     def _place(self, arm: ArmDescription, tool: Pose) -> None:
-        """Put the circle where the arm has room: outwards if it is near, else inwards."""
+        """Place the circle within reach: outwards for a tool near the base, else inwards."""
         away = tool.position - arm.position_base_in_world
         away[2] = 0.0
         distance = float(np.linalg.norm(away))
@@ -139,7 +140,7 @@ class PressingTask(Task):
         self._first = math.atan2(-side[1], -side[0])
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
-        """Touch the table and press a little."""
+        """Establish contact with the table at a small force."""
         self.plain, self._pressed = PlainForce(), cell.time
         pace(STEP)
         self._start = cell.pose(self._name)
@@ -155,10 +156,10 @@ class PressingTask(Task):
             pace(step)
 
     def _touch(self, cell: Cell, pace: PassTime) -> int:
-        """Come down slowly until the table is felt; the plain law would fall onto it.
+        """Descend slowly until contact, since pure force control would accelerate freely.
 
         Returns:
-            How many cycles that took.
+            Number of cycles used.
         """
         springs = [*self.stiffness[:2], COMING_DOWN, *self.stiffness[3:]]
         cell.set_target(self._name, stiffness=springs)
@@ -178,7 +179,7 @@ class PressingTask(Task):
         return taken
 
     def _press(self, cell: Cell, force: float, pose: Pose | None = None) -> None:
-        """Ask for a force, and for a pose with it."""
+        """Command a force and optionally a pose."""
         if self.law == PLAIN:
             state = cell.state(self._name)
             before, self._pressed = self._pressed, state.time
@@ -191,7 +192,7 @@ class PressingTask(Task):
         cell.set_target(self._name, pose, wrench=wrench)
 
     def leave(self, cell: Cell, pace: PassTime) -> None:
-        """Lift the tool off the table: a way along it would be a way through it."""
+        """Lift the tool off the table, so that the next motion does not collide with it."""
         arms, steps = {self._name: self._described}, {self._name: -LIFT_OFF * DOWN}
         retreat(cell, arms, steps, f"task {self.number}")
 
@@ -201,41 +202,42 @@ class PressingTask(Task):
         return np.array([cell.simulation.contact_force(tool, "table")])
 
     def felt_force(self, contact_forces: Matrix) -> Vector:
-        """Return what the table carries, (1,) [N]."""
+        """Return the vertical force on the tool, (1,) [N]."""
         return contact_forces[:, 2]
 
 
 class ForceSine(PressingTask):
-    r"""Press with one period of a sine, :math:`15\,\mathrm{N}\,(1 - \cos(2\pi t / T))`."""
+    r"""Task with one period of a force, :math:`15\,\mathrm{N}\,(1 - \cos(2\pi t / T))`.
+
+    T is the duration of the task.
+    """
 
     number, title = 3, "0 to 30 N on a plane"
-    keeps_settling = True  # a contact swings when it is made
+    keeps_settling = True  # The first contact oscillates, which shows its parameters.
     most_force = 30.0
 
     def asked_force(self, times: Vector) -> Vector | None:
-        """Return the sine, (n,) [N]."""
+        """Return the sinusoidal force, (n,) [N]."""
         force: Vector = 15.0 * (1.0 - np.cos(2.0 * math.pi * times / self.seconds))
         return force
 
     def aim(self, cell: Cell, time: float) -> None:
-        """Set the force of an instant."""
         force = 15.0 * (1.0 - math.cos(2.0 * math.pi * time / self.seconds))
         self._press(cell, force)
 
 
 class ForceCircle(PressingTask):
-    """Press with 9.81 N while the tool draws a circle of 10 cm radius."""
+    """Task with a force of 9.81 N while the tool follows a circle of 10 cm radius."""
 
     number, title = 4, "9.81 N along a circle"
     stiffness = (800.0, 800.0, 50.0, 20.0, 20.0, 20.0)
     most_force = force = 9.81
 
     def asked_force(self, times: Vector) -> Vector | None:
-        """Return 9.81 N, (n,)."""
+        """Return the constant force of 9.81 N, (n,)."""
         return np.full(len(times), self.force)
 
     def aim(self, cell: Cell, time: float) -> None:
-        """Set pose and force of an instant."""
         phase = self._first - 2.0 * math.pi * time / TURN
         way = self._on_circle(phase) - self._on_circle(self._first)
         goal = self._start.at(self._start.position + self._to_base @ way)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of a task in a file, so that nobody has to do it again."""
+"""Execution of a task on a cell, and storage of the run in a file."""
 
 from __future__ import annotations
 
@@ -30,29 +30,28 @@ from multipanda_py.realtime.system.priority import without_collections
 from multipanda_py.state import Matrix, Vector
 
 _AT_A_TIME = 100
-"""Steps after which rows are taken out of their ring."""
+"""Steps between two reads of the record ring."""
 _LONGEST_WAIT = 10.0
 _LOOK = 2e-4
-"""Between two looks at the time of a cell that runs by itself [s]."""
+"""Polling interval for the time of a cell that runs in another process [s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What one repeat of a task recorded.
+    """Recording of one repeat of a task.
 
     Attributes:
-        logs: Of every arm by name, with time from the first target on.
-        force: What things pressed on the tools with, (m, arms) [N], at ``force_time``; without
-            samples where no simulation says.
-        force_is_measured: Whether it is what the arms measured, as nobody knows better.
-        force_error: Forces that the arms measured, less those, along the axes of the world,
-            (m, arms, 3) [N].
-        force_time: (m,) [s].
-        tanks: Energies of the law's tanks, by name, each (n,) [J].
-        tank_time: (n,) [s].
-        settling: Of every arm, what came before the first target, at negative times; empty of
-            tasks that do not keep it.
-        fault: Why it ended early; empty if it did not.
+        logs: Log of every arm by name. Time starts at the first target.
+        force: Contact forces on the tools at ``force_time``, (m, arms) [N]. Empty if no simulation
+            provides them.
+        force_is_measured: True if the forces were measured by the arms, without a simulation.
+        force_error: Measured minus true contact forces in the world frame, (m, arms, 3) [N].
+        force_time: Times of the forces, (m,) [s].
+        tanks: Energies of the controllet's tanks by name, (n,) each [J].
+        tank_time: Times of the tank energies, (n,) [s].
+        settling: Log of every arm before the first target, at negative times. Empty if the task
+            does not record it.
+        fault: Reason for an early end, else empty.
     """
 
     logs: Mapping[str, ArmLog]
@@ -67,26 +66,26 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """How long it went on well [s]."""
+        """Duration without fault [s]."""
         ends = [float(log.time[-1]) for log in self.logs.values()]
         return min(ends) if ends else 0.0
 
 
 class TaskCell:
-    """A cell in the scene of a task, for several repeats of it.
+    """Cell in the scene of a task, for several repeats.
 
     Args:
-        task: What is done.
-        config: The cell whose arms do it.
-        recover: Whether real arms that have stopped by themselves are recovered for the next run.
+        task: Task to run.
+        config: Cell with the arms.
+        recover: True to recover real arms that have stopped on a fault before the next run.
 
     Attributes:
-        is_random: Whether runs may differ from one another: not those of an inline cell of which
-            nothing depends on a seed, to the last bit; known after the first run.
-        cell: The cell that does the task, once it was started; else None.
+        is_random: False if all runs are bitwise identical, as in an inline cell that does not
+            depend on a seed. Valid after the first run.
+        cell: Running cell, or None before the first start.
 
     Raises:
-        ValidationRefused: If the task cannot be done with this cell.
+        ValidationRefused: If the task cannot run on this cell.
     """
 
     def __init__(self, task: Task, config: CellConfig, *, recover: bool = False) -> None:
@@ -97,16 +96,18 @@ class TaskCell:
         self.is_random = True
 
     def close(self) -> None:
-        """End the cell."""
+        """Close the cell."""
         if self.cell is not None:
             self.cell.close()
             self.cell = None
 
     def run(self, seed: int) -> Run:
-        """Do the task once, from the start; a fault of the arms is a part of what is returned.
+        """Run the task once from its start.
+
+        A fault of an arm does not raise, but is reported in the result.
 
         Args:
-            seed: Of the noise of simulated arms.
+            seed: Random seed of the noise of simulated arms.
         """
         try:
             cell = self.begin(seed)
@@ -116,17 +117,17 @@ class TaskCell:
                 return run if self._inline or run.fault else self._left(cell, pace, run)
         except MultipandaError as error:
             fault = self._reason() or " ".join(str(error).split())
-            self.close()  # what comes next begins with a new one
+            self.close()  # The next run starts a new cell.
             return Run({}, fault=fault)
 
     def _reason(self) -> str:
-        """Return what is wrong with an arm, which is why its law takes nothing any more."""
+        """Return the fault of an arm, which explains why its controllet rejects targets."""
         with suppress(MultipandaError):
             return fault_of(self.cell) if self.cell is not None else ""
         return ""
 
     def _left(self, cell: Cell, pace: PassTime, run: Run) -> Run:
-        """Leave the scene as it was found, so that the next run can begin."""
+        """Restore the scene for the next run."""
         try:
             self.task.leave(cell, pace)
         except MultipandaError as error:
@@ -135,7 +136,7 @@ class TaskCell:
         return run
 
     def begin(self, seed: int) -> Cell:
-        """Return the cell in its start configuration, without a record; see :meth:`run`."""
+        """Return the cell in its start configuration without recording, see :meth:`run`."""
         if self.cell is not None and self._inline:
             self.cell.simulation.reset(seed=seed)
             self.cell.events()
@@ -151,16 +152,16 @@ class TaskCell:
         return cell
 
     def _go_to_start(self, cell: Cell) -> None:
-        """Bring real arms to the task's posture, then start its law."""
+        """Move real arms to the start configuration and activate the controllet of the task."""
         self._see_to_faults(cell)
         go_to_start(cell, self.config, self.task.exerts)
         cell.switch([LAW], strictness="force_auto")
 
     def _see_to_faults(self, cell: Cell) -> None:
-        """Recover arms that stopped in the run before, if that was asked for.
+        """Recover arms that stopped in an earlier run, if ``recover`` is set.
 
         Raises:
-            LoopError: If it was not.
+            LoopError: If an arm has stopped and ``recover`` is not set.
             RecoveryFailed: If an arm keeps its fault.
             LoopTimeout: If an arm does not answer in time.
         """
@@ -176,7 +177,7 @@ class TaskCell:
         cell.recover()
 
     def _settle(self, cell: Cell, pace: PassTime) -> list[NDArray[np.void]]:
-        """Bring the arms to where the task begins; return the rows of that if it keeps them."""
+        """Settle the arms at the start of the task and return the cycle records if requested."""
         parts: list[NDArray[np.void]] = []
         if not self.task.keeps_settling:
             self.task.settle(cell, pace)
@@ -233,7 +234,7 @@ class TaskCell:
             self.close()
         if not len(rows):
             return Run({}, fault=fault or "no row was recorded")
-        own = rows["arms"]["robot_time"]  # of real arms, whose logs go by it
+        own = rows["arms"]["robot_time"]  # time base of the logs of real arms
         late = np.where(own.any(axis=0), own[0] - rows["time"][0] + begin, 0.0)
         before = np.concatenate([rows[:0], *settling])
         for part in (rows, before):
@@ -261,7 +262,7 @@ class TaskCell:
 
 
 def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = False) -> Run:
-    """Do a task once on the arms of a cell: see :meth:`TaskCell.run`."""
+    """Run a task once on the arms of a cell, see :meth:`TaskCell.run`."""
     cell = TaskCell(task, config, recover=recover)
     try:
         return cell.run(seed)
@@ -271,7 +272,7 @@ def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = F
 
 @contextmanager
 def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
-    """Give a way to let cycles pass: by hand without a clock, else by waiting for rows."""
+    """Yield a function that advances a cell by cycles, by stepping or by waiting."""
     if inline:
         yield cell.step
         return
@@ -289,7 +290,7 @@ def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
 
 
 COLUMNS = ("time", *JOINT_COLUMNS, "tau_ext", "position_ee_in_base", "wrench_ext_in_base")
-"""What is kept of each arm: all that comparisons, identification and reports look at."""
+"""Stored columns of each arm: all that comparison, identification and reports need."""
 _ABOUT = "about"
 _FACTS = ("arm", "robot", "joints", "gravity_in_tau", "gravity_in_tau_commanded", "laws", "starts")
 _LOGS = ("logs", "settling")
@@ -298,7 +299,7 @@ _TABLES = ("force", "force_error", "force_time", "tank_time")
 
 
 def save_run(path: Path, run: Run) -> None:
-    """Write a run as ``.npz``, whole or not at all.
+    """Write a run as ``.npz``, atomically.
 
     Raises:
         ConfigurationError: If the file cannot be written.
@@ -322,10 +323,10 @@ def save_run(path: Path, run: Run) -> None:
 
 
 def load_run(path: Path) -> Run:
-    """Return a run that was written.
+    """Read a run written by :func:`save_run`.
 
     Raises:
-        LogError: If it is none, or cannot be read.
+        LogError: If the file cannot be read or contains no run.
     """
     try:
         with open_regular(path) as opened, np.load(opened, allow_pickle=False) as file:

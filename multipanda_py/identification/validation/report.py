@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page that says how far a twin is from its plant, with everything in it."""
+"""HTML report on the errors between twin and plant, as one self-contained page."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from multipanda_py.registry import pyplot
 
 _POINTS = 600
 SPAN = 0.02
-"""Smallest range of a panel, as a share of what the paper reports at most."""
+"""Minimum axis range of a plot, relative to the maximum error reported in the paper."""
 
 
 def quantity_plots(found: Comparison, arm: str) -> str:
-    """Return every quantity of one arm, plant beside error, as a PNG in base64."""
+    """Plot every quantity of one arm and its error as a base64 PNG."""
     plots = pyplot()
     series = found.series
     time = series["time"]
@@ -51,7 +51,7 @@ def quantity_plots(found: Comparison, arm: str) -> str:
             _widen(axis, SPAN * quantity.ceiling)
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
-            axis.ticklabel_format(axis="y", scilimits=(-2, 4))  # long numbers reach other panels
+            axis.ticklabel_format(axis="y", scilimits=(-2, 4))  # Long labels overlap other panels.
             axis.yaxis.get_offset_text().set_size(7)
     axes[0, 0].set_title("plant solid, twin dashed", size=9)
     axes[0, 1].set_title("difference", size=9)
@@ -61,7 +61,7 @@ def quantity_plots(found: Comparison, arm: str) -> str:
 
 
 def force_plots(found: Sequence[Comparison]) -> str:
-    """Return forces and tanks of one task under all its laws, as a PNG in base64."""
+    """Plot forces and tank energies of one task with all its controllets as a base64 PNG."""
     plots = pyplot()
     figure, axes = plots.subplots(
         2, len(found), figsize=(5.5 * len(found), 4.6), squeeze=False, sharex=True
@@ -89,7 +89,7 @@ def force_plots(found: Sequence[Comparison]) -> str:
         column[0].set_title(f"{one.law}: force on the tool [N]", size=9)
         column[1].set_title("energy of tanks [J]" if tanks else "no tanks", size=9)
         column[1 if tanks else 0].set_xlabel("time [s]", size=8)
-        if not tanks:  # an empty panel says nothing
+        if not tanks:  # hide the empty panel
             column[1].set_axis_off()
             column[0].tick_params(labelbottom=True)
         for axis in column:
@@ -101,7 +101,7 @@ def force_plots(found: Sequence[Comparison]) -> str:
 
 
 def _widen(axis: Any, span: float) -> None:
-    """Let a panel show at least so much, about its middle."""
+    """Enlarge the y range of a panel about its centre to a minimum span."""
     low, high = axis.get_ylim()
     if high - low < span:
         middle = 0.5 * (low + high)
@@ -109,7 +109,7 @@ def _widen(axis: Any, span: float) -> None:
 
 
 def png(figure: Any, plots: Any) -> str:
-    """Return a figure as a PNG in base64, and close it."""
+    """Return a figure as a base64 PNG and close it."""
     figure.tight_layout()
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=90)
@@ -129,13 +129,13 @@ img{max-width:100%} .over{background:#f9dcd3} .under{background:#e2f0dc} .fault{
 def page(
     found: Sequence[Comparison], plant: str, twin: str, about: Mapping[str, Any] | None = None
 ) -> str:
-    """Return the report as HTML that needs nothing beside it.
+    """Return the report as a self-contained HTML page.
 
     Args:
-        found: What the tasks said, those of one number beside one another.
-        plant: What the plant is, in words.
-        twin: The same of the twin.
-        about: Further facts, for the head of the page.
+        found: Comparisons, grouped by task number.
+        plant: Description of the plant.
+        twin: Description of the twin.
+        about: Further facts for the head of the page.
 
     Raises:
         MissingExtra: If matplotlib is missing.
@@ -172,10 +172,13 @@ def write_report(
     twin: str,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the page, and its numbers as JSON beside it; return where the JSON is.
+    """Write the HTML page and a JSON file with its values next to it.
+
+    Returns:
+        Path of the JSON file.
 
     Raises:
-        ConfigurationError: If a file cannot be written; then neither is.
+        ConfigurationError: If a file cannot be written. Then neither file is written.
         MissingExtra: If matplotlib is missing.
     """
     text = page(found, plant, twin, about)
@@ -275,16 +278,16 @@ def _task(number: int, group: Sequence[Comparison]) -> Iterator[str]:
 
 
 def image(data: str) -> str:
-    """Return a PNG in base64 as a part of a page."""
+    """Return the HTML element of a base64 PNG."""
     return f"<img alt='' src='data:image/png;base64,{data}'>"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; cells are text, or a page's own if they begin with a NUL.
+    """Return an HTML table. Cells are plain text, or HTML if they start with a NUL character.
 
     Args:
-        head: Names of the columns; without a name there is no row of them.
-        rows: Of cells.
+        head: Names of the columns. If all are empty, the table has no header.
+        rows: Cells of each table row.
     """
 
     def cells(kind: str, values: Sequence[str]) -> str:

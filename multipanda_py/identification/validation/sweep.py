@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation over many perturbed plants, in processes, resumed where it was broken off."""
+"""Validation against many perturbed plants in parallel processes, with resume."""
 
 from __future__ import annotations
 
@@ -35,39 +35,40 @@ def sweep(
     jobs: int = 1,
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Compare a cell with a perturbed plant per seed, and write one row per plant, task and law.
+    """Compare a cell with one perturbed plant per seed and write a table of the errors.
 
-    What a plant has said is kept in a folder beside the table, a file each, so that a sweep that
-    was broken off goes on where it was; the folder goes when the table is there. Processes are
-    those of joblib: within ``joblib.parallel_config("dask")`` they are those of a Dask cluster.
+    The table has one row per plant, task and controllet. The result of each plant is stored as a
+    file in a folder next to the table, so that an interrupted sweep resumes. The folder is deleted
+    once the table is written. Processes come from joblib. Within
+    ``joblib.parallel_config("dask")`` they run on a Dask cluster.
 
     Args:
-        config: The twin.
-        spec: Of the plants.
-        seeds: Of the plants, each also that of the noise.
-        target: The table, ``.parquet``.
-        tasks: By number.
-        seconds: Of each task.
-        repeats: Of each task.
-        laws: Names of force laws; all if empty.
-        jobs: How many processes.
-        say: Told what is done.
+        config: Description of the twin.
+        spec: Perturbations of the plants.
+        seeds: Random seeds, one per plant. Each is also the seed of the noise.
+        target: Path of the table, ``.parquet``.
+        tasks: Numbers of the tasks.
+        seconds: Duration of each task [s].
+        repeats: Repeats of each task.
+        laws: Names of force controllets. If empty, all are used.
+        jobs: Number of processes.
+        say: Callback that receives progress messages.
 
     Returns:
-        How many rows the table has.
+        Number of rows of the table.
 
     Raises:
-        ValidationRefused: If the twin cannot do a task or has real arms, if there is no folder
-            for the table, or no plant could be compared with the twin; the table, which is there
-            then, says why.
-        ConfigurationError: If the plants cannot be drawn, or a file cannot be written.
+        ValidationRefused: If the twin cannot run a task or has real arms, if the folder of the
+            table does not exist, or if no plant could be compared. In the last case the table is
+            written and states the reasons.
+        ConfigurationError: If the perturbations are invalid or a file cannot be written.
         MissingExtra: If joblib, pandas or pyarrow is missing.
     """
     joblib, table = needed("joblib"), needed("pandas")
-    needed("pyarrow")  # which writes the table, in the end
+    needed("pyarrow")  # Writing the table at the end needs it.
     for number in tasks:
         check_sides(make_task(number, seconds=seconds), config, config)
-    for seed in seeds:  # refused before hours have gone by
+    for seed in seeds:  # Refuse invalid perturbations before hours of simulation.
         spec.draw(config, seed)
     asked = [list(tasks), seconds, repeats, sorted(laws)]
     text = fingerprint(config) + json.dumps([spec.values, *asked], sort_keys=True)
@@ -112,7 +113,10 @@ def plant_rows(
     repeats: int,
     laws: Sequence[str],
 ) -> tuple[int, list[Row]]:
-    """Return the rows of one plant, and its seed; a plant that fails says why in its row."""
+    """Return the seed and the table rows of one plant.
+
+    The row of a failed plant states the reason.
+    """
     plant = spec.draw(config, seed)
     drawn = dict(_flat(spec.values_for(config, seed)))
     rows: list[Row] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motion by which an arm is identified, as a task."""
+"""Base class of validation tasks, scene helpers, and the task that runs an excitation motion."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ LAW = "law"
 STEP = 10
 """Cycles between two targets."""
 SOON = 2
-"""The same of a task that computes a law, where the loop runs in another process."""
+"""Cycles between two targets of a task with its own controller, if the loop is another process."""
 
 
 class PassTime(Protocol):
-    """Let a cell run for some cycles, whatever its clock."""
+    """Callable that advances a cell by a number of cycles, stepped or in real time."""
 
     def __call__(self, cycles: int) -> None:
-        """Return when they are over."""
+        """Return after ``cycles`` cycles."""
 
 
 class Task(ABC):
-    """One experiment, the same on every cell with arms enough.
+    """Experiment that runs identically on every cell with enough arms.
 
-    A task takes the first arms of a cell as they are, with model, base, noise and perturbation,
-    and puts its own posture, tool, law and things around simulated ones. Real arms keep their
-    tools, and their things have to be there.
+    A task uses the first arms of a cell with their model, base, noise and perturbation. Simulated
+    arms get the start configuration, tool, controllet and objects of the task. Real arms keep
+    their tools, and the objects have to be set up around them.
 
     Args:
-        law: One of ``laws``.
-        seconds: How long it lasts.
+        law: Controllet or variant, one of ``laws``.
+        seconds: Duration [s].
 
     Attributes:
-        number: Of the paper.
-        title: In a few words.
-        laws: Names of the force laws, or other ways to do it, that it can be done with.
-        arms: How many it takes.
-        keeps_settling: Whether what comes before its first target is recorded, too.
-        things: What is around the arms, by name, after :meth:`scene`: it is put around simulated
-            ones, and has to be there around real ones.
-        exerts: Largest force of each arm on its thing, by name, after :meth:`scene`, (3,) [N, in
-            the world].
+        number: Number of the task in the paper.
+        title: Short title.
+        laws: Names of the force controllets or other variants of the task.
+        arms: Number of arms.
+        keeps_settling: True to record the time before the first target as well.
+        things: Objects around the arms by name, available after :meth:`scene`. They are added to
+            simulations and have to be present around real arms.
+        exerts: Largest force of each arm on its object in the world frame, by name, (3,) [N].
+            Available after :meth:`scene`.
     """
 
     number: ClassVar[int]
@@ -81,44 +81,44 @@ class Task(ABC):
 
     @property
     def each_cycle(self) -> bool:
-        """Whether it has to be asked for targets in every cycle, or as soon as that can be."""
+        """True if the task needs to set targets in every cycle, or as often as possible."""
         return False
 
     @abstractmethod
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell to do it in.
+        """Return the cell of the task.
 
         Raises:
-            ValidationRefused: If the cell has too few arms, or they cannot reach.
+            ValidationRefused: If the cell has too few arms or they cannot reach the start.
         """
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
-        """Bring the arms to where it begins."""
+        """Bring the arms to the initial state of the task."""
 
     def leave(self, cell: Cell, pace: PassTime) -> None:
-        """Put things back to where they were before real arms go elsewhere."""
+        """Return moved objects before real arms move elsewhere."""
 
     @abstractmethod
     def aim(self, cell: Cell, time: float) -> None:
-        """Set the targets of an instant, from 0 to ``seconds``."""
+        """Set the targets at a time from 0 to ``seconds`` [s]."""
 
     def asked_force(self, times: Vector) -> Vector | None:
-        """Return the force that is asked for, (n,) [N]; None where none is.
+        """Return the requested force at the given times, (n,) [N], or None for tasks without one.
 
-        A task that asks for one has :meth:`contact_forces` and :meth:`felt_force`, too.
+        Tasks with a force also implement :meth:`contact_forces` and :meth:`felt_force`.
         """
         return None
 
     def contact_forces(self, cell: Cell) -> Matrix:
-        """Return what things press on the tools with, of a simulated world, (arms, 3) [N]."""
+        """Return the simulated contact forces of objects on the tools, (arms, 3) [N]."""
         raise ValidationRefused(f"task {self.number}: asks for a force and does not measure one")
 
     def felt_force(self, contact_forces: Matrix) -> Vector:
-        """Return the part of contact forces that is asked for, (arms,) [N]."""
+        """Return the component of contact forces in the requested direction, (arms,) [N]."""
         raise ValidationRefused(f"task {self.number}: asks for a force and does not measure one")
 
     def names(self, config: CellConfig) -> list[str]:
-        """Return the names of the arms that take part."""
+        """Return the names of the participating arms."""
         if len(config.arms) < self.arms:
             raise ValidationRefused(
                 f"task {self.number} ({self.title}): got a cell with {len(config.arms)} arm, "
@@ -128,7 +128,13 @@ class Task(ABC):
 
 
 def with_start(arm: ArmConfig, q: Vector, tool: Mapping[str, Any] | None) -> ArmConfig:
-    """Return a simulated arm at a posture, with a rod instead of a hand if it has no tool."""
+    """Return an arm at a start configuration. A simulated arm without tool gets the given one.
+
+    Args:
+        arm: Description of the arm.
+        q: Joint positions, (n,) [rad].
+        tool: Section of the tool that replaces the gripper, or None.
+    """
     update: dict[str, Any] = {"q_start": q.tolist()}
     if tool is not None and arm.backend == SIMULATED and arm.tool is None:
         update |= {"hand": False, "tool": ToolConfig.model_validate(tool)}
@@ -136,7 +142,11 @@ def with_start(arm: ArmConfig, q: Vector, tool: Mapping[str, Any] | None) -> Arm
 
 
 def rod(length: float) -> dict[str, Any]:
-    """Return a light rod with a round tip, as a tool."""
+    """Return the tool section of a light rod with a round tip.
+
+    Args:
+        length: Length of the rod [m].
+    """
     return {
         "mass": 0.2,
         "com": [0.0, 0.0, length / 2],
@@ -146,7 +156,7 @@ def rod(length: float) -> dict[str, Any]:
 
 
 def thing_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> ObjectConfig:
-    """Return a thing of a task, with the surface of the cell's thing of its name."""
+    """Return an object of a task with the contact parameters of the cell's object of that name."""
     own = config.objects.get(name)
     keys = ("friction", "contact_time", "contact_damping")
     surface = {} if own is None else {key: getattr(own, key) for key in keys}
@@ -160,10 +170,10 @@ def task_cell(
     things: Mapping[str, ObjectConfig],
     touching: Sequence[str] = (),
 ) -> CellConfig:
-    """Return a cell for a task, without clock if all its arms are simulated.
+    """Return a cell for a task. It runs inline, without a clock, if all arms are simulated.
 
     Raises:
-        ConfigurationError: If the cell's rules refuse it.
+        ConfigurationError: If the cell is invalid.
     """
     real = [name for name, arm in arms.items() if arm.backend != SIMULATED]
     settings = config.cell.model_copy(
@@ -172,7 +182,7 @@ def task_cell(
     laws = {LAW: ControlletConfig.model_validate({**law, "arms": list(arms)})}
     if real:
         laws[TO_START] = ControlletConfig.model_validate({"type": "joint_trajectory"})
-    simulated = len(real) < len(arms)  # nobody tells real arms where things are
+    simulated = len(real) < len(arms)  # Cells of real arms do not know the objects.
     made = config.model_copy(
         update={
             "cell": settings,
@@ -191,11 +201,11 @@ def task_cell(
 
 
 AFTERWARDS = 0.2
-"""For an arm to come to rest after a motion [s]."""
+"""Time for an arm to come to rest after a motion [s]."""
 
 
 class MotionTask(Task):
-    """Go through a motion by ``joint_trajectory``, as :meth:`.Cell.follow` takes it.
+    """Task that executes a motion with ``joint_trajectory`` through :meth:`.Cell.follow`.
 
     Args:
         arm: Name of the arm.
@@ -210,23 +220,22 @@ class MotionTask(Task):
         self._arm, self._points = arm, points
 
     def names(self, config: CellConfig) -> list[str]:
-        """Return the arm that moves."""
         if self._arm not in config.arms:
             raise UnknownName("arm", self._arm, tuple(config.arms))
         return [self._arm]
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell with the arm where the motion begins."""
+        """Return the cell with the arm at the start of the motion."""
         (name,) = self.names(config)
         begin = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
         arm = with_start(config.arms[name], np.array(begin), None)
         return task_cell(config, {name: arm}, {"type": "joint_trajectory"}, {})
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
-        """Let the arm come to rest."""
+        """Wait until the arm is at rest."""
         pace(100)
 
     def aim(self, cell: Cell, time: float) -> None:
-        """Hand the whole motion over at its begin."""
+        """Send the whole motion at time 0."""
         if time == 0.0:
             cell.follow(self._arm, self._points)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to stand around real arms for a task, and tools that are the same on both sides."""
+"""Validation tasks by number, and the objects and tools that they need around real arms."""
 
 from __future__ import annotations
 
@@ -40,21 +40,22 @@ AT_BOX = (
     np.array([0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578]),
     np.array([-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612]),
 )
-"""Of Franka arms on either side; others start from their ready posture."""
+"""Start configurations of Franka arms on either side. Other arms start from their ready
+configuration."""
 HALF = (0.06, 0.095, 0.1)
 """Half edges of the box: forward, from arm to arm, up [m]."""
 FORWARD, HEIGHT, CLEARANCE = 0.5, 0.4, 0.003
 LIFT, SQUEEZE = 0.2, 20.0
 UPRIGHT = Pose.identity()
 GIVEN = 0.006
-"""By which the law gives way under the box [m]."""
+"""Sag of the compliant controllet under the weight of the box, added to the lift [m]."""
 LOWERING, LET_GO, AWAY = 2.5, 500, 0.03
-"""Real arms put it down in so many seconds, squeeze no more for so many cycles, and go so far away
-[m]."""
+"""Duration of lowering the box [s], cycles at zero internal force, and retreat distance [m] of
+real arms."""
 
 
 class BoxLift(Task):
-    """Squeeze a box from both sides with 20 N and lift it by 20 cm, coupled."""
+    """Task that holds a box between two arms with 20 N internal force and lifts it by 20 cm."""
 
     number, title = 5, "a box squeezed with 20 N and lifted by 20 cm"
     laws = ("coupled ufic",)
@@ -105,7 +106,7 @@ class BoxLift(Task):
         return task_cell(config, arms, law, self.things)
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
-        """Squeeze until both hands press firmly."""
+        """Increase the internal force until both tools press firmly."""
         pace(STEP)
         report = cell.report(LAW)
         self._start: Vector = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
@@ -120,14 +121,14 @@ class BoxLift(Task):
         pace(800)
 
     def aim(self, cell: Cell, time: float) -> None:
-        """Set the height of an instant."""
+        """Set the height of the box."""
         share = min(time / (0.8 * self.seconds), 1.0)
         height = 0.5 * (LIFT + GIVEN) * (1.0 - math.cos(math.pi * share))
         goal = self._start + np.array([0.0, 0.0, height])
         cell.set_object_target(LAW, UPRIGHT.at(goal))
 
     def leave(self, cell: Cell, pace: PassTime) -> None:
-        """Put the box down and let go of it."""
+        """Put the box down and release it."""
         steps = round(LOWERING * cell.config.cell.rate) // STEP
         for k in range(steps):
             share = 0.5 * (1.0 + math.cos(math.pi * (k + 1) / steps))
@@ -140,7 +141,7 @@ class BoxLift(Task):
         retreat(cell, self._described, outwards, "task 5")
 
     def asked_force(self, times: Vector) -> Vector | None:
-        """Return 20 N, (n,)."""
+        """Return the constant force of 20 N, (n,)."""
         return np.full(len(times), SQUEEZE)
 
     def contact_forces(self, cell: Cell) -> Matrix:
@@ -148,35 +149,37 @@ class BoxLift(Task):
         return np.array([cell.simulation.contact_force(tool, "box") for tool in self._tools])
 
     def felt_force(self, contact_forces: Matrix) -> Vector:
-        """Return the parts along the line between the arms, (2,) [N]."""
+        """Return the force components along the line between the arms, (2,) [N]."""
         along: Vector = contact_forces @ self._side * (1.0, -1.0)
         return along
 
 
 SWING = 2.5
-"""Half a period of the swings [s]."""
+"""Half a period of the swinging motion [s]."""
 SETTLING = 100
-"""Cycles before they begin."""
+"""Cycles before the swinging motion starts."""
 
 
 class JointSwing(Task):
-    r"""Swing joints 4 and 5 under joint impedance, as the manufacturer's example does.
+    r"""Task that swings joints 4 and 5 under joint impedance, as in the manufacturer's example.
 
-    .. math:: q_{4,5}(t) = q_0 \pm \frac{\pi}{8} (1 - \cos(\pi t / 2.5\,\mathrm{s}))
+    .. math:: q_{4,5}(t) = q_0 \pm \frac{\pi}{8} (1 - \cos(\pi t / 2.5\,\mathrm{s})).
+
+    Symbols: start position :math:`q_0`.
     """
 
     number, title = 1, "joint impedance in free space"
     amplitude = math.pi / 8
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell with the first arm at its ready posture."""
+        """Return the cell with the first arm in its ready configuration."""
         (name,) = self.names(config)
         robot = config.arms[name].robot
         self._arm, self._q = name, np.array(robot.ready)
         joints = [j for j in (3, 4) if j < robot.n_joints] or [robot.n_joints - 1]
         lower, upper = robot.limits.span
         self._swing: Vector = np.zeros(robot.n_joints)
-        for joint in joints:  # to the side with more room
+        for joint in joints:  # towards the farther limit
             up, down = upper[joint] - self._q[joint], self._q[joint] - lower[joint]
             room = max(up, down) - 0.1
             self._swing[joint] = math.copysign(min(self.amplitude, 0.5 * room), up - down)
@@ -184,38 +187,40 @@ class JointSwing(Task):
         return task_cell(config, {name: arm}, {"type": "joint_impedance"}, {})
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
-        """Let the arm come to rest."""
+        """Wait until the arm is at rest."""
         pace(SETTLING)
 
     def aim(self, cell: Cell, time: float) -> None:
-        """Set the joints of an instant."""
+        """Set the joint positions."""
         share = 1.0 - math.cos(math.pi * time / SWING)
         cell.set_target(self._arm, q=self._q + share * self._swing)
 
 
 class ToolSwing(Task):
-    r"""Swing the tool sideways under Cartesian impedance, with fixed orientation.
+    r"""Task that swings the tool sideways under Cartesian impedance with fixed orientation.
 
-    .. math:: y(t) = y_0 + 0.05\,\mathrm{m}\,(1 - \cos(\pi t / 2.5\,\mathrm{s}))
+    .. math:: y(t) = y_0 + 0.05\,\mathrm{m}\,(1 - \cos(\pi t / 2.5\,\mathrm{s})).
+
+    Symbols: start position :math:`y_0`.
     """
 
     number, title = 2, "Cartesian impedance in free space"
     amplitude = 0.05
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell with the first arm at its ready posture."""
+        """Return the cell with the first arm in its ready configuration."""
         (name,) = self.names(config)
         self._arm = name
         arm = with_start(config.arms[name], np.array(config.arms[name].robot.ready), None)
         return task_cell(config, {name: arm}, {"type": "cartesian_impedance"}, {})
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
-        """Let the arm come to rest, and take its pose for the middle."""
+        """Wait until the arm is at rest and store its pose as the start of the motion."""
         pace(SETTLING)
         self._start = cell.pose(self._arm)
 
     def aim(self, cell: Cell, time: float) -> None:
-        """Set the pose of an instant."""
+        """Set the pose of the tool."""
         y = self.amplitude * (1.0 - math.cos(math.pi * time / SWING))
         goal = self._start.at(self._start.position + np.array([0.0, y, 0.0]))
         cell.set_target(self._arm, goal)
@@ -224,14 +229,14 @@ class ToolSwing(Task):
 TASKS: Mapping[int, type[Task]] = {
     kind.number: kind for kind in (JointSwing, ToolSwing, ForceSine, ForceCircle, BoxLift)
 }
-"""Those of multipanda_ros2, section V-B."""
+"""Tasks of multipanda_ros2, section V-B."""
 
 
 def make_task(number: int, law: str = "", seconds: float = 10.0) -> Task:
     """Return a task by its number.
 
     Raises:
-        ValidationRefused: If there is no such task, law or length.
+        ValidationRefused: If number, controllet or duration is not allowed.
     """
     if number not in TASKS:
         raise ValidationRefused(f"task: got {number}, allowed {', '.join(map(str, TASKS))}")
@@ -239,15 +244,15 @@ def make_task(number: int, law: str = "", seconds: float = 10.0) -> Task:
 
 
 def has_real_arms(config: CellConfig, task: Task) -> bool:
-    """Return whether an arm that takes part in a task is no simulated one."""
+    """Return True if an arm of the task is not simulated."""
     return any(config.arms[name].backend != SIMULATED for name in task.names(config))
 
 
 def with_tools_of(plant: CellConfig, twin: CellConfig) -> CellConfig:
-    """Return a twin whose arms carry what the real arms of its plant carry.
+    """Return a twin whose arms carry the grippers and tools of the plant's real arms.
 
-    Real arms keep their hands and tools in all tasks, and simulated ones without a tool would get
-    a rod. Arms are paired in their order; a twin's own tool stays.
+    Real arms keep their grippers and tools in all tasks, while simulated arms without a tool would
+    get a rod. Arms are paired by order. A tool defined in the twin is kept.
     """
     arms = dict(twin.arms)
     for (name, arm), real in zip(twin.arms.items(), plant.arms.values()):
@@ -261,10 +266,10 @@ def _carrying(arm: ArmConfig, rigid: ArmConfig) -> ArmConfig:
 
 
 def in_task(config: CellConfig, number: int) -> CellConfig:
-    """Return a cell with the things of a task around its arms, which keep their tools.
+    """Return a cell with the objects of a task around its arms, which keep their tools.
 
     Raises:
-        ValidationRefused: If the task has no things, or cannot be done with these arms.
+        ValidationRefused: If the task has no objects or cannot run with these arms.
     """
     if number not in TASKS:
         raise ValidationRefused(f"task: got {number}, allowed {', '.join(map(str, TASKS))}")
@@ -275,7 +280,7 @@ def in_task(config: CellConfig, number: int) -> CellConfig:
 
 
 def things_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectConfig]:
-    """Return what has to be there for tasks on real arms, by names of this task alone."""
+    """Return the objects that tasks on real arms need, with names that include the task number."""
     found = {}
     for task in tasks:
         if has_real_arms(plant, task):
@@ -285,7 +290,7 @@ def things_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectCo
 
 
 def wanted(tasks: Sequence[Task], plant: CellConfig) -> Iterator[str]:
-    """Say what has to stand where for tasks on real arms, a sentence a thing."""
+    """Yield the object and pose to set up for tasks on real arms, one message per object."""
     for name, thing in things_of(tasks, plant).items():
         number, _, what = name.removeprefix("task").partition("_")
         size = " x ".join(f"{2.0 * half:g}" for half in thing.size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do tasks on a plant and on its twin, and compare them."""
+"""Execution of tasks on a plant and on its twin, and their comparison."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ WRENCH = "wrench_ext_in_base"
 
 
 def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]) -> Run:
-    """Return a run of real arms, or a log, with the forces that its arms measured.
+    """Return a run of real arms, or a log, completed by the forces that its arms measured.
 
     Args:
-        task: What was done; its scene is that of these arms.
-        run: What was recorded; the same where forces are known, or none is asked for.
-        arms: By their names in the run.
+        task: Task of the run, with the scene of these arms.
+        run: Recorded run. It is returned unchanged if forces are known or not requested.
+        arms: Descriptions of the arms by their names in the run.
     """
     asks = task.asked_force(np.zeros(1)) is not None
     logs = [run.logs[name] for name in arms if name in run.logs]
@@ -53,21 +53,24 @@ def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]
 
 
 ROOM = 1.5
-"""How many times the force of a task thresholds have to be: laws overshoot."""
+"""Minimum ratio of contact thresholds to the task's force, since controllets overshoot."""
 FORCES, TORQUES = "upper_force_thresholds", "upper_torque_thresholds"
 
 
 def check_thresholds(task: Task, scene: CellConfig) -> None:
-    r"""Refuse a task in whose middle a real arm would stop as after a collision.
+    r"""Refuse a task whose force would trigger the collision reflex of a real arm.
 
-    .. math:: F_{max} \ge 1.5\,\|f\|, \qquad \tau_{max} \ge 1.5\,|J(q_0)^T f|
+    .. math:: F_{max} \ge 1.5\,\|f\|, \qquad \tau_{max} \ge 1.5\,|J(q_0)^T f|.
+
+    The thresholds of the arm are :math:`F_{max}` and :math:`\tau_{max}`, and f is the force of the
+    task. J is the Jacobian of the tool at the start configuration :math:`q_0`.
 
     Args:
-        task: Whose scene it is, with the forces f that its arms exert.
-        scene: With the arms where the task begins.
+        task: Task whose scene is given, with the forces of its arms.
+        scene: Cell with the arms at the start of the task.
 
     Raises:
-        ValidationRefused: With the thresholds that it needs.
+        ValidationRefused: If thresholds are too low. The message names the required values.
     """
     for name, force in task.exerts.items():
         arm = scene.arms[name]
@@ -94,21 +97,21 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
 
 
 def _enough(given: Vector, needed: Vector) -> str:
-    """Return thresholds as a cell file has them, raised to what is needed."""
+    """Return thresholds raised to the required values, formatted for a cell file."""
     values = np.maximum(given, np.ceil(needed))
     return f"[{', '.join(f'{value:.1f}' for value in values)}]"
 
 
 ELSEWHERE = 0.2
-"""How far from the begin of a task its log may begin [rad, m]."""
+"""Maximum distance of the first sample of a log from the start of the task [rad, m]."""
 
 Say = Callable[[str], None]
 Keep = Callable[[str, Callable[[], Run]], Run]
-"""Return the run of a name: one that is there already, or what a function does now."""
+"""Function that returns the stored run of a name, or performs it with the given function."""
 
 
 def do_now(name: str, make: Callable[[], Run]) -> Run:
-    """Return what is done now, whatever is there already."""
+    """Perform a run without storing it."""
     return make()
 
 
@@ -124,25 +127,25 @@ def validate(
     recover: bool = False,
     say: Say = lambda text: None,
 ) -> list[Comparison]:
-    """Compare a plant and its twin by tasks.
+    """Compare a plant and its twin in tasks.
 
-    Repeat k has seed ``seed + k`` on both sides, and both have the same targets and laws. A side
-    without noise is the same in all of them, and is run once. A run that a fault ends is compared
-    up to there, and what comes after begins anew.
+    Repeat k uses the seed ``seed + k`` on both sides, and both sides use the same targets and
+    controllets. A side without noise is run once, since all repeats are equal. A run that ends on
+    a fault is compared up to that time, and the next run starts from the beginning.
 
     Args:
-        plant: A cell, simulated or real, or the log of one task.
-        twin: A simulated cell with the same arms.
-        tasks: By number.
-        repeats: Of every task and side.
-        seconds: Of each.
-        seed: Of the first repeat.
-        laws: Names of force laws to use; all that a task has if empty.
-        recover: Whether real arms that have stopped by themselves are recovered for the next run.
-        say: Told what is under way.
+        plant: Simulated or real cell, or the log of one task.
+        twin: Simulated cell with the same arms.
+        tasks: Numbers of the tasks.
+        repeats: Repeats of every task per side.
+        seconds: Duration of each task [s].
+        seed: Random seed of the first repeat.
+        laws: Names of force controllets. If empty, all controllets of a task are used.
+        recover: True to recover real arms that have stopped on a fault before the next run.
+        say: Callback that receives progress messages.
 
     Raises:
-        ValidationRefused: If a task cannot be done on these cells, or cells do not fit.
+        ValidationRefused: If a task cannot run on these cells or the cells do not match.
     """
     if repeats < 1:
         raise ValidationRefused(f"repeats: got {repeats}, allowed 1 or more")
@@ -155,7 +158,7 @@ def validate(
     ]
     if not isinstance(plant, Log):
         twin = with_tools_of(plant, twin)
-    for task in planned:  # refused before anything moves
+    for task in planned:  # Refuse before anything moves.
         check_sides(task, plant, twin)
     for sentence in () if isinstance(plant, Log) else wanted(planned, plant):
         say(sentence)
@@ -163,16 +166,16 @@ def validate(
 
 
 def laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
-    """Return the laws of a task that are among some; all that it has if none is."""
+    """Return the controllets of a task that are among ``laws``, or all if none of them is."""
     known = make_task(number).laws
     return [law for law in known if law in laws] or known
 
 
 def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
-    """Refuse cells on which a task cannot be done, arms that do not fit, and a twin that is real.
+    """Refuse cells that cannot run a task, arms that do not match, and a twin with real arms.
 
     Raises:
-        ValidationRefused: With the reason.
+        ValidationRefused: If a check fails.
     """
     names = task.names(twin)
     if has_real_arms(twin, task):
@@ -196,7 +199,7 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
 
 
 def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
-    """Refuse a log that cannot be of this task with these arms, in its order of arms."""
+    """Refuse a log that does not match the task and its arms, which are paired by order."""
     if len(plant.arms) < task.arms:
         raise ValidationRefused(
             f"task {task.number}: {plant.where}: got {len(plant.arms)} arm, allowed {task.arms} "
@@ -245,19 +248,19 @@ def runs_of(
     keep: Keep = do_now,
     recover: bool = False,
 ) -> list[Run]:
-    """Do a task on a cell some times, with seeds that follow one another; a log is what it is.
+    """Run a task several times on a cell with consecutive seeds, or convert a log.
 
-    A simulation in which nothing depends on a seed is run once: all other runs would be the same
-    to the last bit.
+    A simulation that does not depend on the seed is run once, since all runs would be bitwise
+    identical.
 
     Args:
-        task: What is done.
-        side: On what.
-        repeats: How often.
-        seed: Of the first repeat.
-        say: Told what is under way.
-        keep: Asked for every repeat, by its number from 1.
-        recover: Whether real arms that have stopped by themselves are recovered for the next one.
+        task: Task to run.
+        side: Cell or log.
+        repeats: Number of runs.
+        seed: Random seed of the first repeat.
+        say: Callback that receives progress messages.
+        keep: Function called for every repeat, by its number from 1.
+        recover: True to recover real arms that have stopped on a fault before the next run.
     """
     if isinstance(side, Log):
         return [run_of_log(side)] * repeats
@@ -282,7 +285,14 @@ def runs_of(
 def compare_runs(
     task: Task, described: CellConfig, plants: Sequence[Run], twins: Sequence[Run]
 ) -> Comparison:
-    """Compare runs of a plant with those of a twin, whose arms are described by a cell."""
+    """Compare runs of a plant with those of a twin.
+
+    Args:
+        task: Task of the runs.
+        described: Cell that describes the arms.
+        plants: Runs of the plant.
+        twins: Runs of the twin.
+    """
     scene = task.scene(described)
     arms = {name: describe_arm(name, arm) for name, arm in scene.arms.items()}
     of_plant, of_twin = (
@@ -293,12 +303,12 @@ def compare_runs(
 
 
 def _named(run: Run, names: Sequence[str]) -> Run:
-    """Return a run whose arms are called as those of the plant, in their order."""
+    """Return a run with the arm names of the plant, paired by order."""
     return replace(run, logs=dict(zip(names, run.logs.values())))
 
 
 def run_of_log(log: Log) -> Run:
-    """Return a log as a run, whose time begins with its first sample."""
+    """Convert a log to a run whose time starts at its first sample."""
     return Run({
         name: arm.with_columns(
             {**{column: arm[column] for column in arm.names}, "time": arm.time - arm.time[0]}
