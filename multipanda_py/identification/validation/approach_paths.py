@@ -77,7 +77,7 @@ def posture_at(arm: ArmDescription, pose_in_world: Pose, q: Vector, what: str) -
         begin = np.clip(q + rng.uniform(-1.0, 1.0, len(q)), lower + MARGIN, upper - MARGIN)
     raise ValidationRefused(
         f"{what}: arm {arm.name} does not reach {np.round(pose_in_world.position, 3).tolist()} m "
-        "in the world with its tool as the task wants it"
+        "in the world frame with the tool orientation of the task"
     )
 
 
@@ -110,11 +110,11 @@ def go_to_start(cell: Cell, config: CellConfig, exerts: Mapping[str, Vector]) ->
         arm, q = describe_arm(name, config.arms[name]), starts[name]
         tool = tool_in_world(arm, q)
         place = tool.position - AWAY / np.linalg.norm(force) * force
-        before[name] = posture_at(arm, Pose(place, tool.rotation), q, f"the way of {name}")
+        before[name] = posture_at(arm, Pose(place, tool.rotation), q, f"approach of {name}")
     cell.switch([f"{name}/{TO_START}" for name in starts], strictness="force_auto")
     if before:
-        _go(cell, {**starts, **before}, NEAR, "the way to the start")
-    _go(cell, starts, THERE, "the start posture", SLOW)
+        _go(cell, {**starts, **before}, NEAR, "approach of the start")
+    _go(cell, starts, THERE, "start configuration", SLOW)
 
 
 def retreat(
@@ -138,7 +138,7 @@ def retreat(
         q = cell.state(name).q.copy()
         goals[name] = posture_at(arm, Pose(place, turn @ here.rotation), q, what)
     cell.switch([f"{name}/{TO_START}" for name in arms], strictness="force_auto")
-    _go(cell, goals, 2.0 * THERE, f"{what}: the way back")
+    _go(cell, goals, 2.0 * THERE, f"{what}: retreat")
 
 
 def _go(

@@ -171,8 +171,8 @@ class TaskCell:
         said = ", ".join(f"{name} ({fault})" for name, fault in stopped.items())
         if not self._recover:
             raise LoopError(
-                f"stopped since before: {said}: recover it, or have that done before each run by "
-                "--recover, while somebody watches"
+                f"already stopped: {said}. Recover it, or use --recover to recover before each "
+                "run while a person supervises the robot."
             )
         cell.recover()
 
@@ -233,7 +233,7 @@ class TaskCell:
         if fault:
             self.close()
         if not len(rows):
-            return Run({}, fault=fault or "no row was recorded")
+            return Run({}, fault=fault or "no cycle was recorded")
         own = rows["arms"]["robot_time"]  # time base of the logs of real arms
         late = np.where(own.any(axis=0), own[0] - rows["time"][0] + begin, 0.0)
         before = np.concatenate([rows[:0], *settling])
@@ -283,7 +283,7 @@ def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
         while cell.time < until:
             cell.check()
             if clock.monotonic() > limit:
-                raise LoopError(f"the cell's time did not go on for {_LONGEST_WAIT:g} s")
+                raise LoopError(f"the time of the cell did not advance for {_LONGEST_WAIT:g} s")
             clock.sleep(_LOOK)
 
     yield wait

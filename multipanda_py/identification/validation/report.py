@@ -70,7 +70,7 @@ def force_plots(found: Sequence[Comparison]) -> str:
         tanks = False
         for offset, (side, style) in enumerate((("plant", "-"), ("twin", "--"))):
             force = one.series["force"][side]
-            how = ", as it measures" if side in one.measured else ""
+            how = ", measured by the arm" if side in one.measured else ""
             for k, values in enumerate(np.transpose(force["force"])):
                 if len(values):
                     arm = f" {k + 1}" if len(force["force"][0]) > 1 else ""
@@ -79,7 +79,7 @@ def force_plots(found: Sequence[Comparison]) -> str:
                         label=f"{side}{arm}{how}",
                     )  # fmt: skip
             if side == "twin":
-                column[0].plot(force["time"], force["asked"], "k:", lw=1.0, label="asked for")
+                column[0].plot(force["time"], force["asked"], "k:", lw=1.0, label="requested")
             for k, (name, energy) in enumerate(force["tanks"].items()):
                 tanks = True
                 column[1].plot(
@@ -143,21 +143,22 @@ def page(
     facts = {"plant": plant, "twin": twin, **(about or {})}
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
-        f"<title>How far a twin is from its plant</title><style>{STYLE}</style>",
-        "<h1>How far a twin is from its plant</h1>",
+        f"<title>Errors between a twin and its plant</title><style>{STYLE}</style>",
+        "<h1>Errors between a twin and its plant</h1>",
         table(("", ""), [(name, str(value)) for name, value in facts.items()]),
         "<h2>Largest root mean square error of any joint or axis</h2>",
-        "<p>Mean over the repeats. The last line is what multipanda_ros2 reports between its "
-        "simulation and real arms at most; what is beyond it is marked.</p>",
+        "<p>Mean over the repeats. The last line is the maximum that multipanda_ros2 reports "
+        "between its simulation and real arms. Larger errors are marked.</p>",
         _summary(found),
     ]
     if any(one.force for one in found):
         parts += [
-            "<h2>Force laws side by side</h2>",
-            "<p>Force on the tools against what was asked for: that of the contact where it is "
-            "simulated, else as the arm itself measures it; what the arm measures against the "
-            "force of a simulated contact, all three axes; ripple is about the mean over "
-            "50 ms, and a force with less than 2 N of it is called stable.</p>",
+            "<h2>Comparison of force controllets</h2>",
+            "<p>The force error compares the force on the tools with the requested force. It uses "
+            "the contact force of a simulation, or else the force measured by the arm. The "
+            "measured error compares the measured force with the simulated contact force in all "
+            "three axes. Ripple is the deviation from the 50 ms average. A force with a ripple "
+            "below 2 N is called stable.</p>",
             _forces(found),
         ]
     for number, group in groupby(found, key=lambda one: one.number):
@@ -202,7 +203,7 @@ def summary_lines(found: Sequence[Comparison]) -> Iterator[str]:
         row = "".join(f"{one.worst(name):15.4g}" for name in names)
         yield f"{one.number:<5} {one.law:<14}{row}"
         yield from (f"      fault: {fault}" for fault in one.faults)
-    yield "paper, at most      " + "".join(f"{q.ceiling:15.4g}" for q in QUANTITIES)
+    yield "paper, maximum      " + "".join(f"{q.ceiling:15.4g}" for q in QUANTITIES)
 
 
 def _summary(found: Sequence[Comparison]) -> str:
@@ -211,7 +212,7 @@ def _summary(found: Sequence[Comparison]) -> str:
         (f"{one.number}: {one.title}", one.law, *(_marked(one, q) for q in QUANTITIES))
         for one in found
     ]
-    return table(head, [*rows, ("paper, at most", "", *(f"{q.ceiling:g}" for q in QUANTITIES))])
+    return table(head, [*rows, ("paper, maximum", "", *(f"{q.ceiling:g}" for q in QUANTITIES))])
 
 
 def _marked(one: Comparison, quantity: Quantity) -> str:
@@ -232,7 +233,7 @@ def _forces(found: Sequence[Comparison]) -> str:
             stable = {True: "yes", False: "no", None: ""}[one.stable(side)]
             rows.append((
                 f"{one.number}: {one.title}", one.law,
-                f"{side}, as it measures" if side in one.measured else side,
+                f"{side}, measured by the arm" if side in one.measured else side,
                 " / ".join(f"{mean:.3f} ± {std:.3f}" for mean, std in
                            zip(errors.mean(axis=0), errors.std(axis=0))),
                 " / ".join(f"{mean:.3f}" for mean in one.felt[side].mean(axis=0))

@@ -81,7 +81,7 @@ def sweep(
     parts = {seed: folder / f"{seed}.json" for seed in seeds}
     left = [seed for seed, part in parts.items() if not part.is_file()]
     if len(left) < len(parts):
-        say(f"{len(parts) - len(left)} of {len(parts)} plants are there already")
+        say(f"{len(parts) - len(left)} of {len(parts)} plants are already done")
     done = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
         joblib.delayed(plant_rows)(config, spec, seed, tasks, seconds, repeats, laws)
         for seed in left

@@ -74,7 +74,9 @@ class Task(ABC):
                 f"task {self.number}: law: got {law!r}, allowed {', '.join(self.laws)}"
             )
         if not 0.5 <= seconds <= 600.0:
-            raise ValidationRefused(f"task {self.number}: got {seconds:g} s, allowed 0.5 to 600 s")
+            raise ValidationRefused(
+                f"task {self.number}: duration: got {seconds:g} s, allowed 0.5 to 600 s"
+            )
         self.seconds = seconds
         self.things: Mapping[str, ObjectConfig] = {}
         self.exerts: Mapping[str, Vector] = {}
@@ -122,7 +124,7 @@ class Task(ABC):
         if len(config.arms) < self.arms:
             raise ValidationRefused(
                 f"task {self.number} ({self.title}): got a cell with {len(config.arms)} arm, "
-                f"allowed {self.arms} or more"
+                f"allowed {self.arms} or more arms"
             )
         return list(config.arms)[: self.arms]
 
@@ -212,7 +214,7 @@ class MotionTask(Task):
         points: Times, positions, velocities and accelerations, (p, 1 + 3 n).
     """
 
-    number, title = 0, "a motion that shows inertia and friction"
+    number, title = 0, "excitation of inertia and friction"
     laws: ClassVar[tuple[str, ...]] = ("joint_trajectory",)
 
     def __init__(self, arm: str, points: Matrix) -> None:

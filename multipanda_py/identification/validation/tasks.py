@@ -57,7 +57,7 @@ real arms."""
 class BoxLift(Task):
     """Task that holds a box between two arms with 20 N internal force and lifts it by 20 cm."""
 
-    number, title = 5, "a box squeezed with 20 N and lifted by 20 cm"
+    number, title = 5, "a box held with 20 N and lifted by 20 cm"
     laws = ("coupled ufic",)
     arms = 2
 
@@ -296,8 +296,8 @@ def wanted(tasks: Sequence[Task], plant: CellConfig) -> Iterator[str]:
         size = " x ".join(f"{2.0 * half:g}" for half in thing.size)
         place = ", ".join(f"{x:.3f}" for x in thing.position)
         mass = f" and {thing.mass:g} kg" if thing.mass else ", fixed"
-        turned = f", turned by {thing.rpy[2]:.2f} rad about z" if abs(thing.rpy[2]) > 5e-3 else ""
+        turned = f", rotated by {thing.rpy[2]:.2f} rad about z" if abs(thing.rpy[2]) > 5e-3 else ""
         yield (
-            f"task {number} wants a {what} of {size} m{mass}, its middle at ({place}) m of the "
-            f"world{turned}"
+            f"task {number} needs a {what} of {size} m{mass}, its centre at ({place}) m in the "
+            f"world frame{turned}"
         )

@@ -90,7 +90,7 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
         ]
         if lacking:
             raise ValidationRefused(
-                f"task {task.number}: {name} would stop as after a collision: it exerts "
+                f"task {task.number}: {name} would trigger its collision reflex: it exerts "
                 f"{np.linalg.norm(force):.3g} N, for which arms.{name}.{arm.section} of the cell "
                 f"file needs {', '.join(lacking)} or more"
             )
@@ -151,7 +151,7 @@ def validate(
         raise ValidationRefused(f"repeats: got {repeats}, allowed 1 or more")
     if isinstance(plant, Log) and len(tasks) != 1:
         raise ValidationRefused(
-            f"a log is of one task: got {len(tasks)} tasks, allowed one by its number"
+            f"a log is of one task: got {len(tasks)} tasks. Name one task by its number."
         )
     planned = [
         make_task(number, law, seconds) for number in tasks for law in laws_of(number, laws)
@@ -181,7 +181,7 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
     if has_real_arms(twin, task):
         raise ValidationRefused(
             f"task {task.number}: the twin has real arms among {', '.join(names)}, which would "
-            "move; allowed simulated ones"
+            "move. Use a twin with simulated arms."
         )
     scene = task.scene(twin)
     if isinstance(plant, Log):
@@ -193,8 +193,8 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
         if pair[0].n_joints != pair[1].n_joints:
             raise ValidationRefused(
                 f"task {task.number}: plant's {one} is a {pair[0].name} with {pair[0].n_joints} "
-                f"joints, twin's {other} a {pair[1].name} with {pair[1].n_joints}; allowed arms "
-                "of one kind"
+                f"joints, twin's {other} a {pair[1].name} with {pair[1].n_joints}. Use arms of "
+                "one kind."
             )
 
 
@@ -209,7 +209,7 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
         if len(log.joints) != arm.robot.n_joints:
             raise ValidationRefused(
                 f"task {task.number}: {plant.where}: {log.arm}: got {len(log.joints)} joints, "
-                f"allowed {arm.robot.n_joints}, which the twin's {name} has"
+                f"allowed {arm.robot.n_joints} as in the twin's {name}"
             )
         robot = arm.robot.name if arm.robot.name in MODELS else None
         if doubts := mistaken(log, robot) + holes(log):
@@ -217,9 +217,9 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
         away = float(np.abs(log.q[0] - np.array(arm.q_start)).max())
         if not away <= ELSEWHERE:
             raise ValidationRefused(
-                f"task {task.number}: {plant.where}: {log.arm} begins {away:.2f} rad away from "
-                f"where the task does, allowed {ELSEWHERE:g}: is it of this task, and cut to "
-                "begin with its first target?"
+                f"task {task.number}: {plant.where}: {log.arm} starts {away:.2f} rad from the "
+                f"start of the task, allowed {ELSEWHERE:g} rad. Is it a log of this task, cut at "
+                "its first target?"
             )
 
 
@@ -269,7 +269,8 @@ def runs_of(
     def once(repeat: int) -> Run:
         which = f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}"
         if runs and not cell.is_random:
-            say(f"{which}: as the first, since nothing here is random")
+            say(f"{which}: equal to the first, since nothing is random")
+
             return runs[0]
         say(which)
         return cell.run(seed + repeat)

@@ -229,7 +229,7 @@ def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, 
     text = page.read_text()
     assert "http" not in text.replace("http-equiv", "")
     assert text.count("data:image/png;base64,") == 3
-    assert "paper, at most" in text
+    assert "paper, maximum" in text
     numbers = json.loads(page.with_suffix(".json").read_text())
     assert [task["task"] for task in numbers["tasks"]] == [1, 3]
     error = numbers["tasks"][0]["errors"]["arm"]["tau"]
