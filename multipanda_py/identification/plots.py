@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of torques over deflections, as measured and as the springs found tell them."""
+"""Plots of identification results: twin residuals, torque models and spring characteristics."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def draw_shadow(
     parts: Sequence[Shadowed], output: Path, band: ArmBand | None = None,
     alarms: Sequence[Alarm] = (),
 ) -> None:  # fmt: skip
-    """Draw positions and torques of both, and every residual in its band.
+    """Plot positions and torques of arm and twin, and every residual with its band.
 
     Args:
-        parts: What was shadowed of one arm, in its order.
-        output: The picture; its suffix is one of :data:`.SUFFIXES`.
-        band: Of good runs.
-        alarms: What was said of this arm.
+        parts: Consecutive chunks of one arm with its twin.
+        output: Path of the image. Its suffix is one of :data:`.SUFFIXES`.
+        band: Band of good runs.
+        alarms: Alarms of this arm.
     """
     plots = pyplot()
     count = sum(len(part.log) for part in parts)
@@ -117,7 +117,11 @@ SHOWN = ("datasheet", "consistent")
 
 
 def draw_residuals(found: Identified, path: Path) -> None:
-    """Draw measured torques and residuals of every joint over the held-out time.
+    """Plot measured torques and model residuals of every joint over the held-out motion.
+
+    Args:
+        found: Result of the identification.
+        path: Path of the image.
 
     Raises:
         MissingExtra: If matplotlib is missing.
@@ -149,7 +153,7 @@ def draw_residuals(found: Identified, path: Path) -> None:
     _legend(axes[0, 0])
     for one in axes[-1]:
         one.set_xlabel("time [s]", fontsize=8)
-    if np.any(np.diff(found.time) < 0.0):  # several logs: their times are not one
+    if np.any(np.diff(found.time) < 0.0):  # several logs with separate time bases
         for one in axes[-1]:
             one.set_xlabel("time in its log [s]", fontsize=8)
     save_figure(figure, path)
@@ -157,7 +161,7 @@ def draw_residuals(found: Identified, path: Path) -> None:
 
 
 def _legend(axis: Axes) -> None:
-    """Name curves above the panel: within it something is always behind the names."""
+    """Add a legend above the panel, where it covers no curves."""
     axis.legend(
         fontsize=7, loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=2, frameon=False,
         borderaxespad=0.0,
@@ -165,18 +169,18 @@ def _legend(axis: Axes) -> None:
 
 
 LINES = 6
-"""Presets that are told apart, at most."""
+"""Maximum number of presets with separate colours."""
 
 
 def draw_springs(
     found: Sequence[FoundSprings], columns: Mapping[str, Mapping[str, ArrayLike]], path: Path
 ) -> None:
-    """Draw the first torque of every joint over the deflection, and what the springs leave of it.
+    """Plot torque over deflection for every joint, with the identified springs and their residual.
 
     Args:
         found: Springs of each joint.
-        columns: What they were found from, likewise, by title.
-        path: Of the picture.
+        columns: Measured columns of each joint by title, in the same order.
+        path: Path of the image.
 
     Raises:
         MissingExtra: If matplotlib is missing.
@@ -213,7 +217,7 @@ def draw_springs(
 def _by_preset(
     presets: np.ndarray | None, samples: int, unit: str
 ) -> list[tuple[np.ndarray, str]]:
-    """Return rows of similar presets, and what they are called."""
+    """Group samples by similar preset, and return their indices and labels."""
     if presets is None:
         return [(np.arange(samples), "springs")]
     edges = np.unique(np.round(presets, 4))

@@ -92,7 +92,7 @@ def gain_plots(gains: Sequence[Gain]) -> str:
             length = sum(own[f"error {axis}"] ** 2 for axis in "xyz") ** 0.5
             column[1].plot(own["time"], length, color=color, lw=0.8, label=side)
         asked = gain.series[SIDES[0]]
-        column[0].plot(asked["time"], asked["asked"], "k:", lw=1.0, label="requested")
+        column[0].plot(asked["time"], asked["asked"], "k:", lw=1.0, label="requested force")
         column[0].set_title(f"task {gain.number}, {gain.law}: contact force [N]", size=9)
         column[1].set_title("norm of measured minus true force [N]", size=9)
         column[1].set_xlabel("time [s]", size=8)

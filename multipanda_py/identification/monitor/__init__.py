@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A twin that follows an arm, and says when the arm is no longer as it was.
+"""Digital-twin monitor that detects changes of an arm from the residuals of its twin.
 
-:class:`ArmShadow` follows the log of an arm, or a running one piece by piece; :class:`Band` is
-what its residuals were in good runs, and :class:`BandWatch` says when they leave it.
+:class:`ArmShadow` runs the twin along a log of an arm, complete or in chunks. :class:`Band` stores
+the residual ranges of good runs, and :class:`BandWatch` reports residuals outside them.
 """
 
 from multipanda_py.identification.monitor.arm_monitor import ArmShadow, ArmTwin, Shadowed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let a twin follow what was measured on an arm, all at once or piece by piece."""
+"""Observer twin of an arm and its residuals, computed from complete logs or in chunks."""
 
 from __future__ import annotations
 
@@ -19,40 +19,44 @@ from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.state import ArmLimits, Matrix, Vector
 
 STIFFNESS = 0.6
-"""Of the correction, as a share of a joint's largest torque [1/rad, 1/m]."""
+"""Stiffness of the correction, relative to the torque limit of a joint [1/rad, 1/m]."""
 LONGEST_STEP = 1e-3
-"""Of the integration [s]."""
+"""Maximum integration step [s]."""
 TURN = 0.01
-"""Velocity within which Coulomb friction turns round [rad/s, m/s]."""
+"""Velocity width of the Coulomb friction step [rad/s, m/s]."""
 
 _forward, _gravity = pin.aba, pin.computeGeneralizedGravity
 
 
 class ArmTwin:
-    r"""Integrate what the description says of an arm, as an observer of the measured one.
+    r"""Simulated arm with a correction torque that makes it an observer of the measured arm.
 
     .. math::
         M(\hat q) \ddot{\hat q} + c(\hat q, \dot{\hat q}) + g(q) + f(\dot q)
         = u + \tau_{ext} + \tau_c, \qquad
-        \tau_c = K (q - \hat q) + D (\dot q - \dot{\hat q})
+        \tau_c = K (q - \hat q) + D (\dot q - \dot{\hat q}).
 
-    with the torque u that the arm was given, gravity included, and the friction f of the
-    description, its offset included. Gravity is that of the measured posture: that of the twin's
-    own would be a spring as stiff as K, which pushes an upright arm over; friction is that of the
-    measured velocity. Without the correction :math:`\tau_c` the twin would drift off: half a
-    newton metre that it does not know of takes a joint a radian away within seconds. K is 0.6 of a
-    joint's torque limit per radian and D damps critically for what the joint moves in this
-    posture: 5 to 25 rad/s. So :math:`\tau_c` is, below this bandwidth, what command, description
-    and felt forces leave unexplained.
+    The measured joint positions are q and those of the twin :math:`\hat q`. Mass matrix M,
+    Coriolis torques c, gravity torques g and friction f come from the description, including
+    friction offsets. The applied torque u includes gravity compensation, and :math:`\tau_{ext}` is
+    the estimated external torque.
+
+    Gravity is evaluated at the measured configuration, because at the twin's own it would
+    destabilise an upright arm. Friction is evaluated at the measured velocity. Without the
+    correction :math:`\tau_c` the twin would diverge: an unmodelled torque of 0.5 Nm moves a joint
+    by 1 rad within seconds. K is 0.6 of a joint's torque limit per radian. D yields critical
+    damping for the effective inertia of the joint, with a bandwidth of 5 to 25 rad/s. Below this
+    bandwidth, :math:`\tau_c` is the torque that commands, model and external torques do not
+    explain.
 
     Args:
-        arm: As it is described, with hand and tool.
-        load: What its flange carries beyond them.
-        gravity_in_base: (3,) [m/s^2]; by default as the arm stands.
+        arm: Description of the arm with gripper and tool.
+        load: Payload at the flange without gripper and tool.
+        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]. By default that of the mounting.
 
     Attributes:
-        q: Positions of the twin, (n,) [rad, m].
-        dq: Its velocities, (n,) [rad/s, m/s].
+        q: Joint positions of the twin, (n,) [rad, m].
+        dq: Joint velocities of the twin, (n,) [rad/s, m/s].
         correction: Mean of :math:`\tau_c` over the last :meth:`step`, (n,) [Nm, N].
 
     Thread: one at a time.
@@ -76,35 +80,35 @@ class ArmTwin:
         self.q, self.dq, self.correction = np.zeros((3, arm.n_joints))
 
     def place(self, q: Vector, dq: Vector) -> None:
-        """Put the twin to where the arm is."""
+        """Reset the twin to the measured state."""
         self.q[:], self.dq[:], self.correction[:] = q, dq, 0.0
         self.adapt(q)
 
     def adapt(self, q: Vector) -> None:
-        """Damp critically for what the joints move in a posture, (n,) [rad, m]."""
+        """Update the damping to the effective joint inertias at a configuration, (n,) [rad, m]."""
         mass = pin.crba(self._model, self._weighing, q)
         mass = np.triu(mass) + np.triu(mass, 1).T
         moved = 1.0 / np.linalg.inv(mass).diagonal()
         self._damping[:] = 2.0 * np.sqrt(self._stiffness * moved)
 
     def gravity(self, q: Vector) -> Vector:
-        """Return what carries the arm as it is described, (n,) [Nm, N]."""
+        """Return the gravity torques of the described arm, (n,) [Nm, N]."""
         found: Vector = _gravity(self._model, self._weighing, q)
         return found
 
     def friction(self, dq: Vector) -> Vector:
-        """Return what the description's friction takes, (n,) [Nm, N]."""
+        """Return the friction torques of the described arm, (n,) [Nm, N]."""
         found: Vector = self._viscous * dq + self._coulomb * np.tanh(dq / TURN) + self._offset
         return found
 
     def step(self, q: Vector, dq: Vector, torque: Vector, period: float) -> None:
-        r"""Move on by one period, from where the arm is measured at its beginning.
+        r"""Integrate the twin over one period.
 
         Args:
-            q: Measured at the beginning, (n,) [rad, m].
-            dq: Likewise, (n,) [rad/s, m/s].
-            torque: :math:`u + \tau_{ext}` meanwhile, (n,) [Nm, N].
-            period: How long [s].
+            q: Measured joint positions at the beginning, (n,) [rad, m].
+            dq: Measured joint velocities at the beginning, (n,) [rad/s, m/s].
+            torque: Torque :math:`u + \tau_{ext}` during the period, (n,) [Nm, N].
+            period: Duration [s].
         """
         steps = max(1, round(period / LONGEST_STEP))
         step = period / steps
@@ -121,13 +125,13 @@ class ArmTwin:
 
 @dataclass(frozen=True)
 class ResidualKind:
-    """One of the things compared.
+    """Monitored quantity.
 
     Attributes:
-        name: As band files and messages call it.
-        unit: SI.
-        axes: Names of its axes; one per joint if empty.
-        doc: What its residual is.
+        name: Name in band files and messages.
+        unit: SI unit.
+        axes: Names of its axes. If empty, it has one axis per joint.
+        doc: Definition of its residual.
     """
 
     name: str
@@ -136,7 +140,7 @@ class ResidualKind:
     doc: str
 
     def labels(self, joints: Sequence[str]) -> tuple[str, ...]:
-        """Return names of the axes of an arm."""
+        """Return the names of the axes for an arm with the given joints."""
         return self.axes or tuple(joints)
 
 
@@ -152,11 +156,15 @@ QUANTITIES = (
     ResidualKind("correction", "Nm", (), "torque that keeps the twin at the arm"),
 )  # fmt: skip
 LEAST_TORQUE = 2e-3
-"""Of the largest torque of a joint: half the width of a band at least."""
+"""Minimum half width of a band, relative to the torque limit of a joint."""
 
 
 def places(joints: int) -> dict[str, slice]:
-    """Return where each quantity stands among all numbers of an arm, by its name."""
+    """Return the slice of each quantity in the residual vector of an arm, by name.
+
+    Args:
+        joints: Number of joints.
+    """
     found, at = {}, 0
     for quantity in QUANTITIES:
         width = len(quantity.axes) or joints
@@ -166,10 +174,11 @@ def places(joints: int) -> dict[str, slice]:
 
 
 def smallest(limits: ArmLimits) -> Vector:
-    """Return half the width that a band has at least, for all numbers of an arm.
+    """Return the minimum half width of the bands of all residuals of an arm.
 
-    Sensors drift from hour to hour, and a simulated arm may be its own twin to the last bit: 0.2 %
-    of the largest torque is nothing to look at, nor is what that moves the twin by.
+    It covers sensor drift, and it avoids bands of zero width for simulated arms that equal their
+    twin. The width is 0.2 % of the torque limit for torques, and the corresponding motion of the
+    twin for positions.
     """
     n, torque = limits.n_joints, LEAST_TORQUE * limits.torque
     q = np.full(n, LEAST_TORQUE / STIFFNESS)
@@ -178,30 +187,32 @@ def smallest(limits: ArmLimits) -> Vector:
 
 
 SMOOTHING = 0.05
-"""Time constant of what residuals pass before anybody judges them [s]."""
+"""Time constant of the residual low-pass filter [s]."""
 SETTLES = 1.0
-"""After the twin was put to where the arm is, nothing is judged for so long [s]."""
+"""Time after a reset of the twin during which residuals are not evaluated [s]."""
 STRANGE = 0.25
-"""Share of a joint's largest torque: what needs more than that is no log of the described arm."""
+"""Fraction of a joint's torque limit. A larger mean correction means that the log does not match
+the described arm."""
 _ADAPTS = 50
-"""Samples after which the damping of the correction follows the posture."""
+"""Samples between two updates of the correction damping."""
 _LONGEST_PERIOD = 0.1
-"""Between samples that can be followed [s]."""
+"""Maximum sample period of a log [s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shadowed:
-    """An arm and its twin over n samples.
+    """Log of an arm with the simulated twin over n samples.
 
     Attributes:
-        log: What was measured.
-        q: The twin's positions, (n, j) [rad, m].
-        dq: Its velocities, (n, j) [rad/s, m/s].
-        tau: Torques that it needs for this motion, gravity included, (n, j) [Nm, N].
-        correction: What of them neither commands nor felt forces explain, (n, j) [Nm, N].
-        residuals: All of :data:`.QUANTITIES` side by side, smoothed, (n, m); nan where a log
-            does not have one.
-        judged: Which samples count: the twin follows, and the arm executes its commands, (n,).
+        log: Measured log.
+        q: Joint positions of the twin, (n, j) [rad, m].
+        dq: Joint velocities of the twin, (n, j) [rad/s, m/s].
+        tau: Torques that the twin needs for this motion, including gravity, (n, j) [Nm, N].
+        correction: Torques not explained by commands and external torques, (n, j) [Nm, N].
+        residuals: Filtered residuals of all :data:`.QUANTITIES` side by side, (n, m). Quantities
+            missing in the log are nan.
+        judged: Mask of the evaluated samples, (n,). False while the twin settles or the arm does
+            not execute commands.
     """
 
     log: ArmLog
@@ -219,14 +230,14 @@ class Shadowed:
 
     @property
     def judged_for(self) -> float:
-        """How much of it counts [s]."""
+        """Duration of the evaluated samples [s]."""
         return float(self.judged.mean()) * self.log.duration
 
     def strangeness(self, largest_torque: Vector) -> str:
-        """Say that this can hardly be a log of the described arm, or return an empty string.
+        """Return a message if the log hardly matches the described arm, else an empty string.
 
         Args:
-            largest_torque: Of every joint, (j,) [Nm, N].
+            largest_torque: Torque limits of the joints, (j,) [Nm, N].
         """
         rows = self.correction[self.judged]
         if not len(rows):
@@ -243,21 +254,21 @@ class Shadowed:
 
 
 class ArmShadow:
-    """Follow one arm with its twin.
+    """Digital-twin monitor of one arm.
 
-    The twin is given what the arm was commanded, where torques are commanded and recorded, and
-    else the torques that were measured. Behind a gap, a fault or a sample that is no number it is
-    put to where the arm is, and nothing is judged until it has settled.
+    The twin is driven by the commanded torques if torques are commanded and recorded, else by the
+    measured torques. It is reset to the measured state after a gap, a fault or an invalid sample.
+    Residuals are evaluated again once it has settled.
 
     Args:
-        arm: As it is described, or was identified.
-        load: What its flange carries beyond hand and tool.
-        believed: As its robot believes it to be, which adds the gravity of that to commands; the
-            same by default.
+        arm: Description of the arm, optionally with identified parameters.
+        load: Payload at the flange without gripper and tool.
+        believed: Model that the robot controller uses for gravity compensation. By default that of
+            ``arm``.
 
     Attributes:
-        name: Of the arm.
-        skipped: Samples that had something in them that is no number, or threw the twin off.
+        name: Name of the arm.
+        skipped: Number of samples that were invalid or made the twin diverge.
 
     Thread: one at a time.
     """
@@ -279,13 +290,16 @@ class ArmShadow:
         self._before: tuple[Vector, Vector, Vector, Vector] = tuple(np.zeros((4, n)))  # type: ignore[assignment]
 
     def follow(self, log: ArmLog) -> Shadowed | None:
-        """Follow what was measured next; None if there is nothing new in it.
+        """Run the twin along the next chunk of a log.
 
         Args:
-            log: Of this arm; samples that are not after those of the last call are left out.
+            log: Log of this arm. Samples up to the end of the last chunk are skipped.
+
+        Returns:
+            Log with the twin, or None if the log contains no new samples.
 
         Raises:
-            ShadowRefused: If it cannot be followed, with the reason.
+            ShadowRefused: If the log does not match the arm or lacks torques.
         """
         self._check(log)
         if self._follows and log.time[0] <= self._time:
@@ -293,7 +307,7 @@ class ArmShadow:
             if begin == len(log):
                 if log.time[-1] > self._time - 1.0:
                     return None
-                self._follows = False  # the clock began anew
+                self._follows = False  # The clock was reset.
             else:
                 log = log.part(slice(begin, None))
         if self._twin is None:
@@ -354,7 +368,7 @@ class ArmShadow:
                 if k % _ADAPTS == 0:
                     twin.adapt(log.q[k])
                 twin.step(*self._before[:2], self._before[2] + self._before[3], passed)
-                if not np.isfinite(twin.q).all():  # what it was given moves no arm
+                if not np.isfinite(twin.q).all():  # Unrealistic torques made the twin diverge.
                     self._follows = False
                     self.skipped += 1
                     continue
@@ -365,7 +379,7 @@ class ArmShadow:
             raw[self._places["external"]] = felt[k]
             raw[self._places["wrench"]] = wrench[k]
             raw[self._places["correction"]] = twin.correction
-            np.copyto(self._smooth, raw, where=np.isnan(self._smooth))  # begins there
+            np.copyto(self._smooth, raw, where=np.isnan(self._smooth))  # starts the filter
             self._smooth += passed / (passed + SMOOTHING) * (raw - self._smooth)
             residuals[k] = self._smooth
             shown[:, k] = twin.q, twin.dq, needed, twin.correction
@@ -375,7 +389,7 @@ class ArmShadow:
         return Shadowed(log, shown[0], shown[1], shown[2], shown[3], residuals, judged)
 
     def _given(self, robot: ArmTwin, log: ArmLog) -> Matrix:
-        """Return the torques that moved the arm, gravity included, (n, j)."""
+        """Return the torques applied to the arm, including gravity compensation, (n, j)."""
         if log.tau_commanded is None:
             measured: Matrix = np.asarray(log.tau)
             return measured

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What residuals are in good runs."""
+"""Residual ranges of good runs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowe
 from multipanda_py.state import ArmLimits, Vector
 
 QUANTILE = 0.001
-"""Share of the samples of good runs that may lie below a band before its margin, and above."""
+"""Fraction of the samples of good runs below a band without its margin, and above it."""
 MARGIN = 0.3
-"""By which a band is wider on either side, as a share of its width."""
+"""Margin added on either side of a band, relative to its width."""
 SHORTEST = 2.0
-"""Of what a band is learnt from [s]."""
+"""Minimum duration of the evaluated samples that a band is learnt from [s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class ArmBand:
-    """Where the residuals of one arm are.
+    """Residual ranges of one arm.
 
     Attributes:
-        joints: Names of its joints, without prefix.
-        low: Lower end of every number of :data:`.QUANTITIES`, (m,); nan where nobody measured it.
-        high: Upper end, (m,).
+        joints: Names of the joints, without prefix.
+        low: Lower bounds of the residuals of all :data:`.QUANTITIES`, (m,). Nan if not measured.
+        high: Upper bounds, (m,).
     """
 
     joints: tuple[str, ...]
@@ -41,11 +41,11 @@ class ArmBand:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Where the residuals of all arms are in good runs.
+    """Residual ranges of all arms of a cell in good runs.
 
     Attributes:
-        arms: By name.
-        source: File that it was read from, for messages.
+        arms: Bands of the arms by name.
+        source: File that the band was read from, for messages.
     """
 
     arms: Mapping[str, ArmBand]
@@ -55,7 +55,7 @@ class Band:
         """Return the band of an arm.
 
         Raises:
-            ShadowRefused: If it has none, or was learnt from another robot.
+            ShadowRefused: If there is no band for the arm, or its joints differ.
         """
         if arm not in self.arms:
             raise ShadowRefused(
@@ -70,7 +70,7 @@ class Band:
         return found
 
     def to_yaml(self) -> str:
-        """Return it as the text of a file."""
+        """Return the text of a band file."""
         return yaml.safe_dump(
             {"arms": {name: _plain(band) for name, band in self.arms.items()}},
             sort_keys=False, default_flow_style=None, width=110,
@@ -78,10 +78,10 @@ class Band:
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Band:
-        """Read what :meth:`to_yaml` has written.
+        """Read a file written by :meth:`to_yaml`.
 
         Raises:
-            ShadowRefused: If it is none, with the place of the first fault.
+            ShadowRefused: If the file is not a valid band. The message names the first error.
         """
         try:
             data = read_plain(path)
@@ -100,21 +100,21 @@ class Band:
 def learn(
     runs: Mapping[str, Sequence[Shadowed]], limits: Mapping[str, ArmLimits], margin: float = MARGIN
 ) -> Band:
-    r"""Return the band of good runs.
+    r"""Compute the band from good runs.
 
     .. math::
-        [\,a - \mu (b - a) - \epsilon,\; b + \mu (b - a) + \epsilon\,]
+        [\,a - \mu (b - a) - \epsilon,\; b + \mu (b - a) + \epsilon\,].
 
-    with the quantiles a (0.1 %) and b (99.9 %) of a residual, the margin :math:`\mu`, and
-    :math:`\epsilon` half the least width (:func:`.smallest`).
+    Symbols: quantiles a (0.1 %) and b (99.9 %) of a residual, the margin :math:`\mu`, and the
+    minimum half width :math:`\epsilon` (:func:`.smallest`).
 
     Args:
-        runs: What was shadowed of every arm by name.
-        limits: Of every arm by name.
-        margin: :math:`\mu`.
+        runs: Good runs of every arm with their twin, by name.
+        limits: Limits of every arm, by name.
+        margin: Margin :math:`\mu`, relative to the width :math:`b - a`.
 
     Raises:
-        ShadowRefused: If there is too little to learn from.
+        ShadowRefused: If the evaluated samples are too short.
     """
     arms = {}
     for name, shadowed in runs.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a cell that runs, as logs, piece by piece."""
+"""Band monitoring of all arms of a cell, from logs or from a running cell."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from multipanda_py.robots.inertial import load_of
 from multipanda_py.state import Vector
 
 PATIENCE = 0.1
-"""For which a residual has to be outside before it is said [s]."""
+"""Time that a residual has to be outside its band before an alarm [s]."""
 RETURNED = 1.0
-"""For which it has to be inside before it counts as back [s]."""
+"""Time that a residual has to be inside its band before its alarm ends [s]."""
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """One number that has left its band.
+    """Residual that has left its band.
 
     Attributes:
-        time: When it was said, :data:`PATIENCE` after it left, in robot time [s].
-        arm: Whose.
+        time: Robot time of the alarm, :data:`PATIENCE` after the residual left its band [s].
+        arm: Name of the arm.
         quantity: Name of the quantity.
         axis: Name of the joint or axis.
-        value: What it was then.
-        low: Lower end of its band.
-        high: Upper end.
-        unit: Of all three.
+        value: Residual at the time of the alarm.
+        low: Lower bound of the band.
+        high: Upper bound of the band.
+        unit: Unit of the value and the bounds.
     """
 
     time: float
@@ -69,18 +69,18 @@ class Alarm:
 
 
 class BandWatch:
-    """Hold the residuals of one arm against its band.
+    """Monitor of the residuals of one arm against its band.
 
     Args:
-        arm: Its name.
-        band: Of good runs; as attribute, too.
+        arm: Name of the arm.
+        band: Band of good runs, also available as attribute.
 
     Attributes:
-        alarms: All that were raised, in their order.
-        now: Names of what is outside now, ``quantity axis``, by their alarms.
-        use: Of every quantity by name, how much of its band was used since :meth:`forget`: 1 at
-            its end, at the worst axis.
-        seen: Samples that were judged.
+        alarms: All alarms in chronological order.
+        now: Active alarms by residual name, ``quantity axis``.
+        use: Largest band usage of every quantity since :meth:`forget`, by name. A residual at the
+            bound of its band has a usage of 1.
+        seen: Number of evaluated samples.
 
     Thread: one at a time.
     """
@@ -96,7 +96,7 @@ class BandWatch:
                 unit = units[k * len(units) // len(labels)]
                 self._names.append((quantity.name, axis, unit))
         width = len(self._names)
-        self._outside = np.full(width, np.nan)  # since when
+        self._outside = np.full(width, np.nan)  # start times
         self._inside = np.full(width, np.nan)
         self.alarms: list[Alarm] = []
         self.now: dict[str, Alarm] = {}
@@ -104,14 +104,14 @@ class BandWatch:
         self.seen = 0
 
     def forget(self) -> None:
-        """Begin :attr:`use` anew."""
+        """Reset :attr:`use`."""
         self.use = {}
 
     def look(self, shadowed: Shadowed) -> list[Alarm]:
-        """Judge what came next; return what has left its band.
+        """Evaluate the next chunk and return its new alarms.
 
         Args:
-            shadowed: As :meth:`.ArmShadow.follow` returns it.
+            shadowed: Result of :meth:`.ArmShadow.follow`.
         """
         raised: list[Alarm] = []
         low, high = self.band.low, self.band.high
@@ -135,7 +135,7 @@ class BandWatch:
         return raised
 
     def _one(self, k: int, times: Vector, values: Vector, used: Vector) -> list[Alarm]:
-        """Follow one number; it is said once until it has been back for a while."""
+        """Evaluate one residual. It raises one alarm until it has returned into its band."""
         raised = []
         quantity, axis, unit = self._names[k]
         name = f"{quantity} {axis}"
@@ -163,23 +163,23 @@ class BandWatch:
 
 
 class CellShadow:
-    """Follow the arms of a cell, and hold them against a band if there is one.
+    """Digital-twin monitor of the arms of a cell, with a band or without.
 
     Args:
-        config: The cell as it is described; loads are those of its file, and arms with
-            ``identified`` are as they were.
-        band: Of good runs.
-        arms: Names of those that are followed; all if empty.
-        update: Whether load and friction are found meanwhile.
+        config: Description of the cell. Payloads come from its file, and arms with ``identified``
+            use identified parameters.
+        band: Band of good runs.
+        arms: Names of the monitored arms. If empty, all arms are monitored.
+        update: True to estimate payload and friction online.
 
     Attributes:
-        arms: Descriptions by name.
-        watches: By name; none without a band.
-        updates: What load and friction seem to be, by name; none unless asked for.
-        last: What was shadowed last, by name.
+        arms: Descriptions of the arms by name.
+        watches: Band monitors by name, empty without a band.
+        updates: Online estimators of payload and friction by name, empty without ``update``.
+        last: Last evaluated chunk by name.
 
     Raises:
-        ShadowRefused: If the band is not of these arms.
+        ShadowRefused: If the band does not belong to these arms.
 
     Thread: one at a time.
     """
@@ -211,23 +211,23 @@ class CellShadow:
 
     @property
     def skipped(self) -> int:
-        """Samples of all arms that could not be followed."""
+        """Number of samples of all arms that were skipped."""
         return sum(shadow.skipped for shadow in self._shadows.values())
 
     @property
     def alarms(self) -> list[Alarm]:
-        """All that were raised, in their order."""
+        """All alarms in chronological order."""
         found = [alarm for watch in self.watches.values() for alarm in watch.alarms]
         return sorted(found, key=lambda alarm: alarm.time)
 
     def follow(self, logs: Mapping[str, ArmLog]) -> list[Alarm]:
-        """Follow what was measured next; return what has left its band.
+        """Evaluate the next chunk of all arms and return its new alarms.
 
         Args:
-            logs: By the names of arms; each goes on behind what it was before.
+            logs: Logs by arm name. Each continues that of the last call.
 
         Raises:
-            ShadowRefused: If an arm cannot be followed, with the reason.
+            ShadowRefused: If a log is missing or does not match its arm.
         """
         if lacking := [name for name in self._shadows if name not in logs]:
             raise ShadowRefused(
@@ -246,14 +246,14 @@ class CellShadow:
         return raised
 
     def strangeness(self) -> list[str]:
-        """Return what can hardly be of the arms as they are described, a sentence each."""
+        """Return a message for every arm whose log hardly matches its description."""
         found = (
             last.strangeness(self.arms[name].limits.torque) for name, last in self.last.items()
         )
         return [sentence for sentence in found if sentence]
 
     def lines(self) -> Iterator[str]:
-        """Say how each arm is, a line each, since :meth:`forget`."""
+        """Yield a status line for each arm since the last :meth:`forget`."""
         for name, shadowed in self.last.items():
             begin = f"{name} {shadowed.time[-1]:9.1f} s"
             watch = self.watches.get(name)
@@ -265,13 +265,13 @@ class CellShadow:
             yield f"{begin}  of its band: {used or 'not judged yet'}  {state}"
 
     def forget(self) -> None:
-        """Let :meth:`lines` begin anew."""
+        """Reset the band usage that :meth:`lines` reports."""
         for watch in self.watches.values():
             watch.forget()
 
 
 def largest(shadowed: Shadowed) -> str:
-    """Return the largest residual of every quantity, in words."""
+    """Return the largest residual of every quantity as text."""
     joints = shadowed.log.joints
     at = places(len(joints))
     rows = shadowed.residuals[shadowed.judged]
@@ -291,18 +291,18 @@ def largest(shadowed: Shadowed) -> str:
 
 
 class LiveRows:
-    """Read along with a cell of this user on this machine; its loop does not notice.
+    """Reader of a running cell of this user on this machine, without effect on its loop.
 
     Args:
-        name: Of the cell; empty for the only one that runs.
+        name: Name of the cell. Empty for the only running cell.
 
     Attributes:
-        plan: What the cell says of itself.
-        config: The cell as it runs.
+        plan: Description of arms, columns and attachments published by the cell.
+        config: Configuration of the running cell.
 
     Raises:
-        LoopError: If none runs, or there are several and none is named.
-        UnknownName: If there is none of this name.
+        LoopError: If no cell is running, or several are and no name is given.
+        UnknownName: If no cell with this name is running.
 
     Thread: one at a time.
     """
@@ -318,21 +318,21 @@ class LiveRows:
                 fd, [arm.name for arm in self.plan.arms], self.plan.laws
             )
         finally:
-            os.close(fd)  # the mapping stays
+            os.close(fd)  # The memory mapping remains valid.
         self._reader = RowReader(ring)
         self._facts = arm_facts(self.config)
 
     @property
     def is_there(self) -> bool:
-        """Whether the cell has not ended."""
+        """True until the cell has ended."""
         return self._memory.exists()
 
     @property
     def dropped(self) -> int:
-        """Rows that this process had no time for."""
+        """Number of cycle records lost because this process read too slowly."""
         return self._reader.dropped
 
     def take(self) -> dict[str, ArmLog]:
-        """Return what the arms did since the last call, by name; empty if that is nothing."""
+        """Return the logs since the last call by arm name, empty if there are no new records."""
         rows = self._reader.take()
         return arm_logs(rows, self._facts, self.plan.laws) if len(rows) else {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an arm seems to carry and to rub beyond its description, from one second to the next."""
+"""Online estimation of payload and friction that deviate from the description of an arm."""
 
 from __future__ import annotations
 
@@ -16,34 +16,35 @@ from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.state import Matrix, Vector
 
 FORGETS = 30.0
-"""In which what was seen counts e times less [s]."""
+"""Time constant of exponential forgetting [s]."""
 BLOCK = 0.02
-"""Over which samples are averaged before they are taken [s]."""
+"""Duration over which samples are averaged [s]."""
 HEAVIEST, FARTHEST = 20.0, 0.5
-"""Bounds of a load and of its centre from the flange [kg, m]."""
+"""Maximum mass [kg] and maximum distance of its centre from the flange along each axis [m]."""
 RESTS = 0.02
-"""Speed of a joint below which its static friction is unknown within its bound [rad/s]."""
+"""Joint speed below which the static friction is unknown within its bound [rad/s]."""
 _NOISE = 0.01
-"""Of a torque, as a share of the joint's largest."""
+"""Standard deviation of a torque, relative to the torque limit of the joint."""
 _SPREAD_OF_LOAD = (2.0, 0.3, 0.3, 0.3)
-"""What is expected of mass and first moments, where nothing is seen [kg, kg m]."""
+"""Standard deviations of the prior of mass and first moments [kg, kg m]."""
 _SPREAD_OF_FRICTION = (0.03, 0.03, 0.01)
-"""Likewise of viscous and Coulomb friction and offset, as a share of the largest torque."""
+"""Standard deviations of the prior of viscous friction, Coulomb friction and offset, relative to
+the torque limit."""
 _MOST_FRICTION, _MOST_OFFSET = 0.3, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class OnlineEstimate:
-    """What is there beyond the description of an arm, each with its standard deviation.
+    """Estimated deviations from the description of an arm, with standard deviations.
 
     Attributes:
-        mass: Of the load [kg].
-        com: Its centre in the flange's frame, (3,) [m]; zero below 50 g.
-        viscous: (n,) [Nm s/rad].
-        coulomb: (n,) [Nm].
-        offset: (n,) [Nm].
-        deviations: Of mass, three first moments, then viscous, Coulomb and offset of all joints,
-            (4 + 3 n,).
+        mass: Mass of the additional payload [kg].
+        com: Centre of mass of the payload in the flange frame, (3,) [m]. Zero below 50 g.
+        viscous: Additional viscous friction, (n,) [Nm s/rad].
+        coulomb: Additional Coulomb friction, (n,) [Nm].
+        offset: Additional torque offset, (n,) [Nm].
+        deviations: Standard deviations of mass and three first moments, then of viscous friction,
+            Coulomb friction and offset of all joints, (4 + 3 n,).
     """
 
     mass: float
@@ -55,25 +56,31 @@ class OnlineEstimate:
 
 
 class LoadAndFriction:
-    r"""Estimate load and friction by recursive least squares with bounds.
+    r"""Recursive least-squares estimator of payload and friction with bounds.
 
     .. math::
         -(\tau_c + \tau_{ext}) = Y_{flange}(q, \dot q, \ddot q)\, \pi_L
         + f_v \dot q + f_c\, \mathrm{sgn}\, \dot q + f_o, \qquad
         A \leftarrow \lambda A + Y^T W Y, \quad b \leftarrow \lambda b + Y^T W y, \quad
-        \theta = (A + A_0)^{-1} b
+        \theta = (A + A_0)^{-1} b.
 
-    with all that the description lacks on the left: what the twin was corrected by and what the
-    arm felt. So it counts contact for load and friction: it is meant for free motion. The prior
-    :math:`A_0` keeps it bounded where nothing is seen, :math:`\lambda` forgets in 30 s, and
-    parameters that leave their bounds (a mass of 0 to 20 kg with its centre within 0.5 m, friction
-    that is not negative and below 0.3 of the largest torque) are put there, and the others are
-    found anew. The static friction of a joint at rest is unknown, so it has a lower weight,
-    by the expected variance of Coulomb friction. Nobody acts on it: it is for people.
+    The left side y is the torque that the description does not explain: correction :math:`\tau_c`
+    of the twin plus estimated external torque :math:`\tau_{ext}`. The parameters :math:`\theta`
+    are mass and first moments :math:`\pi_L` of the payload and :math:`f_v, f_c, f_o` of the joints
+    (viscous friction, Coulomb friction, offset). Y is the regressor of all parameters and W the
+    weight of the torques.
+
+    The estimator attributes contact forces to payload and friction, so it is meant for free
+    motion. The prior :math:`A_0` bounds the estimate without excitation, and :math:`\lambda`
+    forgets with a time constant of 30 s. Parameters outside their bounds are clamped, and the
+    others are solved for again. The bounds are a mass of 0 to 20 kg with its centre within 0.5 m,
+    and friction between 0 and 0.3 of the torque limit. The static friction of a joint at rest is
+    unknown, so its torque gets a lower weight by the expected variance of the Coulomb friction.
+    The estimate is for display only and does not affect control.
 
     Args:
-        arm: As it is described.
-        load: What its flange carries according to its cell.
+        arm: Description of the arm.
+        load: Payload at the flange in the cell file.
 
     Thread: one at a time.
     """
@@ -97,7 +104,7 @@ class LoadAndFriction:
         self._high = np.concatenate([[HEAVIEST, first, first, first], most, offset])
 
     def add(self, shadowed: Shadowed) -> None:
-        """Take what was shadowed next; what was not judged does not count."""
+        """Update the estimate with the evaluated samples of the next chunk."""
         log, judged = shadowed.log, shadowed.judged
         width = max(1, round(BLOCK / log.period)) if len(log) > 1 else 1
         ddq = np.gradient(shadowed.dq, log.time, axis=0) if len(log) > 1 else 0.0 * shadowed.dq
@@ -119,14 +126,14 @@ class LoadAndFriction:
             self._sum += weighted @ y
 
     def _rows(self, q: Vector, dq: Vector, ddq: Vector) -> Matrix:
-        """Return the regressors of all parameters in one state, (n, 4 + 3 n)."""
+        """Return the regressor of all parameters in one state, (n, 4 + 3 n)."""
         bodies = self._regressor.rows(q[None], dq[None], ddq[None])
         flange = self._regressor.flange_rows(bodies)[0, :, :4]
         return np.hstack([flange, self._shape.rows(dq[None])[0]])
 
     @property
     def estimate(self) -> OnlineEstimate:
-        """What is there now."""
+        """Current estimate."""
         total = self._seen + self._prior
         held = np.zeros(len(self._sum), bool)
         values = np.zeros(len(self._sum))
@@ -152,7 +159,7 @@ class LoadAndFriction:
         )  # fmt: skip
 
     def lines(self) -> Iterator[str]:
-        """Say it in words."""
+        """Yield the estimate as text."""
         found = self.estimate
         mass, centre = _decimals(found.mass, 2), ", ".join(_decimals(v, 3) for v in found.com)
         yield (
@@ -169,5 +176,5 @@ class LoadAndFriction:
 
 
 def _decimals(value: float, count: int) -> str:
-    """Return a number with so many decimals, and zero without a sign."""
+    """Format a number with ``count`` decimals, without a negative zero."""
     return f"{round(float(value), count) + 0.0:.{count}f}"

@@ -79,7 +79,9 @@ def force_plots(found: Sequence[Comparison]) -> str:
                         label=f"{side}{arm}{how}",
                     )  # fmt: skip
             if side == "twin":
-                column[0].plot(force["time"], force["asked"], "k:", lw=1.0, label="requested")
+                column[0].plot(
+                    force["time"], force["asked"], "k:", lw=1.0, label="requested force"
+                )
             for k, (name, energy) in enumerate(force["tanks"].items()):
                 tanks = True
                 column[1].plot(

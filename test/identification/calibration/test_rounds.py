@@ -136,7 +136,7 @@ def test_a_task_that_the_plant_cannot_do_is_left_out_and_said(rig):
     """The whole refinement was refused."""
     rig.broken[2] = "left: reflex"
     found = rig.refine(rounds=1)
-    assert list(found.notes) == ["task 2: the plant cannot do it: left: reflex"]
+    assert list(found.notes) == ["task 2: skipped, the plant fails: left: reflex"]
     assert [len(one.found) for one in found.rounds] == [2, 2]
     assert json.loads(report.numbers(found, {}))["notes"] == list(found.notes)
     assert found.notes[0] in list(report.lines(found))

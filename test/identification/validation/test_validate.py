@@ -50,7 +50,7 @@ def test_a_side_without_noise_is_the_same_in_all_repeats_and_is_run_once():
     task, said = make_task(1, seconds=0.5), []
     first, second, third = runs_of(task, cell(), 3, 0, said.append)
     assert first is second is third
-    assert said[2].endswith("repeat 3 of 3: as the first, since nothing here is random")
+    assert said[2].endswith("repeat 3 of 3: equal to the first, since nothing is random")
     rig = TaskCell(task, cell())
     for seed in (0, 1):
         log = rig.run(seed).logs["arm"]
