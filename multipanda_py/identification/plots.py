@@ -72,7 +72,7 @@ def draw_shadow(
             share = (values - 0.5 * (low + high)) / (0.5 * (high - low))
             _curves(axis, time, share, labels, "-", named=True)
             axis.axhspan(-1.0, 1.0, color="#e4efdf", zorder=0, lw=0)
-            axis.set_ylabel(f"{quantity.name}:\nshare of band", size=8)
+            axis.set_ylabel(f"{quantity.name}:\nfraction of band", size=8)
             axis.set_ylim(*np.clip(axis.get_ylim(), -5.0, 5.0))
         for alarm in alarms:
             if alarm.quantity == quantity.name:
@@ -82,7 +82,7 @@ def draw_shadow(
         axis.fill_between(
             time, 0, 1, where=~judged, transform=axis.get_xaxis_transform(), color="0.85", lw=0
         )
-    axes[-1].set_xlabel("robot time [s], grey: not judged")
+    axes[-1].set_xlabel("robot time [s], grey: not evaluated")
     said = f", {len(alarms)} times outside its band" if band is not None else ""
     log = parts[0].log
     axes[0].set_title(f"{log.arm} ({log.robot or 'unknown robot'}) and its twin{said}", size=10)
@@ -149,7 +149,7 @@ def draw_residuals(found: Identified, path: Path) -> None:
             one.tick_params(labelsize=7)
             one.margins(x=0.0)
     axes[0, 0].set_title("torque of held-out motion", fontsize=10, pad=18)
-    axes[0, 1].set_title("what the models leave of it (RMSE)", fontsize=10, pad=18)
+    axes[0, 1].set_title("residual torque of the models (RMSE)", fontsize=10, pad=18)
     _legend(axes[0, 0])
     for one in axes[-1]:
         one.set_xlabel("time [s]", fontsize=8)
@@ -205,9 +205,10 @@ def draw_springs(
         bottom.axhline(0.0, color="0.6", lw=0.8)
         top.set_title(Path(title).name, fontsize=10)
         top.set_ylabel(f"{data.names[0]} [Nm]")
-        top.legend(fontsize=8, title=f"{one.kind}: dots measured, lines found", title_fontsize=8)
+        top.legend(fontsize=8, title=f"{one.kind}: dots measured, lines fitted", title_fontsize=8)
         bottom.set_ylabel("residual [Nm]")
-        bottom.set_xlabel("equilibrium less joint [rad]")
+        bottom.set_xlabel("equilibrium minus joint position [rad]")
+
         for axis in (top, bottom):
             axis.grid(alpha=0.3)
     figure.savefig(path, dpi=110)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments by which the ROS-Gazebo toolbox of compliant actuators was validated.
+"""Validation experiments of the ROS-Gazebo toolbox for compliant actuators.
 
-:data:`EXPERIMENTS` by name; each returns an :class:`ExperimentResult`, with curves, figures and
-statements that hold or do not. :func:`learn` is iterative learning control for any robot.
+:data:`EXPERIMENTS` lists them by name. Each returns an :class:`ExperimentResult` with curves,
+figures and checks of the paper's statements. :func:`learn` is iterative learning control for any
+robot.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,6 @@ EXPERIMENTS: dict[str, Callable[[bool], ExperimentResult]] = {
     "steps": steps, "chirp": chirp, "horizontal": horizontal, "vertical": vertical,
     "pushing": push_a_box, "learning": learn_and_transfer,
 }  # fmt: skip
-"""By name; the argument says whether to shorten it."""
+"""Experiments by name. The argument is True to shorten the experiment."""
 
 __all__ = ["EXPERIMENTS", "Check", "Curve", "ExperimentResult", "Learned", "Panel", "learn"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page with what was found, beside what the paper states."""
+"""Results of validation experiments, and the page that compares them with the paper."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from multipanda_py.state import Vector
 
 
 class Curve(NamedTuple):
-    """One line of a panel.
+    """Curve of a panel.
 
     Attributes:
-        label: For the legend.
-        x: (k,).
-        y: (k,).
-        style: As matplotlib's.
+        label: Label in the legend.
+        x: Abscissa values, (k,).
+        y: Ordinate values, (k,).
+        style: Line style of matplotlib.
     """
 
     label: str
@@ -34,7 +34,7 @@ class Curve(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes."""
+    """Axes of a figure with their curves."""
 
     title: str
     y_label: str
@@ -43,7 +43,7 @@ class Panel(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A statement, what was found of it, and whether it holds."""
+    """Statement about the results, the observed values, and True if it holds."""
 
     statement: str
     found: str
@@ -52,16 +52,16 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExperimentResult:
-    """Of one experiment.
+    """Result of one experiment.
 
     Attributes:
-        name: By which it is asked for.
-        title: For a heading.
-        setting: What was done.
-        paper: What the paper states about it.
-        checks: Statements about what was found here.
-        panels: To draw.
-        figures: Numbers by name, with the unit at the end of the name.
+        name: Name on the command line.
+        title: Heading.
+        setting: Setup of the experiment.
+        paper: Observation stated in the paper.
+        checks: Statements about the results.
+        panels: Panels to plot.
+        figures: Numbers by name. The name ends with the unit.
     """
 
     name: str
@@ -74,11 +74,11 @@ class ExperimentResult:
 
     @property
     def holds(self) -> bool:
-        """Whether all statements do."""
+        """True if all checks hold."""
         return all(check.holds for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all but the curves, for a file."""
+        """Return everything except the curves in plain types."""
         return {
             "name": self.name, "title": self.title, "setting": self.setting,
             "paper": self.paper,
@@ -92,7 +92,7 @@ _LEGEND = {
     "loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "fontsize": 7, "frameon": False,
     "handlelength": 1.6, "columnspacing": 1.2, "borderaxespad": 0.1,
 }  # fmt: skip
-"""Above the axes: inside it covers curves."""
+"""Legend above the axes, where it covers no curves."""
 SOURCE = (
     "Mengacci et al., An open-source ROS-Gazebo toolbox for simulating robots with compliant "
     "actuators, Frontiers in Robotics and AI 8, 2021"
@@ -100,7 +100,7 @@ SOURCE = (
 
 
 def picture(found: ExperimentResult) -> str:
-    """Return all panels of an experiment, as a PNG in base64.
+    """Return all panels of an experiment as a base64 PNG.
 
     Raises:
         MissingExtra: If matplotlib is missing.
@@ -113,8 +113,8 @@ def drawn(found: ExperimentResult, plots: Any) -> Any:
     """Return a figure with all panels of an experiment.
 
     Args:
-        found: The experiment.
-        plots: ``matplotlib.pyplot``.
+        found: Result of the experiment.
+        plots: Module ``matplotlib.pyplot``.
     """
     rows = (len(found.panels) + 1) // 2
     figure, axes = plots.subplots(rows, 2, figsize=(11.0, 3.1 * rows), squeeze=False)
@@ -140,7 +140,12 @@ def drawn(found: ExperimentResult, plots: Any) -> Any:
 
 
 def page(found: Sequence[ExperimentResult], quick: bool) -> str:
-    """Return the report as HTML that needs nothing beside it."""
+    """Return the report as a self-contained HTML page.
+
+    Args:
+        found: Results of the experiments.
+        quick: True if the experiments were shortened.
+    """
     title = "Compliant actuators beside their paper"
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
@@ -164,10 +169,13 @@ def page(found: Sequence[ExperimentResult], quick: bool) -> str:
 
 
 def write_page(found: Sequence[ExperimentResult], target: Path, quick: bool) -> Path:
-    """Write the page, and its numbers as JSON beside it; return where the JSON is.
+    """Write the HTML page and a JSON file with its values next to it.
+
+    Returns:
+        Path of the JSON file.
 
     Raises:
-        ConfigurationError: If a file cannot be written; then neither is.
+        ConfigurationError: If a file cannot be written. Then neither file is written.
         MissingExtra: If matplotlib is missing.
     """
     text, beside = page(found, quick), target.with_suffix(".json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two links in a plane on qbMoves: steps where gravity has no part, a sinusoid where it has."""
+"""Validation experiments on one and two elastic joints: steps, a chirp and a sinusoid."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ KINDS = {
 }  # fmt: skip
 """Soft and stiff presets of the paper [m for awas2, else rad]."""
 ON_THE_WAY = {"sea": 0.2, "awas2": 0.2, "bavs": 1.0, "qbmove": 1.0}
-"""How much of a step is drawn before its rest: springs of 200 Hz would be a block of color [s]."""
+"""Duration of the step response in the first plot [s]. It is short for stiff actuators, which
+oscillate at about 200 Hz."""
 SEA_STIFFNESS = (200.0, 400.0)
-"""Soft and stiff [Nm/rad]."""
+"""Soft and stiff spring constants [Nm/rad]."""
 CHIRP_ANGLE, SLOWEST, FASTEST = 0.15, 0.5, 6.0
-"""[rad, Hz, Hz]."""
+"""Amplitude, first and last frequency of the chirp [rad, Hz, Hz]."""
 _REST = 1e-3
 _FELL = 1.0 / math.sqrt(2.0)
 
 
 def steps(quick: bool) -> ExperimentResult:
-    """Let four kinds of springs turn a pendulum by 0.8 rad, soft and stiff."""
+    """Run a step of 0.8 rad on a pendulum with four kinds of springs, soft and stiff."""
     seconds = 2.0 if quick else 4.0
     model = chain_model([replace(PENDULUM, damping=0.02, friction=0.0)])
     panels, figures, sags, errors = [], {}, {}, []
@@ -56,7 +57,7 @@ def steps(quick: bool) -> ExperimentResult:
             last = motion.q[-round(0.2 * len(motion.q)) :, 0]
             rest = 0.5 * float(last.min() + last.max())
             weight = PENDULUM.mass * 9.81 * PENDULUM.centre * math.sin(rest)
-            # The inverse of the springs says where they had to aim at for this rest.
+            # The inverse spring characteristic yields the equilibrium for this rest position.
             errors.append(abs(springs.equilibrium_for(rest, weight, preset)[0] - STEP_ANGLE))
             sags[kind, name] = STEP_ANGLE - rest
             figures[f"{kind} {name} sag rad"] = STEP_ANGLE - rest
@@ -92,7 +93,7 @@ def steps(quick: bool) -> ExperimentResult:
 
 
 def chirp(quick: bool) -> ExperimentResult:
-    """Sweep the equilibrium from 0.5 to 6 Hz, soft and stiff."""
+    """Run a chirp of the equilibrium from 0.5 to 6 Hz on one joint, soft and stiff."""
     seconds = 5.0 if quick else 20.0
     rise = (FASTEST - SLOWEST) / seconds
     panels, responses, peaks, bands = [], [], {}, {}
@@ -155,11 +156,11 @@ def chirp(quick: bool) -> ExperimentResult:
 
 
 def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
-    """Return the link's swing over that commanded in each half period of it, by frequency [Hz].
+    """Return frequencies [Hz] and amplitude ratios of link to command, one per half period.
 
     Args:
-        motion: Of one joint, under a chirp that begins at 0.5 Hz.
-        rise: Of its frequency [Hz/s].
+        motion: Motion of one joint under a chirp that starts at 0.5 Hz.
+        rise: Rate of the frequency [Hz/s].
     """
     turns = np.flatnonzero(np.diff(np.sign(np.diff(motion.commanded[:, 0])))) + 1
     frequency, gain = [], []
@@ -171,7 +172,7 @@ def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
 
 
 def bandwidth(frequency: Vector, gain: Vector) -> float:
-    """Return where the gain falls for good 3 dB below its first one [Hz]; inf if nowhere."""
+    """Return the frequency above which the gain stays 3 dB below its first value [Hz], or inf."""
     gain = gain / gain[0]
     last = int(np.flatnonzero(gain >= _FELL)[-1])
     if last + 1 == len(gain):
@@ -183,20 +184,21 @@ def bandwidth(frequency: Vector, gain: Vector) -> float:
 def _between(
     motion: SpringMotion, angles: Matrix, begin: float, end: float
 ) -> tuple[Vector, Vector]:
-    """Return times and angles of the first joint from a moment to another."""
+    """Return times and angles of the first joint within an interval."""
     rows = (motion.time >= begin) & (motion.time <= end)
     return motion.time[rows], angles[rows, 0]
 
 
 ANGLE, OMEGA = 0.8, 0.8
-"""Of steps and of the sinusoid [rad, rad/s]."""
+"""Amplitude of steps and sinusoid [rad], angular frequency of the sinusoid [rad/s]."""
 STEP = 2e-3
 _REACHED = 0.06
-"""Friction of 0.025 Nm keeps soft springs from that much [rad]."""
+"""Tolerance of the rest position [rad]. Joint friction of 0.025 Nm stops soft springs within it.
+Tolerance of the rest position [rad]. Joint friction of 0.025 Nm stops soft springs within it."""
 
 
 def horizontal(quick: bool) -> ExperimentResult:
-    """Let both joints step by 0.8 rad in a horizontal plane."""
+    """Run steps of 0.8 rad on two joints in a horizontal plane, soft and stiff."""
     model = chain_model(TWO_LINKS, ALONG_THE_AXES, step=STEP)
     seconds, motions = 2.0 if quick else 4.0, {}
     for name, preset in PRESETS.items():
@@ -227,7 +229,7 @@ def horizontal(quick: bool) -> ExperimentResult:
 
 
 def vertical(quick: bool) -> ExperimentResult:
-    """Let both joints follow a sinusoid under gravity."""
+    """Run a sinusoid on two joints under gravity, soft and stiff."""
     model, motions = chain_model(TWO_LINKS, DOWN, step=STEP), {}
     seconds = math.tau / OMEGA * (0.3 if quick else 2.0)
     for name, preset in PRESETS.items():
@@ -273,7 +275,7 @@ def _panels(motions: dict[str, SpringMotion]) -> tuple[Panel, ...]:
 
 
 def _crossings(motion: SpringMotion, band: float = 0.02) -> int:
-    """Return how often the first link goes through where it comes to rest, by more than a band."""
+    """Return how often the first link crosses its rest position by more than a band [rad]."""
     away = motion.q[:, 0] - motion.q[-1, 0]
     sides = np.sign(away[np.abs(away) > band])
     return int(np.count_nonzero(np.diff(sides)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learn references from runs: iterative learning control, and its worth on another plant."""
+"""Iterative learning control of reference motions, and the transfer to deviating plants."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from multipanda_py.planning.trajectory.quintic import rest_to_rest
 from multipanda_py.state import Matrix, Vector
 
 GOAL, SECONDS, TOLERANCE, MOST = 0.8, 20.0, 0.08, 15
-"""Of both joints [rad]; how long [s]; where learning ends [rad]; iterations at most."""
+"""Goal of both joints [rad], duration [s], tolerance [rad] and maximum number of iterations."""
 ON_THE_PLANT = 0.1
-"""Largest error allowed of a reference that was learned elsewhere [rad]."""
+"""Maximum error on a plant with references learned in simulation [rad]."""
 FASTER = 20.0
-"""Than real time, each run."""
+"""Minimum speed of a run relative to real time."""
 STEP = 8e-3
-"""Of the world [s]; angles differ by 0.0003 rad from those at 1 ms."""
+"""Time step of the simulation [s]. Angles differ by 0.0003 rad from those with 1 ms."""
 PLANTS = 5
 _SETTLE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """References, and how they came about.
+    """References learned from repeated runs.
 
     Attributes:
-        references: The last ones, (k, n).
-        errors: Largest error of any joint, of every run.
-        norms: Largest 2-norm of the joints' errors, of every run.
-        runs: What the robot did, (k, n) each.
+        references: Final references, (k, n).
+        errors: Largest error of any joint in every run.
+        norms: Largest 2-norm of the joint errors in every run.
+        runs: Resulting motion of every run, (k, n) each.
     """
 
     references: Matrix
@@ -62,28 +62,33 @@ def learn(
     tolerance: float = TOLERANCE,
     most: int = MOST,
 ) -> Learned:
-    r"""Correct references by the errors of one run after another.
+    r"""Improve references iteratively by the errors of repeated runs.
 
     .. math::
         \theta_n(t) = \theta_{n-1}(t) + K e^{-n/N} \left(q^*(t) - q_{n-1}(t)\right), \qquad
-        \theta_0 = q^*
+        \theta_0 = q^*.
 
-    It ends with the first run whose error is everywhere below the tolerance. Learning leaves the
-    robot as soft as it is, which feedback would not. Source: Angelini et al., Decentralized
-    trajectory tracking control for soft robots interacting with the environment, 2018.
+    Symbols: reference :math:`\theta_n` and the motion :math:`q_n` of run n, the desired motion
+    :math:`q^*`, the gain K and the fading constant N.
+
+    Learning ends with the first run whose error is below the tolerance at all times. In contrast
+    to feedback, it does not stiffen the robot.
 
     Args:
-        run: Does what references say, from the same state each time, and returns what came of
-            it, both (k, n).
-        wanted: :math:`q^*`, (k, n).
-        gain: K.
-        fading: N.
-        tolerance: Where it ends.
-        most: Iterations at most.
+        run: Function that executes references from the same initial state each time and returns
+            the motion, (k, n) both.
+        wanted: Desired motion :math:`q^*`, (k, n).
+        gain: Gain K.
+        fading: Fading constant N, in iterations.
+        tolerance: Maximum error at which learning ends.
+        most: Maximum number of iterations.
 
     Raises:
-        ActuatorRefused: If a setting is out of its bounds, or a run returns something else than
-            finite numbers of the same shape.
+        ActuatorRefused: If a setting is out of range, or a run returns an array of another shape
+            or with values that are not finite.
+
+    Source: Angelini et al., Decentralized trajectory tracking control for soft robots interacting
+    with the environment, 2018.
     """
     for name, value in (("gain", gain), ("fading", fading), ("tolerance", tolerance)):
         if not 0.0 < value < math.inf:
@@ -110,20 +115,25 @@ def learn(
 
 
 def minimum_jerk(time: Vector, seconds: float) -> Vector:
-    """Return the quintic from 0 to 1 that begins and ends at rest, (k,)."""
+    """Return a quintic from 0 to 1 with zero velocity and acceleration at both ends, (k,).
+
+    Args:
+        time: Times, (k,) [s].
+        seconds: Duration of the motion [s].
+    """
     return rest_to_rest(np.clip(time / seconds, 0.0, 1.0))
 
 
 def two_joint_run(
     springs: float = 1.0, masses: float = 1.0, friction: float = 1.0, damping: float = 1.0
 ) -> Callable[[Matrix], Matrix]:
-    """Return a run of the soft arm of two joints under gravity, for :func:`learn`.
+    """Return a simulated run of the soft two-joint arm under gravity, for :func:`learn`.
 
     Args:
-        springs: By which its springs are stronger than they are modelled.
-        masses: By which its links are heavier.
-        friction: By which its friction is stronger.
-        damping: Likewise.
+        springs: Scale factor of the spring constants.
+        masses: Scale factor of the link masses.
+        friction: Scale factor of the joint friction.
+        damping: Scale factor of the joint damping.
     """
     links = [
         replace(
@@ -143,7 +153,7 @@ def two_joint_run(
 
 
 def learn_and_transfer(quick: bool) -> ExperimentResult:
-    """Learn to follow a minimum-jerk motion, and do it on plants that differ."""
+    """Learn a minimum-jerk motion in simulation and execute it on deviating plants."""
     seconds = 4.0 if quick else SECONDS
     moments: Vector = STEP * np.arange(1.0, round(seconds / STEP) + 1.0)
     wanted = np.repeat(GOAL * minimum_jerk(moments, seconds)[:, None], 2, axis=1)

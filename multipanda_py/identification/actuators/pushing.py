@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm of five joints that meets a box on its way: soft it is stopped, stiff it pushes."""
+"""Validation experiment in which a five-joint arm pushes a box, soft and stiff."""
 
 from __future__ import annotations
 
@@ -23,33 +23,38 @@ from multipanda_py.state import Matrix, Vector
 
 RADIUS = 0.03
 START = (0.2, 0.0, 0.0, -1.2, 0.0)
-"""Little weight hangs on the shoulder there, which else would stiffen its springs [rad]."""
+"""Start configuration with little weight on the shoulder, which would otherwise stiffen its
+springs [rad]."""
 WAY = 0.11
-"""Of the tip along x [m]."""
+"""Displacement of the tip along x [m]."""
 GAP = 0.03
-"""Between tip and box at first [m]."""
+"""Initial distance between tip and box [m]."""
 GAIN = 10.0
-"""Of the inverse kinematics [1/s]."""
+"""Gain of the inverse kinematics [1/s]."""
 STEP = 2e-3
 MOVED, STOPPED = 0.015, 0.01
-"""What counts as pushed, at least, and as stopped, at most [m]."""
+"""Minimum displacement of a pushed box and maximum displacement of a box that stops the arm [m].
+Minimum displacement of a pushed box and maximum displacement of a box that stops the arm [m]."""
 
 
 def closed_loop_ik(model: mujoco.MjModel, q: Vector, path: Matrix, step: float) -> Matrix:
-    r"""Return angles that lead the tip along a path, by first-order closed-loop kinematics.
+    r"""Return joint angles that move the tip along a path, by closed-loop inverse kinematics.
 
-    .. math:: \dot q = J^+ \left(\dot x^* + K (x^* - x(q))\right)
+    .. math:: \dot q = J^+ \left(\dot x^* + K (x^* - x(q))\right).
 
-    Source: Siciliano et al., Robotics: modelling, planning and control, 2010, section 3.7.
+    Symbols: desired tip position :math:`x^*`, the tip position x(q), the pseudoinverse :math:`J^+`
+    of its Jacobian and the gain K.
 
     Args:
-        model: With a site ``tip``, whose first joints are the arm's.
-        q: Angles at the begin, (n,) [rad].
-        path: Positions of the tip in the world, (k, 3) [m].
-        step: Between them [s].
+        model: Model with a site ``tip``, whose first joints are those of the arm.
+        q: Initial joint angles, (n,) [rad].
+        path: Tip positions in the world frame, (k, 3) [m].
+        step: Time between path points [s].
 
     Returns:
-        (k, n) [rad]: after the step to each of them.
+        Joint angles for each path point, (k, n) [rad].
+
+    Source: Siciliano et al., Robotics: modelling, planning and control, 2010, section 3.7.
     """
     data, site = mujoco.MjData(model), model.site(TIP).id
     jacobian, q = np.empty((3, model.nv)), np.array(q, dtype=np.float64)
@@ -67,7 +72,12 @@ def closed_loop_ik(model: mujoco.MjModel, q: Vector, path: Matrix, step: float) 
 
 
 def tip_at(model: mujoco.MjModel, q: Vector) -> Vector:
-    """Return where the tip is in the world, (3,) [m], with joints at (n,) [rad]."""
+    """Return the tip position in the world frame, (3,) [m].
+
+    Args:
+        model: Model with a site ``tip``.
+        q: Joint angles, (n,) [rad].
+    """
     data = mujoco.MjData(model)
     data.qpos[:] = q
     mujoco.mj_forward(model, data)
@@ -76,7 +86,12 @@ def tip_at(model: mujoco.MjModel, q: Vector) -> Vector:
 
 
 def weights(model: mujoco.MjModel, q: Matrix) -> Matrix:
-    """Return the torques that carry an arm at each of its angles, (k, n) both [Nm]."""
+    """Return the gravity torques at each joint configuration, (k, n) [Nm].
+
+    Args:
+        model: Model of the arm.
+        q: Joint angles, (k, n) [rad].
+    """
     data, found = mujoco.MjData(model), np.empty_like(q)
     for k, row in enumerate(q):
         data.qpos[: q.shape[1]] = row
@@ -87,7 +102,7 @@ def weights(model: mujoco.MjModel, q: Matrix) -> Matrix:
 
 
 def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
-    """Return where tip and box are along x after each equilibrium, (k,) each [m]."""
+    """Return the x positions of tip and box after each commanded equilibrium, (k,) each [m]."""
     tips, places = np.empty(len(aims)), np.empty(len(aims))
     for k, aim in enumerate(aims):
         robot.joints.command("equilibrium_position", aim)
@@ -98,7 +113,7 @@ def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
 
 
 def push_a_box(quick: bool) -> ExperimentResult:
-    """Lead the tip through a box, soft and stiff."""
+    """Move the tip against a box, soft and stiff."""
     seconds, hold = (2.0, 1.0) if quick else (5.0, 2.0)
     start = np.array(START)
     height = 0.5 * BOX_EDGE - float(tip_at(chain_model(FIVE_LINKS, height=0.0), start)[2])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots on springs, and runs of them under commanded equilibria."""
+"""Simulated robots with elastic joints, and their motion under commanded equilibria."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ from multipanda_py.state import Matrix, Vector
 GRAVITY = 9.81
 DOWN = (0.0, 0.0, -GRAVITY)
 ALONG_THE_AXES = (0.0, -GRAVITY, 0.0)
-"""Of joints about y: links that so move in a horizontal plane."""
+"""Gravity along the y axes of the joints, so that the links move in a horizontal plane."""
 TIP = "tip"
 BOX = "box"
 BOX_EDGE, BOX_MASS, BOX_FRICTION = 0.265, 2.0, 0.23
 IMPRATIO = 100.0
-"""How much harder MuJoCo's friction is than its contacts. Friction gives way like a damper: a box
-that is pushed with four fifths of what holds it crept by 0.48 mm/s at 1, by 0.006 mm/s at 100."""
+"""Ratio of MuJoCo's frictional to normal contact impedance. MuJoCo's friction creeps under load.
+At 80 % of the holding force, a box creeps by 0.48 mm/s with a ratio of 1 and by 0.006 mm/s with
+100."""
 
 
 @dataclass(frozen=True)
 class HangingLink:
-    """A link that hangs from its joint along -z, in SI units.
+    """Link that hangs from its joint along -z, in SI units.
 
     Attributes:
-        mass: Of it.
-        centre: From the joint to its centre.
-        inertia: About its centre, the same around all axes.
-        length: To the next joint, or to the tip.
-        axis: Of its joint.
-        damping: Of its joint.
-        friction: Of its joint, Coulomb's.
+        mass: Mass of the link.
+        centre: Distance from the joint to the centre of mass.
+        inertia: Moment of inertia about the centre of mass, equal for all axes.
+        length: Distance to the next joint or to the tip.
+        axis: Axis of the joint.
+        damping: Viscous damping of the joint.
+        friction: Coulomb friction of the joint.
     """
 
     mass: float
@@ -57,16 +58,17 @@ class HangingLink:
 
 
 PENDULUM = HangingLink(0.2, 0.04, 0.002, 0.08)
-"""0.2 kg at 0.04 m; the paper does not state its inertia, this is its template's."""
+"""Pendulum of 0.2 kg at 0.04 m. The paper does not state its inertia, so that of the toolbox
+template is used."""
 TWO_LINKS = (HangingLink(0.45, 0.1, 0.00033, 0.1), HangingLink(0.2, 0.08, 0.00015, 0.12))
-"""Those of ``config/compliant/two_joints.urdf``; the paper does not state masses."""
+"""Links of ``config/compliant/two_joints.urdf``. The paper does not state their masses."""
 FIVE_LINKS = tuple(
     HangingLink(0.25, 0.05, 0.000299, length, axis)
     for axis, length in zip(
         ("0 1 0", "1 0 0", "0 0 1", "0 1 0", "0 0 1"), (0.1, 0.1, 0.1, 0.1, 0.12)
     )
 )
-"""Those of ``config/compliant/five_joints.urdf``."""
+"""Links of ``config/compliant/five_joints.urdf``."""
 
 
 def chain_model(
@@ -78,15 +80,15 @@ def chain_model(
     tip_radius: float = 0.0,
     box_at: float | None = None,
 ) -> mujoco.MjModel:
-    """Return links in a row; joints are ``j1`` to ``jn``, and the site at the end is ``tip``.
+    """Return a chain of links with joints ``j1`` to ``jn`` and a site ``tip`` at its end.
 
     Args:
-        links: From the base on.
-        gravity: In the world [m/s^2].
-        step: Of the world [s].
-        height: Of the first joint above the ground [m].
-        tip_radius: Of a ball at the tip that touches things [m]; none if zero.
-        box_at: Place along x of the middle of a box on the ground [m]; none by default.
+        links: Links, starting at the base.
+        gravity: Gravity in the world frame [m/s^2].
+        step: Time step of the simulation [s].
+        height: Height of the first joint above the ground [m].
+        tip_radius: Radius of a collision sphere at the tip [m]. No sphere if zero.
+        box_at: Position of the centre of a box on the ground along x [m]. No box by default.
     """
     parts, above = [], height
     for k, link in enumerate(links):
@@ -124,17 +126,17 @@ IDENTIFIED = {
     "a_1": (6.257, 3.383), "k_1": (0.01038, 0.1015),
     "a_2": (3.9, 7.011), "k_2": (0.08918, 0.05944),
 }  # fmt: skip
-"""Springs of the paper's two joints, which it prints with the names of k and a exchanged."""
+"""Spring parameters of the paper's two joints. The paper prints them with k and a exchanged."""
 
 
 class SpringMotion(NamedTuple):
-    """What a robot did, from the first step on.
+    """Motion of a robot with elastic joints.
 
     Attributes:
-        time: (k,) [s].
-        q: Angles of joints, (k, n) [rad].
-        equilibrium: At which motors stood, (k, n) [rad].
-        commanded: Equilibria, (k, n) [rad].
+        time: Times, (k,) [s].
+        q: Joint angles, (k, n) [rad].
+        equilibrium: Equilibrium angles set by the motors, (k, n) [rad].
+        commanded: Commanded equilibrium angles, (k, n) [rad].
     """
 
     time: Vector
@@ -144,12 +146,12 @@ class SpringMotion(NamedTuple):
 
 
 def identified(n_joints: int, joint: int | None = None, scale: float = 1.0) -> Qbmove:
-    """Return qbMoves with the springs that the paper identified.
+    """Return qbMove actuators with the spring parameters identified in the paper.
 
     Args:
-        n_joints: How many.
-        joint: Which of its two joints they are all like, from 0; by default each its own.
-        scale: By which all springs are stronger.
+        n_joints: Number of joints.
+        joint: Index of the paper's joint to use for all joints. By default joint k uses its own.
+        scale: Scale factor of the spring constants.
     """
     params = {
         name: np.array(values[:n_joints] if joint is None else [values[joint]] * n_joints)
@@ -165,7 +167,7 @@ def robot_of(
     preset: ArrayLike,
     mode: OperationMode = OperationMode.EQUILIBRIUM_PID,
 ) -> CompliantRobot:
-    """Return a robot whose joints ``j1`` to ``jn`` have springs, at rest where it hangs."""
+    """Return a robot with elastic joints ``j1`` to ``jn``, initially at zero angles."""
     n = springs.n_joints
     groups = [(springs, range(n))]
     motors = Motors.of(groups) if mode.has_motors else None
@@ -177,7 +179,7 @@ def robot_of(
 
 
 def offset(springs: Actuator[Any], preset: float) -> Vector:
-    """Return how far unequal springs rest beside their equilibrium without a load, (n,) [rad]."""
+    """Return the deflection of unequal springs at rest without load, (n,) [rad]."""
     return springs.equilibrium_for(0.0, 0.0, preset)
 
 
@@ -188,15 +190,15 @@ def follow(
     settle: float = 0.0,
     beside: Vector | float = 0.0,
 ) -> SpringMotion:
-    """Command equilibria over time.
+    """Command equilibria over time and record the motion.
 
     Args:
-        robot: Where it stands.
-        command: Equilibrium of the joints, one number or (n,), by time [rad].
-        seconds: How long.
-        settle: How long the first command is held before that [s].
-        beside: What motors get on top of it, and is taken from what is told of them, one number
-            or (n,) [rad]; see :func:`offset`.
+        robot: Robot in its initial state.
+        command: Equilibrium of the joints as a function of time, a number or (n,) [rad].
+        seconds: Duration [s].
+        settle: Duration for which the first command is held before the recording [s].
+        beside: Offset added to motor commands and subtracted from the recorded equilibria, a
+            number or (n,) [rad], see :func:`offset`.
     """
     joints, step = robot.joints, robot.model.opt.timestep
     joints.command("equilibrium_position", np.asarray(command(0.0)) + beside)

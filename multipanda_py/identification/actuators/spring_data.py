@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured of the springs of one joint."""
+"""Measured torques and positions of one elastic joint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.state import Matrix, Vector
 
 TORQUES = {"tau": "link", "tau_1": "motor_1", "tau_2": "motor_2"}
-"""Columns with torques, and what of :class:`.ElasticTorque` they are."""
+"""Torque columns and the corresponding fields of :class:`.ElasticTorque`."""
 PLACES = ("q", "theta_1", "theta_2", "equilibrium", "preset", "deflection")
 _FORMS = (
     "q, theta_1 and theta_2, or q, equilibrium and preset, or deflection and preset (without "
@@ -25,14 +25,14 @@ _FORMS = (
 
 @dataclass(frozen=True, eq=False)
 class SpringData:
-    """Where a joint and its motors stood, and what the springs exerted; a row for each sample.
+    """Positions of a joint and its motors and the spring torques of N samples.
 
     Attributes:
-        q: Angle of the joint, (N,) [rad].
-        theta_1: Of the first motor, likewise.
-        theta_2: Of the second motor, likewise [rad, or in the unit of the preset].
+        q: Joint angles, (N,) [rad].
+        theta_1: Positions of the first motor, (N,) [rad].
+        theta_2: Positions of the second motor, (N,) [rad or unit of the preset].
         torques: Measured torques, (N, m) [Nm].
-        names: Which of ``TORQUES`` they are, m of them.
+        names: Names of the torque columns from ``TORQUES``, (m,).
     """
 
     q: Vector
@@ -45,18 +45,19 @@ class SpringData:
     def of(
         cls, columns: Mapping[str, ArrayLike], springs: Actuator[Any], where: str
     ) -> SpringData:
-        """Return the data that columns hold; others are not looked at.
+        """Convert measured columns. Unknown columns are ignored.
 
         Args:
-            columns: ``tau``, and if measured ``tau_1`` and ``tau_2`` [Nm]; and where joint and
-                motors stood: ``q``, ``theta_1`` and ``theta_2``, or ``q``, ``equilibrium`` and
-                ``preset``, or ``deflection`` and ``preset``, where the deflection is that of the
-                equilibrium from the joint.
-            springs: Of one joint, for the map from equilibrium and preset to motors.
-            where: For messages.
+            columns: Torques ``tau`` and optionally ``tau_1`` and ``tau_2`` [Nm], and positions of
+                joint and motors. The positions are ``q``, ``theta_1`` and ``theta_2``, or ``q``,
+                ``equilibrium`` and ``preset``, or ``deflection`` and ``preset``. The deflection is
+                the equilibrium minus the joint angle.
+            springs: Actuator of one joint, which maps equilibrium and preset to motor positions.
+            where: Prefix of error messages.
 
         Raises:
-            IdentificationRefused: If columns are missing, of different lengths or not finite.
+            IdentificationRefused: If columns are missing, have different lengths or are not
+                finite.
         """
         names = tuple(name for name in TORQUES if name in columns)
         if not names:
@@ -74,13 +75,13 @@ class SpringData:
         return len(self.q)
 
     def every(self, count: int) -> SpringData:
-        """Return at most so many of the rows, evenly."""
+        """Return up to ``count`` evenly spaced samples."""
         rows = np.linspace(0, len(self) - 1, min(count, len(self))).astype(int)
         at = (self.q[rows], self.theta_1[rows], self.theta_2[rows])
         return SpringData(*at, self.torques[rows], self.names)
 
     def told_by(self, springs: Actuator[Any]) -> NDArray[np.float64]:
-        """Return what springs of k joints would exert here, (N, k, m)."""
+        """Return the torques that the springs of k joints predict, (N, k, m)."""
         columns = (self.q[:, None], self.theta_1[:, None], self.theta_2[:, None])
         found = springs.elastic_torque(*columns)
         shape = (len(self), springs.n_joints)
@@ -92,7 +93,7 @@ class SpringData:
 def _positions(
     found: Mapping[str, Vector], springs: Actuator[Any], where: str, given: str
 ) -> tuple[Vector, Vector, Vector]:
-    """Return where the joint and its motors stood."""
+    """Return the positions of the joint and of its motors."""
     zero = np.zeros(len(next(iter(found.values()))))
     second = springs.n_motors == 2
     if {"q", "theta_1"} <= set(found) and ("theta_2" in found or not second):

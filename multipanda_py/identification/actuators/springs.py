@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the springs of a compliant actuator from torques and deflections."""
+"""Identification of the springs of a compliant actuator from torques and deflections."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
 
 SPREAD = 8.0
-"""Factor by which starts are off the defaults."""
+"""Maximum factor between random initial guesses and the default parameters."""
 FARTHEST = 1e4
-"""Factor by which a parameter may end up away from its default."""
+"""Maximum factor between a fitted parameter and its default."""
 
 
 class FittedParameters:
-    r"""Scale parameters: :math:`x = \ln p` of what is positive, else shares of the default.
+    r"""Scaling of parameters p to optimisation variables x.
 
-    So that steps, bounds and standard deviations are relative, whatever the units.
+    Positive parameters use :math:`x = \ln p`, others the ratio of p to the default. Steps, bounds
+    and standard deviations thus become relative and independent of units.
 
     Args:
-        specs: Of the parameters, p of them.
+        specs: Specifications of the p parameters.
 
     Attributes:
-        names: Of the parameters.
-        lower: Smallest values of x, (p,).
-        upper: Largest ones.
+        names: Names of the parameters.
+        lower: Lower bounds of x, (p,).
+        upper: Upper bounds of x, (p,).
     """
 
     def __init__(self, specs: Sequence[Spec]) -> None:
@@ -54,54 +55,55 @@ class FittedParameters:
         self.upper = np.where(self._is_log, upper, np.minimum(high / self._scale, FARTHEST))
 
     def values(self, x: Vector) -> Vector:
-        """Return the parameters, (p,) or (k, p)."""
+        """Return the parameters for x, (p,) or (k, p)."""
         return np.where(self._is_log, np.exp(np.where(self._is_log, x, 0.0)), x * self._scale)
 
     def slopes(self, x: Vector) -> Vector:
-        """Return the derivatives of parameters by x, (p,)."""
+        """Return the derivatives of the parameters with respect to x, (p,)."""
         return np.where(self._is_log, self.values(x), self._scale)
 
     def starts(self, count: int, rng: np.random.Generator) -> Matrix:
-        """Return the defaults, and places around them, (count, p)."""
+        """Return initial guesses, first the defaults, then random ones around them, (count, p)."""
         wide = np.where(self._is_log, math.log(SPREAD), 1.0)
         around = rng.uniform(-1.0, 1.0, (count, len(self.names))) * wide
         around[0] = 0.0
         return np.clip(self._here + around, self.lower + 1e-4, self.upper - 1e-4)
 
     def at_end(self, x: Vector) -> list[str]:
-        """Return the names of parameters at the end of what is allowed."""
+        """Return the names of parameters at a bound."""
         near = np.minimum(x - self.lower, self.upper - x) < 1e-6
         return [name for name, one in zip(self.names, near) if one]
 
 
 STARTS = 6
-"""From how many places the fit begins."""
+"""Number of initial guesses."""
 EXPLORED = 400
-"""Rows that tell the best of these; the last fit has all."""
+"""Samples used to compare the initial guesses. The final fit uses all samples."""
 SINGULAR = 1e-7
-"""Least of the singular values, as a share of the largest, with which parameters differ."""
+"""Minimum ratio of the smallest to the largest singular value for separable parameters."""
 VAGUE = 0.3
-"""Standard deviation, as a share of a parameter, from which on it counts as not known."""
+"""Relative standard deviation above which a parameter counts as undetermined."""
 _STEP = 1e-5
-"""Of differences, relative to a parameter."""
+"""Relative step of finite differences."""
 LEAST_TOLD = 0.5
-"""Share of the torque's variance that springs have to explain."""
+"""Minimum fraction of the torque variance that the springs have to explain."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoundSprings:
-    """Springs of one joint, and how well they are known.
+    """Identified springs of one joint with their uncertainty.
 
     Attributes:
-        kind: Of the actuator.
-        values: Parameters that were fitted, by name.
-        deviations: Their standard deviations.
-        fixed: Parameters that were given.
-        offset: Of the torque sensor, and its standard deviation [Nm]; None if not asked for.
-        rmse: Of every torque that was measured, by column [Nm].
-        told: Share of the torques' variance that the springs explain.
-        samples: Number of rows.
-        independent: Of them, as the residual goes: neighbours with equal errors count as one.
+        kind: Type of the actuator.
+        values: Fitted parameters by name.
+        deviations: Standard deviations of the fitted parameters by name.
+        fixed: Given parameters by name.
+        offset: Offset of the torque sensor and its standard deviation [Nm], or None if not fitted.
+        rmse: Root mean square residual of every measured torque, by column [Nm].
+        told: Fraction of the torque variance that the springs explain.
+        samples: Number of samples.
+        independent: Effective number of independent samples, considering the autocorrelation of
+            the residual.
     """
 
     kind: str
@@ -116,7 +118,7 @@ class FoundSprings:
 
     @property
     def params(self) -> dict[str, float]:
-        """Everything that an actuator is made with."""
+        """All parameters of the actuator by name."""
         return {**self.fixed, **self.values}
 
 
@@ -130,29 +132,31 @@ def identify_springs(
     seed: int = 0,
     where: str = "data",
 ) -> FoundSprings:
-    r"""Return the springs of one joint that fit torques best, with standard deviations.
+    r"""Identify the springs of one joint from measured torques, with standard deviations.
 
     .. math::
         \hat p = \arg\min_p \sum_i \left\| \tau_i - \tau(q_i, \theta_i; p) \right\|^2, \qquad
-        \mathrm{Cov}(\hat p) = \nu\, s^2 (J^T J)^{-1}
+        \mathrm{Cov}(\hat p) = \nu\, s^2 (J^T J)^{-1}.
 
-    by SciPy's ``least_squares``, within the bounds of the parameters and from several places.
-    :math:`s^2` is the variance of what is left, and :math:`\nu = (1 + \rho) / (1 - \rho)` has
-    neighbouring rows count less, as they are alike by :math:`\rho`.
+    Symbols: measured torque :math:`\tau_i`, joint angle :math:`q_i` and motor positions
+    :math:`\theta_i` of sample i, the parameters p and the Jacobian J of the residual. The problem
+    is solved by SciPy's ``least_squares`` within the bounds of the parameters and from several
+    initial guesses. The residual has the variance :math:`s^2`. The factor :math:`\nu = (1 + \rho)
+    / (1 - \rho)` accounts for the correlation :math:`\rho` of neighbouring samples.
 
     Args:
-        kind: Of the actuator, as in a cell file.
-        columns: As of :meth:`.SpringData.of`, in the order in which they were measured.
-        names: Parameters to fit; by default those that the actuator calls ``identified``.
-        fixed: Other parameters that are known.
-        offset: Whether the torque sensor's offset is fitted too.
-        seed: Of the places where it begins.
-        where: For messages.
+        kind: Type of the actuator, as in a cell file.
+        columns: Measured columns in chronological order, see :meth:`.SpringData.of`.
+        names: Parameters to fit. By default those in ``identified`` of the actuator.
+        fixed: Known values of other parameters.
+        offset: True to fit the offset of the torque sensor as well.
+        seed: Random seed of the initial guesses.
+        where: Prefix of error messages.
 
     Raises:
-        UnknownName: If there is no such actuator.
-        ActuatorRefused: If a parameter does not exist, or is out of its bounds.
-        IdentificationRefused: If the data are none, or cannot tell what is asked of them.
+        UnknownName: If the actuator type does not exist.
+        ActuatorRefused: If a parameter does not exist or is out of range.
+        IdentificationRefused: If the data are invalid or do not determine the parameters.
         MissingExtra: If SciPy is not installed.
     """
     fit = _Fit(kind, names, dict(fixed or {}), offset, where)
@@ -162,7 +166,7 @@ def identify_springs(
 
 
 class _Fit:
-    """What is fitted, and how: the parameters, and the sensor's offset if it is asked for."""
+    """Fit of spring parameters and, optionally, the offset of the torque sensor."""
 
     def __init__(
         self, kind: str, names: Sequence[str], fixed: dict[str, float], offset: bool, where: str
@@ -183,7 +187,9 @@ class _Fit:
         self._fitted = FittedParameters([specs[name] for name in names])
 
     def refuse_data(self, data: SpringData) -> None:
-        """Refuse data that are too few, off the springs' range, or of the other sign."""
+        """Refuse data with too few samples, beyond the range of the springs, or with the wrong
+        sign.
+        """
         least = 3 * (len(self._fitted.names) + self._offset)
         if len(data) < least:
             raise self._refused(f"got {len(data)} samples, allowed {least} or more")
@@ -212,7 +218,7 @@ class _Fit:
                 )
 
     def solved(self, data: SpringData, rng: np.random.Generator) -> FoundSprings:
-        """Return what fits best, if the data tell it."""
+        """Return the best fit, and refuse it if the data do not determine the parameters."""
         few, fitted = data.every(EXPLORED), self._fitted
         tried = [self._minimised(few, start, 1e-5) for start in fitted.starts(STARTS, rng)]
         best = min((one for one in tried if one), key=lambda one: one.cost, default=None)
@@ -245,13 +251,13 @@ class _Fit:
         )
 
     def _minimised(self, data: SpringData, start: Vector, tolerance: float) -> Any:
-        """Return SciPy's result, or None where there is none from this start."""
+        """Return SciPy's result, or None if the fit fails from this initial guess."""
         n = len(self._fitted.names)
 
         def residual(x: Vector) -> Vector:
             try:
                 found = self._told(data, x[None])[:, 0] - data.torques
-            except ActuatorRefused:  # a step that went too far: it is made shorter
+            except ActuatorRefused:  # The solver shortens a step with an infinite residual.
                 return np.full(data.torques.size, np.inf)
             return found.ravel()
 
@@ -272,11 +278,11 @@ class _Fit:
                     ftol=tolerance, xtol=tolerance, gtol=tolerance, max_nfev=200,
                 )  # fmt: skip
             except (ActuatorRefused, ValueError, np.linalg.LinAlgError):
-                return None  # not finite where it began, or beside it
+                return None  # not finite at the initial guess or next to it
         return found if np.isfinite(found.jac).all() else None
 
     def _told(self, data: SpringData, x: Matrix) -> NDArray[np.float64]:
-        """Return the torques of k sets of parameters, as of k joints at once, (N, k, m)."""
+        """Return the torques of k parameter sets, evaluated as k joints, (N, k, m)."""
         n, count = len(self._fitted.names), len(x)
         params: dict[str, ArrayLike] = dict(
             zip(self._fitted.names, self._fitted.values(x[:, :n]).T)
@@ -285,10 +291,10 @@ class _Fit:
         return told + x[:, n, None] if self._offset else told
 
     def _deviations(self, jacobian: Matrix, left: Matrix, alike: float) -> Vector:
-        """Return standard deviations of what the solver varies.
+        """Return the standard deviations of the optimisation variables.
 
         Raises:
-            IdentificationRefused: If parameters cannot be told apart, or one is hardly known.
+            IdentificationRefused: If parameters cannot be separated or one is undetermined.
         """
         names = [*self._fitted.names, *["the offset"] * self._offset]
         length = np.linalg.norm(jacobian, axis=0)
@@ -320,11 +326,12 @@ def _percent(share: float) -> str:
 
 
 def _alike(left: Matrix) -> float:
-    """Return how many neighbouring rows count as one: 1 if errors are independent."""
+    """Return the number of neighbouring samples per independent one, 1 for white residuals."""
     centred = left - left.mean(axis=0)
     power = float(np.square(centred).sum())
     if power == 0.0 or len(left) < 3:
         return 1.0
     rho = float((centred[1:] * centred[:-1]).sum()) / power
-    rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)  # what chance alone gives is none
+    rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)  # ignores random correlation
+
     return (1.0 + rho) / (1.0 - rho)

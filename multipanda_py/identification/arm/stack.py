@@ -231,7 +231,7 @@ def stack(
             if 1.01 * part.rate < SAMPLES * cutoff:
                 raise IdentificationRefused(
                     f"{motion.name}: a cutoff of {cutoff:g} Hz for {part.rate:.3g} samples per "
-                    f"second is above the maximum of {part.rate / SAMPLES:.3g} Hz. Lower it, since "
+                    f"second is above the maximum of {part.rate / SAMPLES:.3g} Hz. Lower it, "
                     "accelerations would be noise."
                 )
             full = regressor.rows(part.q, part.dq, part.ddq, motion.gravity_in_base)

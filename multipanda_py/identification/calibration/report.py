@@ -230,7 +230,7 @@ def _ranged(surface: FoundSurface, name: str) -> str:
     if name not in surface.spread:
         return ""
     low, high = surface.spread[name]
-    value = f"{surface.values[name]:.4g}" if name in surface.values else "undetermined"
+    value = f"{surface.values[name]:.4g}" if name in surface.values else "not determined"
     return f"{value} ({low:.4g} to {high:.4g})"
 
 

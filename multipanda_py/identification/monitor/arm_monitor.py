@@ -148,12 +148,12 @@ QUANTITIES = (
     ResidualKind("q", "rad", (), "measured minus the twin's positions"),
     ResidualKind("dq", "rad/s", (), "measured minus the twin's velocities"),
     ResidualKind("tau", "Nm", (), "measured torques minus those that the twin needs"),
-    ResidualKind("external", "Nm", (), "torques felt from outside; the twin touches nothing"),
+    ResidualKind("external", "Nm", (), "estimated external torques, which are zero for the twin"),
     ResidualKind(
         "wrench", "N, Nm", ("fx", "fy", "fz", "mx", "my", "mz"),
-        "the same as a wrench on the tool, in the base",
+        "estimated external wrench on the tool in the base frame",
     ),
-    ResidualKind("correction", "Nm", (), "torque that keeps the twin at the arm"),
+    ResidualKind("correction", "Nm", (), "correction torque that keeps the twin at the arm"),
 )  # fmt: skip
 LEAST_TORQUE = 2e-3
 """Minimum half width of a band, relative to the torque limit of a joint."""
@@ -247,9 +247,9 @@ class Shadowed:
         if rms[joint] < STRANGE * largest_torque[joint]:
             return ""
         return (
-            f"{self.log.arm}: {self.log.joints[joint]} would need {rms[joint]:.1f} Nm other than "
-            "it was given (root mean square): are columns swapped, is a unit another one, or is "
-            "it another arm, or mounted otherwise?"
+            f"{self.log.arm}: {self.log.joints[joint]} would need {rms[joint]:.1f} Nm in addition "
+            "to the applied torque (root mean square). Check for swapped columns, wrong units, "
+            "another arm or another mounting."
         )
 
 
@@ -320,17 +320,17 @@ class ArmShadow:
         n = self._arm.n_joints
         if len(log.joints) != n:
             raise ShadowRefused(
-                f"{log.arm}: got {len(log.joints)} joints, allowed {n}, which its twin "
-                f"({self._arm.robot.name}) has"
+                f"{log.arm}: got {len(log.joints)} joints, allowed {n} as in its twin "
+                f"({self._arm.robot.name})"
             )
         if log.tau is None and log.tau_commanded is None:
             raise ShadowRefused(
-                f"{log.arm}: neither commanded nor measured torques in the log: nothing moves the "
-                "twin"
+                f"{log.arm}: neither commanded nor measured torques in the log. The twin needs "
+                "one of them."
             )
         if len(log) > 1 and log.period > _LONGEST_PERIOD:
             raise ShadowRefused(
-                f"{log.arm}: got {log.rate:.1f} samples a second, allowed from "
+                f"{log.arm}: {log.rate:.1f} samples per second are below the minimum of "
                 f"{1.0 / _LONGEST_PERIOD:g}"
             )
 

@@ -59,7 +59,7 @@ class Band:
         """
         if arm not in self.arms:
             raise ShadowRefused(
-                f"{self.source}: no band for arm {arm!r}; there are {', '.join(self.arms)}"
+                f"{self.source}: no band for arm {arm!r}; known: {', '.join(self.arms)}"
             )
         found = self.arms[arm]
         if found.joints != tuple(joints):
@@ -90,7 +90,7 @@ class Band:
         arms = data.get("arms") if isinstance(data, dict) else None
         if not isinstance(arms, dict) or not arms:
             raise ShadowRefused(
-                f"{path}: no arms in it: allowed what multipanda shadow --learn writes"
+                f"{path}: no arms in it. Use a file written by `multipanda shadow --learn`."
             )
         return cls(
             {str(name): _read(arm, f"{path}: {name}") for name, arm in arms.items()}, f"{path}"
@@ -122,8 +122,8 @@ def learn(
         seconds = sum(run.judged_for for run in shadowed)
         if seconds < SHORTEST:
             raise ShadowRefused(
-                f"{name}: {seconds:.1f} s of good runs (behind the second in which a twin "
-                f"settles) are too short to learn from, allowed from {SHORTEST:g} s"
+                f"{name}: {seconds:.1f} s of good runs (without the first second, in which the "
+                f"twin settles) are too short to learn from, allowed from {SHORTEST:g} s"
             )
         low, high = np.full((2, rows.shape[1]), np.nan)
         there = np.isfinite(rows).any(axis=0)
@@ -151,7 +151,7 @@ def _plain(band: ArmBand) -> dict[str, Any]:
 def _read(data: Any, where: str) -> ArmBand:
     joints = data.get("joints") if isinstance(data, dict) else None
     if not isinstance(joints, list) or not joints:
-        raise ShadowRefused(f"{where}: joints: got {joints!r:.60}, allowed names of joints")
+        raise ShadowRefused(f"{where}: joints: got {joints!r:.60}, allowed a list of joint names")
     at = places(len(joints))
     width = max(place.stop for place in at.values())
     low, high = np.full((2, width), np.nan)
@@ -174,6 +174,6 @@ def _read(data: Any, where: str) -> ArmBand:
                     f"{where}: {key}: {end}: got {numbers!r:.60}, allowed {count} finite numbers"
                 )
         if (ends[0] >= ends[1]).any():
-            raise ShadowRefused(f"{where}: {key}: low has to be below high, on every axis")
+            raise ShadowRefused(f"{where}: {key}: low has to be below high on every axis")
         low[at[key]], high[at[key]] = ends
     return ArmBand(tuple(map(str, joints)), low, high)

@@ -231,7 +231,7 @@ class CellShadow:
         """
         if lacking := [name for name in self._shadows if name not in logs]:
             raise ShadowRefused(
-                f"got a log of {', '.join(logs)}, allowed one that has {', '.join(lacking)}"
+                f"got a log of {', '.join(logs)}. Use one that contains {', '.join(lacking)}."
             )
         raised: list[Alarm] = []
         for name, shadow in self._shadows.items():
@@ -262,7 +262,7 @@ class CellShadow:
                 continue
             used = ", ".join(f"{what} {share:4.0%}" for what, share in watch.use.items())
             state = "OUTSIDE: " + ", ".join(watch.now) if watch.now else "within"
-            yield f"{begin}  of its band: {used or 'not judged yet'}  {state}"
+            yield f"{begin}  band usage: {used or 'not evaluated yet'}  {state}"
 
     def forget(self) -> None:
         """Reset the band usage that :meth:`lines` reports."""
@@ -287,7 +287,7 @@ def largest(shadowed: Shadowed) -> str:
             axis = int(np.argmax(most[:3]))
         label = quantity.labels(joints)[axis]
         found.append(f"{quantity.name} {most[axis]:.2g} {unit} ({label})")
-    return ", ".join(found) or "not judged yet"
+    return ", ".join(found) or "not evaluated yet"
 
 
 class LiveRows:

@@ -164,7 +164,7 @@ class LoadAndFriction:
         mass, centre = _decimals(found.mass, 2), ", ".join(_decimals(v, 3) for v in found.com)
         yield (
             f"{self.arm.name}: carries {mass} +- {found.deviations[0]:.2f} kg beyond "
-            f"its description, at [{centre}] m in its flange"
+            f"its description, at [{centre}] m in its flange frame"
         )
         for what, values, unit in (
             ("viscous friction", found.viscous, "Nm s/rad"),
