@@ -187,8 +187,7 @@ class _Fit:
         self._fitted = FittedParameters([specs[name] for name in names])
 
     def refuse_data(self, data: SpringData) -> None:
-        """Refuse data with too few samples, beyond the range of the springs, or with the wrong
-        sign.
+        """Refuse data with too few samples, beyond the range of the springs or of the wrong sign.
         """
         least = 3 * (len(self._fitted.names) + self._offset)
         if len(data) < least:
