@@ -146,14 +146,14 @@ def page(found: Sequence[ExperimentResult], quick: bool) -> str:
         found: Results of the experiments.
         quick: True if the experiments were shortened.
     """
-    title = "Compliant actuators beside their paper"
+    title = "Compliant actuators compared with their paper"
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         f"<title>{title}</title><style>{STYLE}td{{text-align:left}}</style><h1>{title}</h1>",
         f"<p>Experiments and statements: {html.escape(SOURCE)}.</p>",
     ]
     if quick:
-        parts.append("<p>Shortened: runs are not as long as the paper's.</p>")
+        parts.append("<p>Shortened: the runs are shorter than in the paper.</p>")
     for one in found:
         parts += [
             f"<h2>{html.escape(one.title)}</h2><p>{html.escape(one.setting)}</p>",

@@ -63,7 +63,7 @@ def steps(quick: bool) -> ExperimentResult:
             figures[f"{kind} {name} sag rad"] = STEP_ANGLE - rest
             motions[name] = motion
         for part, begin, end in (
-            ("on the way", 0.0, ON_THE_WAY[kind]), ("at rest", 0.8 * seconds, seconds)
+            ("step response", 0.0, ON_THE_WAY[kind]), ("at rest", 0.8 * seconds, seconds)
         ):  # fmt: skip
             aim = Curve("commanded", np.array([begin, end]), np.full(2, STEP_ANGLE), "k:")
             drawn = [
@@ -77,9 +77,9 @@ def steps(quick: bool) -> ExperimentResult:
         Check("soft springs of AwAS-II and qbMove sag most under the weight",
               ", ".join(f"{kind} {sags[kind, 'soft']:.4f} rad" for kind in soft),
               set(soft[:2]) == {"awas2", "qbmove"}),
-        Check("stiff, each comes nearer to 0.8 rad",
+        Check("each stiff actuator comes closer to 0.8 rad than the soft one",
               ", ".join(f"{kind} {sags[kind, 'stiff']:.4f} rad" for kind in soft), stiffer),
-        Check("all rest where the springs carry the weight, within 0.001 rad",
+        Check("all rest within 0.001 rad of the static equilibrium under gravity",
               f"{max(errors):.2g} rad", max(errors) <= _REST),
     )  # fmt: skip
     return ExperimentResult(
@@ -87,7 +87,7 @@ def steps(quick: bool) -> ExperimentResult:
         "0.2 kg at 0.04 m in the vertical plane, mode 3, damping 0.02 Nm s/rad; SEA with 200 and "
         "400 Nm/rad, others with the paper's presets.",
         "The link's regulation is affected by gravity in the soft cases of AwAS-II and qbMove; "
-        "stiffened, it is performed correctly.",
+        "it is performed correctly in the stiff cases.",
         checks, tuple(panels), figures,
     )  # fmt: skip
 
@@ -124,13 +124,13 @@ def chirp(quick: bool) -> ExperimentResult:
             ))
             for part, begin, end in (
                 ("beginning of the sweep", 0.0, 0.2 * seconds),
-                ("end of it", seconds - 1.0, seconds),
+                ("end of the sweep", seconds - 1.0, seconds),
             )
         ]  # fmt: skip
         responses.append(
-            Panel(f"{name}: amplitude of the link over that commanded", "gain", (
+            Panel(f"{name}: ratio of link amplitude to commanded amplitude", "gain", (
                 Curve("gain", frequency, gain, ".-"),
-                Curve("3 dB below the first one", frequency[[0, -1]],
+                Curve("3 dB below the first gain", frequency[[0, -1]],
                       np.full(2, _FELL * gain[0]), "k:"),
             ), "frequency [Hz]")
         )  # fmt: skip
@@ -150,7 +150,7 @@ def chirp(quick: bool) -> ExperimentResult:
         f"0.15 rad from 0.5 to 6 Hz in {seconds:g} s, mode 6, springs as identified for the "
         "paper's first joint, damping 0.065 Nm s/rad and friction 0.025 Nm of the link.",
         "Peak deflections are similar in simulation and reality, soft and stiff; bandwidths "
-        "differ a little, for damping and friction of the link are not tuned.",
+        "differ slightly because damping and friction of the link are not tuned.",
         checks, (*panels, *responses), figures,
     )  # fmt: skip
 
@@ -213,17 +213,17 @@ def horizontal(quick: bool) -> ExperimentResult:
         Check(f"links come to rest at 0.8 rad, within {_REACHED:g} rad",
               ", ".join(f"{name} {rest:.3f} rad" for name, rest in rests.items()),
               max(rests.values()) <= _REACHED),
-        Check("stiff links oscillate more often than soft ones, damping being the same",
+        Check("stiff links oscillate more often than soft ones with equal damping",
               ", ".join(f"{name} {count} crossings of the rest" for name, count in swings.items()),
               swings["stiff"] > swings["soft"]),
     )  # fmt: skip
     return ExperimentResult(
         "horizontal", "Two joints in a horizontal plane, steps of 0.8 rad",
-        "Mode 6, identified springs, damping 0.065 Nm s/rad and friction 0.025 Nm of links, whose "
-        "masses the paper does not state; the motors get what unequal springs rest beside their "
-        "equilibrium on top.",
-        "Equilibrium and link reach the desired position; simulated, the stiff links oscillate "
-        "much, for their damping does not grow with the preset as it does in reality.",
+        "Mode 6, identified springs, damping 0.065 Nm s/rad and friction 0.025 Nm of links. The "
+        "paper does not state their masses. The motor commands compensate the deflection of "
+        "unequal springs at rest.",
+        "Equilibrium and link reach the desired position. In simulation the stiff links oscillate "
+        "strongly because their damping does not grow with the preset as in reality.",
         checks, _panels(motions), {f"{name} rest error rad": rest for name, rest in rests.items()},
     )  # fmt: skip
 
@@ -242,11 +242,11 @@ def vertical(quick: bool) -> ExperimentResult:
     said = ", ".join(f"{name} {error[0]:.3f} / {error[1]:.3f} rad" for name, error in
                      errors.items())  # fmt: skip
     checks = (
-        Check("motors follow what is commanded, within 0.05 rad", f"{motors:.3f} rad",
+        Check("motors follow the command within 0.05 rad", f"{motors:.3f} rad",
               bool(motors <= 0.05)),
-        Check("soft links stay behind it under their weight, stiff ones less", said,
+        Check("soft links deviate from the command under gravity, stiff ones less", said,
               bool((errors["soft"] > errors["stiff"]).all())),
-        Check("in the soft case the difference is plain to see, more than 0.1 rad", said,
+        Check("the deviation of a soft link exceeds 0.1 rad", said,
               bool(errors["soft"].max() > 0.1)),
     )  # fmt: skip
     figures = {
@@ -257,8 +257,8 @@ def vertical(quick: bool) -> ExperimentResult:
     return ExperimentResult(
         "vertical", "Two joints in a vertical plane, 0.8 sin(0.8 t) rad",
         "Mode 6, identified springs; links and friction as in the horizontal plane.",
-        "The soft link is not where it is desired although its equilibrium tracks the reference: "
-        "gravity acts on the springs. The real platform does the same.",
+        "The soft link misses the desired position although its equilibrium tracks the reference, "
+        "because gravity deflects the springs. The real platform behaves likewise.",
         checks, _panels(motions), figures,
     )  # fmt: skip
 

@@ -142,28 +142,28 @@ def push_a_box(quick: bool) -> ExperimentResult:
         curves.append(Curve(name, moments, tips))
         boxes.append(Curve(name, moments, places - places[0]))
     checks = (
-        Check(f"soft, the box stops the arm: it moves by at most {STOPPED:g} m",
+        Check(f"the box stops the soft arm and moves by {STOPPED:g} m or less",
               f"{moved['soft']:.4f} m", moved["soft"] <= STOPPED),
-        Check(f"stiff, the arm pushes the box, by at least {MOVED:g} m",
+        Check(f"the stiff arm pushes the box by {MOVED:g} m or more",
               f"{moved['stiff']:.4f} m", moved["stiff"] >= MOVED),
-        Check("stiff, the tip comes nearer to where it is to be",
-              ", ".join(f"{name} {left:.3f} m left" for name, left in reached.items()),
+        Check("the stiff arm comes closer to the desired tip position",
+              ", ".join(f"{name} {left:.3f} m error" for name, left in reached.items()),
               abs(reached["stiff"]) < abs(reached["soft"])),
     )  # fmt: skip
     figures = {f"{name} box moved m": float(way) for name, way in moved.items()}
     figures |= {f"{name} tip left m": float(left) for name, left in reached.items()}
     return ExperimentResult(
-        "pushing", "Five joints and a box on the way",
-        f"Inverse kinematics in closed loop for a straight way of {WAY:g} m, equilibria with the "
-        "deflection of the springs under the weight of the arm added, mode 6, springs as "
-        "identified for the paper's second joint; a box of 2 kg and 0.265 m on ground with "
-        "friction 0.23. Dimensions of the arm are our own.",
-        "Soft, the box stops the movement of the end effector; stiff, the arm moves the box to "
-        "reach the desired position.",
+        "pushing", "Five joints pushing a box",
+        f"Closed-loop inverse kinematics for a straight path of {WAY:g} m, equilibria that "
+        "compensate the spring deflection under the weight of the arm, mode 6, springs as "
+        "identified for the paper's second joint, and a box of 2 kg and 0.265 m on ground with "
+        "friction 0.23. The paper does not state the dimensions of the arm.",
+        "The box stops the end effector of the soft arm. The stiff arm moves the box and reaches "
+        "the desired position.",
         checks,
         (
             Panel("tip", "x [m]", (Curve("wanted", moments, path[:, 0], "k:"), *curves)),
-            Panel("way of the box", "x [m]", tuple(boxes)),
+            Panel("path of the box", "x [m]", tuple(boxes)),
         ),
         figures,
     )  # fmt: skip

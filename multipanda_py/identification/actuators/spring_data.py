@@ -104,7 +104,7 @@ def _positions(
             return (zero, *springs.references(found["deflection"], preset))
         if {"q", "equilibrium"} <= set(found):
             return (found["q"], *springs.references(found["equilibrium"], preset))
-    raise IdentificationRefused(f"{where}: places: got {given}, allowed {_FORMS}")
+    raise IdentificationRefused(f"{where}: positions: got {given}, allowed {_FORMS}")
 
 
 def _numbers(
@@ -115,7 +115,9 @@ def _numbers(
         try:
             values = np.asarray(columns[name], dtype=np.float64)
         except (TypeError, ValueError):
-            raise IdentificationRefused(f"{where}: {name}: got what are no numbers") from None
+            raise IdentificationRefused(
+                f"{where}: {name}: contains values that are not numbers"
+            ) from None
         if values.ndim != 1:
             raise IdentificationRefused(
                 f"{where}: {name}: got an array of shape {values.shape}, allowed a column"
@@ -128,7 +130,7 @@ def _numbers(
     lengths = {name: len(values) for name, values in found.items()}
     if len(set(lengths.values())) > 1:
         text = ", ".join(f"{count} of {name}" for name, count in lengths.items())
-        raise IdentificationRefused(f"{where}: got {text}, allowed as many of each")
+        raise IdentificationRefused(f"{where}: got {text} values, allowed equal numbers of each")
     return found
 
 

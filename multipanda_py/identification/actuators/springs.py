@@ -180,15 +180,14 @@ class _Fit:
                 known = ", ".join(specs)
                 raise self._class.refused(f"parameter {name!r} does not exist; known: {known}")
             if name in fixed:
-                raise self._refused(f"{name}: got a fixed value, allowed that or to be fitted")
+                raise self._refused(f"{name}: is both fixed and fitted. Choose one of them.")
         names = names or [name for name in self._class.identified if name not in fixed]
         if not names:
             raise self._refused(f"parameters: got none to fit, allowed some of {', '.join(specs)}")
         self._fitted = FittedParameters([specs[name] for name in names])
 
     def refuse_data(self, data: SpringData) -> None:
-        """Refuse data with too few samples, beyond the range of the springs or of the wrong sign.
-        """
+        """Refuse data with too few samples, out of range or with the wrong sign."""
         least = 3 * (len(self._fitted.names) + self._offset)
         if len(data) < least:
             raise self._refused(f"got {len(data)} samples, allowed {least} or more")
@@ -197,8 +196,8 @@ class _Fit:
             limit = self.springs.of["max_deflection"][0]
             raise self._refused(
                 f"got {int(beyond.sum())} samples with a spring deflected by max_deflection "
-                f"{limit:g} rad or more, where torque says nothing of it; are angles in radians? "
-                "else leave these out, or fix max_deflection"
+                f"{limit:g} rad or more, beyond the range of the spring. Check that angles are in "
+                "radians, remove these samples, or fix max_deflection."
             )
         low, high = self.springs.preset_low[0], self.springs.preset_high[0]
         outside = (data.theta_2 < low) | (data.theta_2 > high)
@@ -211,9 +210,9 @@ class _Fit:
         for name, column, measured in zip(data.names, told.T, data.torques.T):
             if np.dot(column - column.mean(), measured - measured.mean()) < 0.0:
                 raise self._refused(
-                    f"{name}: falls where springs pull more, allowed the torque of the springs "
-                    "on the joint, or the load of a motor: turn the sign of either torque or "
-                    "deflection (motor less joint)"
+                    f"{name}: decreases with the predicted torque. It has to be the torque of the "
+                    "springs on the joint or the load of a motor. Change the sign of torque or "
+                    "deflection (motor minus joint)."
                 )
 
     def solved(self, data: SpringData, rng: np.random.Generator) -> FoundSprings:
@@ -223,19 +222,19 @@ class _Fit:
         best = min((one for one in tried if one), key=lambda one: one.cost, default=None)
         last = best and self._minimised(data, best.x, 1e-12)
         if last is None:
-            raise self._refused(f"no springs of a {self._kind} give these torques")
+            raise self._refused(f"no spring parameters of a {self._kind} fit these torques")
         left = last.fun.reshape(-1, len(data.names))
         spread = float(np.square(data.torques - data.torques.mean(axis=0)).sum())
         told = 1.0 - float(np.square(left).sum()) / spread if spread > 0.0 else 0.0
         if told < LEAST_TOLD:
             raise self._refused(
-                f"springs of a {self._kind} tell {100.0 * max(told, 0.0):.0f} % of the torque's "
+                f"springs of a {self._kind} explain {100.0 * max(told, 0.0):.0f} % of the torque "
                 f"variance, allowed {100.0 * LEAST_TOLD:.0f} % or more"
             )
         alike, x = _alike(left), last.x[: len(fitted.names)]
         deviations = self._deviations(last.jac, left, alike)
         if ends := fitted.at_end(x):
-            raise self._refused(f"{', '.join(ends)}: got to the end of what is allowed")
+            raise self._refused(f"{', '.join(ends)}: reached the bound of the allowed range")
         own = deviations[: len(x)] * fitted.slopes(x)
         return FoundSprings(
             kind=self._kind,
@@ -299,7 +298,7 @@ class _Fit:
         length = np.linalg.norm(jacobian, axis=0)
         if (length == 0.0).any():
             blind = ", ".join(n for n, one in zip(names, length) if one == 0.0)
-            raise self._refused(f"nothing in these data depends on {blind}")
+            raise self._refused(f"these data do not depend on {blind}")
         _, s, vt = np.linalg.svd(jacobian / length, full_matrices=False)
         free = max(left.size / alike - len(names), 1.0)
         noise = math.sqrt(float(np.square(left).sum()) / free)
@@ -309,10 +308,10 @@ class _Fit:
             vague = np.abs(vt[-1]) > 0.2
             vague[: len(relative)] |= relative > VAGUE
             known = ", ".join(f"{name} {_percent(one)}" for name, one in zip(names, relative))
-            mixed = " from ".join(name for name, one in zip(names, vague) if one)
+            mixed = " and ".join(name for name, one in zip(names, vague) if one)
             raise self._refused(
-                f"these data do not tell {mixed} (standard deviations: {known}); allowed "
-                "larger deflections, more presets, less noise, or one of them fixed"
+                f"these data do not determine {mixed} (standard deviations: {known}). Use larger "
+                "deflections, more presets or less noise, or fix one of them."
             )
         return spread
 
