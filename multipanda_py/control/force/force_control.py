@@ -89,10 +89,10 @@ class ForceController:
 
     *Energy.* The tank (``EnergyTank``) receives K_p F_d^2 / 2 within its limits, with F_d the
     desired force. Work done by the force empties it, and work absorbed fills it. An empty tank
-    stops a force that does work. If the tool yields (F v <= 0), the force is ``min(F, s F - omega_B
-    m v)`` with the valve s = min(1, E / E_low). E is the tank energy and E_low is ``tank_low``. A limit that
-    depended only on the sign of the speed would act as a relay and cause oscillation at high
-    latency.
+    stops a force that does work. If the tool yields (F v <= 0), the force is
+    ``min(F, s F - omega_B m v)`` with the valve s = min(1, E / E_low). E is the tank energy and
+    E_low is ``tank_low``. A limit that depended only on the sign of the speed would act as a relay
+    and cause oscillation at high latency.
 
     Details that the paper does not specify:
 

@@ -217,7 +217,7 @@ class CartesianSpring:
 
     @property
     def most_pull(self) -> float:
-        """Upper bound of the spring wrench, |K|_inf |e| [N, Nm]."""
+        """Upper bound of the spring wrench, ``|K|_inf |e|`` [N, Nm]."""
         return self._stiffest * self._pose_error.size
 
     def spring_in_base(self) -> Vector:

@@ -82,8 +82,8 @@ class JointSpring:
         - K, K_0: Stiffness and default stiffness, (n,) [Nm/rad].
 
         The damper of a stiffer spring needs a higher torque rate. At high latency, a larger error
-        in motion would cause oscillation at the torque-rate limit. Neither value is below the error
-        of an arm that is heavier than its model.
+        in motion would cause oscillation at the torque-rate limit. Neither value is below the
+        error of an arm that is heavier than its model.
         """
         if self._leash is not None and self._leash[0] is limits:
             return self._leash[1]

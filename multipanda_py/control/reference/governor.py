@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One record of a law's target that a governor shapes."""
+"""Reference governor: base class of governed target channels, parameters and feasible motion."""
 
 from __future__ import annotations
 
@@ -19,89 +19,95 @@ from multipanda_py.parameters import choice, number
 from multipanda_py.state import ArmState, Vector
 
 SMALLEST_SHARE = 0.02
-"""Of the bounds that stays whatever a posture allows, so that every goal is reached."""
+"""Minimum fraction of the bounds in any configuration, so that every goal is reached."""
 AHEAD = 0.02
-"""How far a reference may be ahead of its tool and meet nothing that the arm does not [m]."""
+"""Distance of a reference from its tool above which obstacles ahead are predicted [m]."""
 SLOW = 0.5
-"""Speed of a reference relative to its gap, below which it is held back [1/s]."""
+"""Ratio of reference speed to gap below which a reference counts as held back [1/s]."""
 FAR, FAR_TURN = 0.01, 0.05
-"""Gap from which a reference can be held back [m], [rad]."""
+"""Minimum gaps at which a reference counts as held back [m], [rad]."""
 OFTEN = 5
-"""Cycles after a recorded target in which further ones are left out: their sum counts later."""
+"""Minimum number of cycles between recorded targets. The next recorded step includes skipped
+targets."""
 FEW = 0.25
-"""Fraction of a bound, below which the configuration counts as holding the reference back."""
+"""Fraction of a bound below which the configuration counts as holding the reference back."""
 AT_REST = 0.01
-"""Measured speed that counts as none when a reference begins [rad/s, m/s]."""
+"""Measured speed below which a reference starts at rest [rad/s, m/s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class GovernorParams:
-    """Bounds of :class:`.Governor`."""
+    """Bounds of the feature ``Governor``."""
 
     acceleration: float = number(
-        8.0, unit="m/s^2", low=0.1, high=50, doc="of a target pose, where torques allow it"
-    )
-    speed: float = number(1.0, unit="m/s", low=0.01, high=3, doc="of a target pose")
+        8.0, unit="m/s^2", low=0.1, high=50,
+        doc="acceleration of a target pose, within the torque limits",
+    )  # fmt: skip
+    speed: float = number(1.0, unit="m/s", low=0.01, high=3, doc="speed of a target pose")
     turn_acceleration: float = number(
-        20.0, unit="rad/s^2", low=0.1, high=100, doc="of a target pose"
+        20.0, unit="rad/s^2", low=0.1, high=100, doc="angular acceleration of a target pose"
     )
-    turn_speed: float = number(2.5, unit="rad/s", low=0.01, high=10, doc="of a target pose")
+    turn_speed: float = number(
+        2.5, unit="rad/s", low=0.01, high=10, doc="angular speed of a target pose"
+    )
     joint_acceleration: float = number(
-        0.5, low=0.01, high=1, doc="of joint targets: share of the robot's limits"
-    )
+        0.5, low=0.01, high=1,
+        doc="acceleration of joint targets as a fraction of the robot's limits",
+    )  # fmt: skip
     joint_speed: float = number(
-        0.7, low=0.01, high=1, doc="of joint targets: share of the robot's limits"
+        0.7, low=0.01, high=1, doc="speed of joint targets as a fraction of the robot's limits"
     )
     smoothing: float = number(
         0.04, unit="s", low=0.001, high=0.5,
-        doc="minimum time over which velocity is averaged, longer where that is faster; half of "
-        "it is the lag, and it bounds the jerk; a change waits until the reference is at rest",
+        doc="minimum averaging time of the velocity, increased if that is faster; bounds the jerk "
+        "and causes a lag of half its value; a change waits until the reference is at rest",
     )  # fmt: skip
     response: str = choice(
         "soft", options=("soft", "direct"),
-        doc="motion of a cartesian_impedance whose target has jumped: drawn by the spring alone, "
-        "or with velocity and acceleration of the reference fed forward; a change waits until the "
-        "reference is at rest",
+        doc="motion of a cartesian_impedance after a jump of its target: by the spring alone "
+        "(soft), or with velocity and acceleration feed-forward (direct); a change waits until "
+        "the reference is at rest",
     )  # fmt: skip
     share: float = number(
         0.7, low=0.05, high=1,
-        doc="of the limits of torque, torque rate and joint speed that the motion may ask for",
+        doc="usable fraction of the limits of torque, torque rate and joint speed",
     )  # fmt: skip
     rate_timeout: float = number(
         0.1, unit="s", low=0.001, high=10,
-        doc="after which the velocity of a target that is not renewed counts as zero",
+        doc="time without a new target after which its velocity counts as zero",
     )  # fmt: skip
     contact_speed: float = number(
         0.1, unit="m/s", low=0.005, high=3,
-        doc="maximum speed of the reference while the tool presses, if its target does not move "
-        "faster",
+        doc="maximum speed of the reference in contact, unless its target is streamed faster",
     )  # fmt: skip
     contact_turn_speed: float = number(
-        0.5, unit="rad/s", low=0.01, high=10, doc="the same of its rotation"
-    )
+        0.5, unit="rad/s", low=0.01, high=10,
+        doc="maximum angular speed of the reference in contact, unless its target is streamed "
+        "faster",
+    )  # fmt: skip
 
 
 def cycles_of(time: float, period: float) -> int:
-    """Return the number of cycles of ``period`` [s] in a time [s], at least 1."""
+    """Return the number of cycles of ``period`` [s] in a time [s], 1 or more."""
     return max(1, round(time / period))
 
 
 class GovernedChannel(ABC):
-    """Ask whether a record has changed, shape it, write it.
+    """Governed channel of a target, whose record it replaces by the reference.
 
     Args:
-        record: Where the target's channel is; every cycle begins with what was asked for in it.
+        record: Record of the channel. Each cycle starts with the commanded target in it.
 
     Attributes:
-        busy: Whether the law may not see the record as it was asked for.
-        smoothing: Time over which velocity is averaged now [s].
-        response: Response to jumps now, as in :class:`GovernorParams`.
-        pacers: What may slow the reference down, as an obstacle is in its way; a live list.
-        contact: Contact estimate of the tool that follows the reference.
+        busy: True if the record must contain the reference instead of the commanded target.
+        smoothing: Averaging time of the velocity [s].
+        response: Response to jumps, as in ``GovernorParams``.
+        pacers: Features that may slow the reference, for example at obstacles; a live list.
+        contact: Contact detection of the tool that follows the reference.
         held: Reporter of a reference that is held back.
-        is_limited: Whether a limit other than contact may hold the reference back in this cycle.
-        caps: Speed bounds, one per tracker.
-        cycle: Count of cycles, the time of ``caps``.
+        is_limited: True if a limit other than contact may hold the reference back in this cycle.
+        caps: Speed bounds, one per trajectory generator.
+        cycle: Cycle count, the time base of ``caps``.
 
     Thread: control.
     """
@@ -127,22 +133,22 @@ class GovernedChannel(ABC):
         self._given = record.copy()
 
     def attach(self, context: Context, name: str, contact: ToolContact | None) -> None:
-        """Set the contact estimate, the reporter and the speed bounds.
+        """Create the reporter and the speed bounds, and set the contact detection.
 
         Args:
             context: Context of the controllet.
             name: Name of the arm, or of the object that it moves.
-            contact: Contact estimate of the tool; None for a reference that moves no tool.
+            contact: Contact detection of the tool; None for a reference that moves no tool.
         """
         self.contact, self.held = contact, HeldReference(context, name)
         self.caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def skip(self) -> None:
-        """Count a second, as cycles are missing before the next one."""
+        """Advance the cycle count by a second after missing cycles."""
         self.cycle += self._recent
 
     def give(self) -> None:
-        """Record a target as the client gave it, before any feature reshapes it."""
+        """Record a target as sent by the client, before any feature changes it."""
         if self.cycle - self._given_at < OFTEN:
             return
         self._given_at = self.cycle
@@ -153,10 +159,10 @@ class GovernedChannel(ABC):
 
     @abstractmethod
     def _steps(self, before: Vector) -> Sequence[float]:
-        """Return the distance of the record from an earlier one, per tracker [unit]."""
+        """Return the distances of the record from an earlier one, per generator [unit]."""
 
     def has_news(self) -> bool:
-        """Return whether something else is asked for than in the last cycle."""
+        """Return True if the commanded target differs from that of the last cycle."""
         self.cycle += 1
         seen = self._record.tobytes()
         has_news = self._came = seen != self._seen
@@ -169,13 +175,13 @@ class GovernedChannel(ABC):
 
     @property
     def is_watching(self) -> bool:
-        """Whether the reference may move though nothing new is asked for."""
+        """True if the reference may move without a new target."""
         if self.busy or self._rate_left > 0 or self.cycle - self._given_at < self._recent:
             return True
         return self.held.cycles > 0
 
     def renew(self, goal_rate: Vector, cycles: int) -> None:
-        """Take the velocity of the goal, a live view, which counts for some cycles."""
+        """Set the velocity of the target, a live view, which is valid for some cycles."""
         self._seen = b""
         if goal_rate.any():
             self._goal_rate, self._rate_left = goal_rate, cycles
@@ -184,31 +190,31 @@ class GovernedChannel(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Have no motion under way any more; :meth:`start` comes next."""
+        """Discard the current motion, before the next ``start``."""
 
     @abstractmethod
-    def set_bounds(self, params: GovernorParams) -> None:
-        """Take parameters over."""
+    def set_bounds(self, params: GovernorParams) -> None: ...
 
     @property
     def is_moving(self) -> bool:
-        """Whether velocities are averaged, over the time that holds until nothing moves."""
+        """True while the averaged velocity is not zero and its averaging time is constant."""
         return any(tracker.moving for tracker in self._trackers)
 
     def take(self, params: GovernorParams, period: float) -> None:
-        """Take parameters over while the law is at work.
+        """Apply parameters while the controllet is active.
 
-        A mean over another time would jump, or pass the goal, and a feed-forward that begins in
-        motion is a step of torque: both wait until nothing moves.
+        ``smoothing`` and ``response`` are applied only at rest. A different averaging time would
+        cause a jump or an overshoot, and a feed-forward that starts in motion would cause a torque
+        step.
         """
         if not self.is_moving:
             self.smoothing, self.response = params.smoothing, params.response
         self.set_bounds(params)
-        if self.busy:  # or the posture would not count until the next look
+        if self.busy:  # scales the new bounds by the configuration
             self.look()
 
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
-        """Begin at what the record holds, at rest or measured speed; write where that ends."""
+        """Start at the record at rest or measured speed, and write the stop point to it."""
         self.smoothing = self._averaged = params.smoothing
         self.response = params.response
         self._period, cycles = period, cycles_of(params.smoothing, period)
@@ -228,10 +234,10 @@ class GovernedChannel(ABC):
 
     @abstractmethod
     def _begin(self, cycles: int, period: float, least: float) -> None:
-        """Implement :meth:`start`; a measured speed below ``least`` counts as zero."""
+        """Implement ``start``. A measured speed below ``least`` counts as zero."""
 
     def _smooth(self, time: float) -> None:
-        """Set the averaging time of velocities [s]; call only while the reference is at rest."""
+        """Set the averaging time of velocities [s]. The reference must be at rest."""
         cycles = cycles_of(time, self._period)
         self._averaged = cycles * self._period
         for tracker in self._trackers:
@@ -246,38 +252,38 @@ class GovernedChannel(ABC):
 
     @abstractmethod
     def aim(self) -> None:
-        """Head for what the record holds now."""
+        """Set the goal to the current record."""
 
     def check(self) -> None:
-        """Look after a reference at rest, now and then."""
+        """Check a reference at rest; called at intervals."""
 
     @abstractmethod
     def look(self) -> None:
-        """Scale the bounds by what the arms can follow in their posture of now."""
+        """Scale the bounds to the motion that the arms can follow in their configuration."""
 
     @property
     def is_paced(self) -> bool:
-        """Whether anything could be in the way of the reference."""
+        """True if an obstacle may slow the reference."""
         return any(pacer.may_slow for pacer in self.pacers)
 
     def _foresee(self, ahead: float, speed: float) -> None:
-        """Have the pacers look at what a reference may meet before its arm does.
+        """Let the pacers predict obstacles between the tool and the reference.
 
         Args:
-            ahead: How far it is from the tool [m].
-            speed: Its own [m/s].
+            ahead: Distance of the reference from the tool [m].
+            speed: Speed of the reference [m/s].
         """
         if ahead > AHEAD:
             for pacer in self.pacers:
                 pacer.foresee(ahead, speed)
 
     def _pace(self, arm: int, dq: Vector, ahead: Vector) -> float:
-        """Return the share of a reference's velocity that all pacers allow.
+        """Return the fraction of a reference velocity that all pacers allow.
 
         Args:
-            arm: Number of the arm.
-            dq: Velocity of the reference, in joints, (n,) [rad/s].
-            ahead: How far it is ahead of the arm, (n,) [rad].
+            arm: Index of the arm.
+            dq: Joint velocity of the reference, (n,) [rad/s].
+            ahead: Displacement from the arm to the reference, (n,) [rad].
         """
         share = min([pacer.pace(arm, dq, ahead) for pacer in self.pacers])
         if share < 1.0:
@@ -285,13 +291,13 @@ class GovernedChannel(ABC):
         return share
 
     def _hold(self) -> None:
-        """Note that the reference is held back in this cycle."""
+        """Mark the reference as held back in this cycle."""
         self.is_limited = self._is_bounded = True
         for cap in self.caps:
             cap.hold(self.cycle)
 
     def watch(self) -> None:
-        """Report a reference that is held back, after :meth:`advance` or instead of it."""
+        """Report a reference that is held back; called in each cycle, after ``advance``."""
         is_held = self.busy and self._is_held()
         if is_held or self.held.cycles:
             self.held.update(is_held, self.cycle, self._why)
@@ -299,24 +305,26 @@ class GovernedChannel(ABC):
 
     @abstractmethod
     def _is_held(self) -> bool:
-        """Return whether something keeps the reference from its goal."""
+        """Return True if the reference is held back from its goal."""
 
     @abstractmethod
     def _why(self) -> str:
-        """Return the reason, and the distance from the reference to its goal."""
+        """Return the reason, and the distance from the reference to its goal, as text."""
 
     def _in_the_way(self) -> str:
-        """Return the reasons of the pacers for the last velocity that they reduced."""
+        """Return the reasons of the pacers for the last reduced velocity."""
         if self._blocked is None:
             return ""
         arm, dq, ahead = self._blocked
-        faster = dq / max(float(np.abs(dq).max()), 1e-9)  # any speed would be too much
+        faster = dq / max(
+            float(np.abs(dq).max()), 1e-9
+        )  # 1 rad/s, so that any obstacle is reported
         found = [pacer.in_the_way(arm, faster, ahead) for pacer in self.pacers]
         return "; ".join(filter(None, found))
 
     @abstractmethod
     def advance(self, period: float) -> None:
-        """Move on by one period and write the record."""
+        """Advance the reference by one period and write the record."""
 
 
 @dataclass(frozen=True)
@@ -325,7 +333,8 @@ class Possible:
 
     Attributes:
         torque: Fraction of the acceleration within the torque limits.
-        per_time: Fraction within the torque rate limits, per smoothing time [1/s].
+        per_time: Fraction of the acceleration within the torque-rate limits, per averaging time
+            [1/s].
         speed: Fraction of the speed within the joint speed limits.
     """
 
@@ -334,7 +343,7 @@ class Possible:
     speed: float = math.inf
 
     def within(self, other: Possible) -> Possible:
-        """Return the smaller fractions of both."""
+        """Return the minimum fractions of both."""
         return Possible(
             min(self.torque, other.torque),
             min(self.per_time, other.per_time),
@@ -346,26 +355,27 @@ class Possible:
         return replace(self, speed=self.speed * min(1.0, scale))
 
     def harder(self, smoothing: float) -> float:
-        """Return the fraction of the acceleration for a smoothing time [s]."""
+        """Return the fraction of the acceleration for an averaging time [s]."""
         return max(min(1.0, self.torque, self.per_time * smoothing), SMALLEST_SHARE)
 
     def faster(self) -> float:
-        """Return the fraction of the speed."""
+        """Return the fraction of the speed, not below ``SMALLEST_SHARE``."""
         return max(min(1.0, self.speed), SMALLEST_SHARE)
 
     def smoothing(self, least: float, way: float, speed: float) -> float:
-        r"""Return the smoothing time with the shortest time to the goal [s].
+        """Return the averaging time with the minimum time to the goal [s].
 
-        A smoothing time T allows the fraction :math:`\min(s, k T)` of the acceleration a. A path
-        of length d then takes :math:`2 \sqrt{d / (a k T)} + T`, or
-        :math:`d / v + v / (a k T) + T` with the speed limit v. The optimum is
+        An averaging time T allows the fraction min(s, k T) of the acceleration a. A path of length
+        d then takes 2 sqrt(d / (a k T)) + T. With the speed limit v, it takes d / v + v / (a k T)
+        + T. The optimum is::
 
-        .. math:: T = \min\left( (d / a k)^{1/3},\; \sqrt{v / (a k)},\; s / k \right)
+            T = min((d / (a k))^(1/3), sqrt(v / (a k)), s / k)
 
-        A time above ``least`` is used only where it is faster.
+        - s: Acceleration fraction within the torque limits, up to 1.
+        - k: Acceleration fraction within the torque-rate limits, per averaging time [1/s].
 
         Args:
-            least: Minimum smoothing time [s].
+            least: Minimum averaging time, returned if the optimum is shorter [s].
             way: Ratio d / a [s^2].
             speed: Ratio v / a [s].
         """
@@ -376,19 +386,22 @@ class Possible:
 
 
 def possible_share(tau: Vector, dq: Vector, state: ArmState, share: float) -> Possible:
-    r"""Return the fractions of an acceleration and of a speed that an arm can follow.
+    """Return the fractions of an acceleration and of a speed that an arm can follow.
 
-    .. math::
-        s_a = \min_i \frac{\sigma \min(\tau_{max,i}, T_s \dot\tau_{max,i} / 2)}{|\tau_i|}, \qquad
-        s_v = \min_i \frac{\sigma\, \dot q_{max,i}}{|\dot q_i|}
+    Equations::
 
-    The half is there because the acceleration may have to turn round within :math:`T_s`.
+        s_a = min_i sigma min(tau_max,i, T_s dtau_max,i / 2) / |tau_i|
+        s_v = min_i sigma dq_max,i / |dq_i|
+
+    - s_a, s_v: Fractions of acceleration and speed.
+    - tau_max, dtau_max, dq_max: Limits of torque [Nm], torque rate [Nm/s] and speed [rad/s], (n,).
+    - T_s: Averaging time [s]. Half of it counts, because the acceleration may reverse within T_s.
 
     Args:
         tau: Torques at the full acceleration, (n,) [Nm].
         dq: Joint velocities at the full speed, (n,) [rad/s].
         state: State of the arm, with its limits.
-        share: Usable fraction of the limits, sigma.
+        share: Usable fraction sigma of the limits.
     """
     limits, tau = state.limits, np.abs(tau)
     hard = float((tau / limits.torque).max())

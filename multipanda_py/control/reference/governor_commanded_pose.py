@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tool pose that follows a goal as fast as commanded joint positions may."""
+"""Inverse kinematics and governed pose target for position-controlled arms."""
 
 from __future__ import annotations
 
@@ -17,30 +17,39 @@ from multipanda_py.robots.dynamics.arm_model import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
 SINGULAR = 0.1
-"""Smallest singular value of the Jacobian below which the inverse is damped."""
+"""Singular value of the Jacobian below which the inverse is damped."""
 MOST_DAMPING = 0.1
-"""Damping at a singular value of zero."""
+"""Damping lambda_max at a singular value of zero."""
 MOST_ERROR = np.array((0.05, 0.05, 0.05, 0.25, 0.25, 0.25))
-"""Of a pose that counts: what lies out of reach is not to be hurried to [m, rad]."""
+"""Maximum pose error that is corrected; a pose out of reach is approached no faster [m, rad]."""
 
 
 class PositionIK:
-    r"""Differential inverse kinematics of one arm, closed over the command instead of the arm.
+    """Differential inverse kinematics of one arm, at the commanded configuration.
 
-    .. math::
-        \dot q = J^T (J J^T + \lambda^2 I)^{-1} (\dot x_d + k\, e) +
-            k_n (I - J^T (J J^T + \lambda^2 I)^{-1} J)(q_n - q), \qquad
-        \lambda^2 = \lambda_{max}^2 \left(1 - (\sigma / \sigma_0)^2\right)^+
+    Equations::
 
-    with the pose error e of the commanded posture q, and J at it. Source of the damping: Nakamura
-    and Hanafusa, J. Dyn. Sys. Meas. Control 1986, with the law of Chiaverini, 1997.
+        dq = J# (dx_d + k e) + k_n (I - J# J) (q_n - q)
+        J# = J^T (J J^T + lambda^2 I)^-1
+        lambda^2 = lambda_max^2 max(0, 1 - (sigma / sigma_0)^2)
+
+    - q, dq: Commanded positions [rad] and velocities [rad/s], (n,).
+    - J: Jacobian at q, (6, n); sigma: its minimum singular value.
+    - dx_d: Reference twist, (6,) [m/s, rad/s].
+    - e: Pose error at q, (6,) [m, rad].
+    - k, k_n: Rates of the pose error and of the nullspace motion [1/s].
+    - q_n: Desired nullspace configuration, (n,) [rad].
+    - lambda_max, sigma_0: ``MOST_DAMPING`` and ``SINGULAR``.
+
+    Sources of the damping: Nakamura and Hanafusa, J. Dyn. Sys. Meas. Control 1986; Chiaverini,
+    1997 (lambda).
 
     Args:
-        arm: What it is.
+        arm: Description of the arm.
 
     Attributes:
-        error: Pose error of the last :meth:`rate`, (6,) [m, rad].
-        smallest: Smallest singular value of J then.
+        error: Pose error e of the last ``rate``, (6,) [m, rad].
+        smallest: Minimum singular value of J of the last ``rate``.
 
     Thread: control.
     """
@@ -67,17 +76,18 @@ class PositionIK:
     ) -> Vector:
         """Return joint velocities, (n,) [rad/s].
 
-        Joints that would pass their bounds have those, and the others do what is left, once.
+        Joints beyond their bounds move at the bound. The other joints are solved once more for the
+        remaining task.
 
         Args:
-            q: Commanded posture, (n,) [rad].
-            position: Wanted of the tool in the base, (3,) [m].
-            rotation: Wanted of the tool in the base, (3, 3).
-            twist: With which these move, (6,) [m/s, rad/s].
-            gain: Rate k at which the error goes [1/s].
-            posture: Preferred by joints that are left over, (n,) [rad].
-            pull: Rate at which they go there [1/s].
-            bounds: Smallest and largest velocities of the joints, (n,) each [rad/s].
+            q: Commanded configuration, (n,) [rad].
+            position: Reference position of the tool in the base, (3,) [m].
+            rotation: Reference rotation of the tool in the base, (3, 3).
+            twist: Reference twist, (6,) [m/s, rad/s].
+            gain: Rate k of the pose error [1/s].
+            posture: Desired nullspace configuration q_n, (n,) [rad].
+            pull: Rate k_n of the nullspace motion [1/s].
+            bounds: Minimum and maximum joint velocities, (n,) each [rad/s].
         """
         model, data = self._model, self._data
         pin.computeJointJacobians(model, data, q)
@@ -98,7 +108,7 @@ class PositionIK:
         return found
 
     def _solve(self, J: Matrix, task: Vector, rest: Vector) -> tuple[Vector, float]:
-        """Return velocities for a task, the rest in its nullspace, and the smallest value of J."""
+        """Return joint velocities for task and nullspace motion, and the smallest value of J."""
         gram = J @ J.T
         least = math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[0])))
         if least < SINGULAR:
@@ -108,14 +118,17 @@ class PositionIK:
 
 
 class GovernedCommandedPose(GovernedPose):
-    r"""Shape the pose target of an arm that is commanded positions instead of torques.
+    """Governed pose target of a position-controlled arm.
 
-    What bounds it is not torque but the joints' limits of acceleration and speed,
+    Joint limits of acceleration and speed bound the reference instead of torque::
 
-    .. math:: s_a |J^+ \ddot x|_i \le \sigma\, \ddot q_{max,i}, \qquad
-        s_v |J^+ \dot x|_i \le \sigma\, \dot q_{max,i}
+        s_a |J# ddx|_i <= sigma ddq_max,i
+        s_v |J# dx|_i  <= sigma dq_max,i
 
-    with a damped inverse, as the joints do not follow what is being lost either.
+    - s_a, s_v: Fractions of the acceleration ddx and the twist dx of the reference.
+    - J#: Damped inverse of the Jacobian. Joints do not follow singular directions either.
+    - ddq_max, dq_max: Joint limits of acceleration [rad/s^2] and speed [rad/s], (n,).
+    - sigma: Usable fraction of the limits.
     """
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
@@ -130,5 +143,5 @@ class GovernedCommandedPose(GovernedPose):
 
     @property
     def _is_direct(self) -> bool:
-        """False, as a position-controlled robot has no spring between reference and tool."""
+        """False, because a position-controlled robot has no spring between reference and tool."""
         return False

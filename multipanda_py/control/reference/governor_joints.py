@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint positions that follow a goal as fast as torques may change."""
+"""Governed joint target, limited by torque, torque rate and joint limits."""
 
 from __future__ import annotations
 
@@ -24,45 +24,51 @@ from multipanda_py.targets import JointTarget
 
 _dot = np.dot
 CLOSING = 25.0
-"""Rate at which a gap to a streamed goal is counted as a change of velocity [1/s]."""
+"""Rate that converts the gap to a streamed goal into a velocity change [1/s]."""
 CLOSE, CAUGHT_UP = 0.02, 0.001
-"""Gaps to a streamed goal at which a jump begins and ends [rad]."""
+"""Gaps to a streamed goal at which a jump starts and ends [rad]."""
 SHORT = 0.02
-"""Minimum distance for the choice of the smoothing time, as streams start small [rad]."""
+"""Minimum distance for the choice of the averaging time, because streams start small [rad]."""
 MARGIN = 0.003
 """Distance from a joint limit at which the prediction of a stream ends [rad]."""
 STOPPING, ENDING = 0.5, 12.0
 """Deceleration before a joint limit, in units of the bound, and its final rate [1/s]."""
 CATCHING_UP = 1.3
-"""Speed with which the reference catches up with a fast stream, in units of the stream's."""
+"""Speed at which the reference catches up with a fast stream, in units of the stream's speed."""
 
 
 class GovernedJoints(GovernedChannel):
-    r"""Shape the joint target of one arm, or the posture that its nullspace prefers.
+    """Governed joint target of one arm, or its desired nullspace configuration.
 
-    All joints move together, on a straight line from rest: the seven are one point, in units
-    of each joint's own bounds, whose acceleration stays in an ellipsoid,
-    :math:`\sum_i (\ddot q_i / (s\, a_i))^2 \le 1`. Over it joint i takes at most
-    :math:`s` times the length of row i of :math:`M\, diag(a)`, which gives s.
+    All joints move together on a straight line from rest. In units of each joint's bound, the
+    configuration is one point whose acceleration stays within an ellipsoid::
 
-    The reference does not get further ahead of the arm than a leash, beyond what it was ahead
-    when the motion began: an arm that is held and let go of is drawn by that, and then follows.
-    An arm that is pushed away further at rest takes the reference along, which comes back. The
-    offset of a seeded reference, which keeps an earlier contact force, does not count. With that
-    offset cut to the leash, an arm that was taken over in motion would lose its grasp.
+        sum_i (ddq_i / (s a_i))^2 <= 1
 
-    A stream of joint targets is predicted (:class:`.GoalPredictor`), and the reference follows the
-    prediction with its velocity. Its acceleration is then bounded in its own direction, by twice
-    the bounds of a jump, the robot's limits and the torques. If a stream ends in full motion, the
-    arm overshoots the last sample until the end is detected and the arm has braked. It passes no
+    - ddq_i: Acceleration of joint i [rad/s^2].
+    - a_i: Acceleration bound of joint i [rad/s^2].
+    - s: Fraction that the torque limits allow. The torque of joint i is up to s times the norm of
+      row i of M diag(a).
+    - M: Inertia matrix, (n, n) [kg m^2].
+
+    The leash limits the distance of the reference from the measured positions, in addition to its
+    offset at the start of the motion. An arm that is held and then released follows from this
+    distance. If an arm at rest is pushed away further, the reference moves with it and then
+    returns. The offset of a seeded reference, which maintains an earlier contact force, is
+    excluded. Otherwise, an arm that was taken over in motion would lose its grasp.
+
+    A stream of joint targets is predicted (``GoalPredictor``), and the reference follows the
+    prediction with its velocity. Its acceleration is bounded along its direction by twice the
+    bounds of a jump, the robot's limits and the torques. If a stream ends in motion, the arm
+    overshoots the last sample until the end is detected and the arm has braked. It does not pass a
     joint limit.
 
     Args:
         record: Positions (n) [rad] and velocities (n) [rad/s].
-        state: The arm.
-        target: Of a joint law, which has a leash and is told how the reference moves; None for
-            a posture.
-        place: Number of the arm in it.
+        state: State of the arm.
+        target: Target of a joint controllet, with leash and feed-forward; None for a nullspace
+            configuration.
+        place: Index of the arm in the target.
     """
 
     def __init__(
@@ -87,21 +93,20 @@ class GovernedJoints(GovernedChannel):
         self._is_tied = False
 
     def _steps(self, before: Vector) -> list[float]:
-        """Return the distance of the record from an earlier one, in units of the joints."""
+        """Return the distance of the record from an earlier one, in units of the joint bounds."""
         now, then, n = self._record.tolist(), before.tolist(), self._n
         return [math.hypot(*[(a - b) / w for a, b, w in zip(now[:n], then[:n], self._weight)])]
 
     @property
     def is_watching(self) -> bool:
-        """Whether the reference may move: on its way, or because the arm is pushed away."""
+        """True if the reference may move, or if the arm may be pushed away from it."""
         return self._leash is not None or super().is_watching
 
     def forget(self) -> None:
-        """Have no motion under way any more."""
         self._tracker.moving = False
 
     def set_bounds(self, params: GovernorParams) -> None:
-        """Take parameters over; the shape of the ellipsoid is the robot's."""
+        """Set the bounds of the reference from parameters and the robot's limits."""
         limits = self._state.limits
         if self._weighed is None or self._weighed != (params, limits):
             self._weigh(params, limits)
@@ -109,7 +114,7 @@ class GovernedJoints(GovernedChannel):
         self._tracker.set_bounds(self._base, self._fastest)
 
     def _weigh(self, params: GovernorParams, limits: ArmLimits) -> None:
-        """Find the units of the joints."""
+        """Compute the units of the joints."""
         self._params, self._weighed = params, (params, limits)
         self._hardest = params.joint_acceleration * limits.acceleration
         self._base = float(self._hardest.min())
@@ -143,13 +148,13 @@ class GovernedJoints(GovernedChannel):
         self._rate = None
 
     def has_news(self) -> bool:
-        """Return whether something else is asked for than in the last cycle."""
+        """Return True if the commanded target differs from that of the last cycle."""
         if self._predictor is not None:
             self._predictor.tick()
         return super().has_news()
 
     def check(self) -> None:
-        """Take the reference along if an arm at rest is pushed away from it."""
+        """Move the reference if an arm at rest is pushed away from it."""
         if self._leash is None or self.busy:
             return
         ahead = np.multiply(self._point, self._weight) - self._state.q
@@ -160,7 +165,6 @@ class GovernedJoints(GovernedChannel):
             self.busy = True
 
     def aim(self) -> None:
-        """Head for what the record holds now."""
         weight = self._weight
         self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
         self._rate = None
@@ -177,7 +181,6 @@ class GovernedJoints(GovernedChannel):
         self.busy = True
 
     def look(self) -> None:
-        """Scale the bounds by what the arm can follow."""
         row = self._state.mass * self._hardest
         tau = np.sqrt((row * row).sum(axis=1))
         p = self._params
@@ -192,7 +195,7 @@ class GovernedJoints(GovernedChannel):
         self._tracker.set_bounds(self._hardest_jump, self._fastest)
 
     def _bound_speed(self, gap: list[float], rate: list[float] | None) -> None:
-        """Bound the reference while its tool presses, and after it was held back."""
+        """Bound the reference speed in contact, and after the reference was held back."""
         (own,), contact = self.caps, self.contact
         is_on = contact is not None and contact.is_on
         self._is_bounded, most = is_on or own.acts, math.inf
@@ -207,12 +210,11 @@ class GovernedJoints(GovernedChannel):
         self._tracker.set_cap(own.speed(size, self.cycle, most, given))
 
     def _gap(self) -> float:
-        """Return the largest distance of a joint from its goal [rad or m]."""
+        """Return the maximum distance of a joint from its goal [rad or m]."""
         gaps = zip(self._goal, self._point, self._weight)
         return max([abs(g - p) * w for g, p, w in gaps])
 
     def _is_held(self) -> bool:
-        """Return whether something keeps the reference from its goal."""
         tracker, contact = self._tracker, self.contact
         is_bounded = contact is not None and contact.is_on
         if self._target is None or not (
@@ -227,22 +229,22 @@ class GovernedJoints(GovernedChannel):
         return is_bounded and gap > max(FAR_TURN, AFTER * speed) and size > 0.9 * tracker.cap
 
     def _why(self) -> str:
-        """Return the reason, and the distance from the reference to its goal."""
         if self._is_tied:
-            words = "the arm does not follow, and its reference stays within reach of its spring"
+            words = (
+                "the arm does not follow, which keeps the reference near the measured positions"
+            )
         elif self._is_slowed:
             words = self._in_the_way() or "a feature slows the reference down"
         elif self.contact is not None and self.contact.is_on:
             words = (
-                "the tool is in contact, and its reference moves slowly (governor.contact_speed, "
-                "governor.contact_turn_speed)"
+                "the tool is in contact, which limits the reference speed "
+                "(governor.contact_speed, governor.contact_turn_speed)"
             )
         else:
-            words = "torques in this configuration allow no faster motion"
-        return f"{words}; the target is {self._gap():.2f} rad ahead of its reference"
+            words = "torque limits in this configuration allow no faster motion"
+        return f"{words}. The target is {self._gap():.2f} rad ahead of the reference."
 
     def advance(self, period: float) -> None:
-        """Move on by one period and write the record."""
         tracker, goal, weight, rate = self._tracker, self._goal, self._weight, self._rate
         predictor = self._predictor
         if predictor is not None and predictor.active:
@@ -286,15 +288,15 @@ class GovernedJoints(GovernedChannel):
                 self._target.ddq[self._place][:] = [
                     a * w for a, w in zip(tracker.acceleration, weight)
                 ]
-        else:  # the record holds the goal itself
+        else:  # the record contains the goal
             self._dq[:] = 0.0
             self.busy = self._has_rate()
         if self._target is not None:
             self._target.moving[self._place] = tracker.moving
 
     def _within_limits(self, predictor: GoalPredictor) -> tuple[list[float], list[float]]:
-        """Return a predicted goal within the joint limits, at a speed that can stop there."""
-        low = np.minimum(self._range[0], self._goal)  # a sample may lie in the margin
+        """Return the predicted goal within joint limits, and a velocity that can stop there."""
+        low = np.minimum(self._range[0], self._goal)  # a sample may be within the margin
         high = np.maximum(self._range[1], self._goal)
         goal = np.minimum(np.maximum(predictor.position, low), high)
         slowest, fastest = -self._stoppable(goal - low), self._stoppable(high - goal)
@@ -302,14 +304,14 @@ class GovernedJoints(GovernedChannel):
         return goal.tolist(), rate.tolist()
 
     def _stoppable(self, room: Vector) -> Vector:
-        """Return the largest velocities from which the arm stops within some distance, (n,)."""
+        """Return the maximum velocities that allow a stop within the given distances, (n,)."""
         ends: Vector = np.minimum(np.sqrt(2.0 * self._stopping * room), ENDING * room)
         return ends
 
     def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
-        """Bound the tracker by what the arm can follow in the direction of its acceleration.
+        """Bound the trajectory generator along the direction of its acceleration.
 
-        While it catches up, as after a jump, the bounds of a jump apply.
+        While it catches up with the stream, the bounds of a jump apply.
         """
         tracker, limits, p = self._tracker, self._state.limits, self._params
         behind = [r - v for r, v in zip(rate, tracker.speed)]
@@ -327,7 +329,7 @@ class GovernedJoints(GovernedChannel):
         tracker.bound(1.0 / used if used > 0.0 else self._base, fastest)
 
     def _is_catching_up(self, gap: list[float]) -> bool:
-        """Return whether a jump is under way, ahead of the tracker."""
+        """Return True while the reference moves towards a stream that has jumped."""
         size = math.hypot(*gap)
         if size > CLOSE:
             self._catching_up = sum(map(operator.mul, gap, self._tracker.speed)) >= 0.0
@@ -336,7 +338,7 @@ class GovernedJoints(GovernedChannel):
         return self._catching_up
 
     def _tie(self, q: list[float]) -> bool:
-        """Bring positions within the leash of the measured ones; return whether they were not."""
+        """Clip positions to the leash around the measured ones. Return True if any was clipped."""
         tied = False
         leash, measured = self._leash[0].tolist(), self._state.q.tolist()  # type: ignore[index]
         for joint, (x, at, ahead, length) in enumerate(zip(q, measured, self._ahead, leash)):
@@ -347,5 +349,5 @@ class GovernedJoints(GovernedChannel):
         return tied
 
     def _has_rate(self) -> bool:
-        """Return whether velocities were asked for, which must not get through."""
+        """Return True if the target contains velocities, which the controllet must not receive."""
         return any(self._seen[8 * self._n :])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pose of an object that follows a goal as fast as the arms that hold it can."""
+"""Governed target pose of an object that several arms hold."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _dot = np.dot
 
 
 class GovernedObject(GovernedPose):
-    """Shape the target pose of an object that several hands move as one body.
+    """Governed target pose of an object that several arms move as one body.
 
-    Every hand has the object's acceleration and, by its lever, that of its turning; the arm
-    that can follow least bounds them all. What the object itself weighs is not known here.
+    Each end effector has the acceleration of the object plus that of the rotation about its
+    origin. The arm with the lowest feasible fraction bounds the motion. The mass of the object is
+    unknown here.
 
     Args:
-        record: Position (3) [m] and rotation matrix (9) in the world.
-        context: Where the arms stand.
-        states: The arms.
+        record: Position (3) [m] and rotation matrix (9) of the object in the world.
+        context: Context of the controllet with the poses of the bases.
+        states: States of the arms.
     """
 
     def __init__(self, record: Vector, context: Context, states: Sequence[ArmState]) -> None:
@@ -35,7 +36,7 @@ class GovernedObject(GovernedPose):
         self._bases = list(zip(context.positions_base_in_world, context.rotations_base_in_world))
 
     def _measured_twist(self) -> Vector:
-        """Return rest: a grasp begins with what the hands hold still."""
+        """Return zero, because a grasp starts at rest."""
         return np.zeros(6)
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
@@ -51,19 +52,19 @@ class GovernedObject(GovernedPose):
         return possible
 
     def _begin(self, cycles: int, period: float, least: float) -> None:
-        """Note where the hands hold the object, in its frame."""
+        """Store the grasp positions of the end effectors in the object frame."""
         turn, centre = self._rotation.T, self._position
         self._grasps = [turn @ (self._hand(place) - centre) for place in range(len(self._states))]
         super()._begin(cycles, period, least)
 
     def _hand(self, place: int) -> Vector:
-        """Return where a hand is in the world, (3,) [m]."""
+        """Return the position of an end effector in the world, (3,) [m]."""
         position, rotation = self._bases[place]
         hand: Vector = position + rotation @ self._states[place].position_ee_in_base
         return hand
 
     def _way_ahead(self, position: Sequence[float]) -> tuple[float, float]:
-        """Return how far the farthest hand has to go [m], and how fast it would [m/s]."""
+        """Return maximum distance [m] and speed [m/s] of the end effectors to the reference."""
         ahead = lever = 0.0
         for place, grasp in enumerate(self._grasps):
             way = position + _dot(self._frame, grasp) - self._hand(place)
@@ -73,7 +74,7 @@ class GovernedObject(GovernedPose):
         return ahead, math.hypot(*self._linear.rate) + turning
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the share of the object's twist, (6,), that is in no hand's way."""
+        """Return the fraction of the object's twist, (6,), that all pacers allow."""
         share, ahead = 1.0, np.zeros(6)
         for place, (state, (_, base)) in enumerate(zip(self._states, self._bases)):
             hand = self._hand(place)
@@ -84,7 +85,7 @@ class GovernedObject(GovernedPose):
 
 
 def _at_hand(twist: Vector, lever: Vector, rotation: Matrix) -> Vector:
-    """Return the object's twist at a hand, along the axes of that arm's base, (6,)."""
+    """Return the object's twist at an end effector along the axes of the arm's base, (6,)."""
     (ax, ay, az), (x, y, z) = twist[3:].tolist(), lever.tolist()
     turning = ay * z - az * y, az * x - ax * z, ax * y - ay * x
     linear = twist[:3] + turning

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pose that follows a goal as fast as torques may change."""
+"""Governed target pose, limited by torque, torque rate and joint speed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _dot, _exp3, _log3, _subtract = np.dot, pin.exp3, pin.log3, np.subtract
 _pack = Struct("3d").pack_into
 _TINY = 1e-12
 SHORT, SHORT_TURN = 0.01, 0.02
-"""Minimum distances for the choice of the smoothing time, as streams start small [m], [rad]."""
+"""Minimum distances for the choice of the averaging time, because streams start small [m],
+[rad]."""
 LITTLE = 0.02
 """Minimum fraction of a bound for the shorter of two motions that end together."""
 
@@ -40,7 +41,7 @@ LITTLE = 0.02
 def _set_off(
     tracker: Tracker, speed: list[float], cycles: int, period: float, least: float
 ) -> list[float] | None:
-    """Begin with a measured speed [unit/s], if it counts; return the way that braking takes."""
+    """Start with a measured speed [unit/s] above ``least``; return its braking path or None."""
     size = math.hypot(*speed)
     if size < least:
         speed, size = [0.0] * 3, 0.0
@@ -52,19 +53,23 @@ def _set_off(
 
 
 class GovernedPose(GovernedChannel):
-    r"""Reference governor of a target pose, of a tool here and of an object in a subclass.
+    """Governed target pose of a tool. A subclass governs the pose of an object.
 
     Position and orientation are two points that arrive together, each within its bounds. The
-    orientation's gap is :math:`\log(R_g R^T)^\vee` and its velocity the angular one, along the
-    axes of the same frame as the position; the lag e of the mean is taken off by
-    :math:`R_r = \exp([-e]_\times) R`.
+    orientation gap is log(R_g R^T), and its velocity is the angular velocity along the axes of the
+    position frame. The lag e of the averaged velocity is subtracted from the orientation::
+
+        R_r = exp(-e) R
+
+    - R_r: Reference rotation.
+    - R, R_g: Rotation of the moving point and of the goal.
+    - e: Rotational lag of the average, (3,) [rad].
 
     Args:
         record: Position (3) [m] and rotation matrix (9).
-        motion: Where the law looks for how the reference moves, if it does; see
-            :class:`.ToldMotion`.
-        state: The arm.
-        place: Its number in the controllet.
+        motion: Feed-forward output for the controllet, written by ``ToldMotion``; None without.
+        state: State of the arm.
+        place: Index of the arm in the controllet.
     """
 
     def __init__(
@@ -88,16 +93,14 @@ class GovernedPose(GovernedChannel):
         return math.dist(now[:3], then[:3]), math.sqrt(0.5) * chord
 
     def forget(self) -> None:
-        """Have no motion under way any more."""
         self._linear.moving = self._angular.moving = False
 
     def set_bounds(self, params: GovernorParams) -> None:
-        """Take parameters over."""
         self._params = p = params
         self._scale((p.acceleration, p.speed), (p.turn_acceleration, p.turn_speed), 1.0, 1.0)
 
     def _measured_twist(self) -> Vector:
-        """Return the velocity to begin with, (6,) [m/s, rad/s]."""
+        """Return the initial velocity of the reference, (6,) [m/s, rad/s]."""
         return self._state.twist_ee_in_base
 
     def _begin(self, cycles: int, period: float, least: float) -> None:
@@ -122,18 +125,17 @@ class GovernedPose(GovernedChannel):
         self._goal_point, self._goal_frame = self._position.tolist(), self._rotation.copy()
 
     def has_news(self) -> bool:
-        """Return whether something else is asked for than in the last cycle."""
+        """Return True if the commanded target differs from that of the last cycle."""
         if self._told is not None:
             self._told.advance()
         return super().has_news()
 
     @property
     def is_watching(self) -> bool:
-        """Whether the reference may move, or its goal has moved lately."""
+        """True if the reference may move, or if its goal has moved recently."""
         return super().is_watching or (self._told is not None and self._told.remembers)
 
     def aim(self) -> None:
-        """Head for what the record holds now."""
         point, frame = self._goal_point, self._goal_frame
         had_turn_rate = self._angular_rate is not None
         self._keep_goal()
@@ -142,44 +144,47 @@ class GovernedPose(GovernedChannel):
             angle = 0.0
             if is_turned:
                 turn = _subtract(self._goal_frame, frame).ravel()
-                # The chord of the angle, which is the angle of steps as they come in streams.
+                # The chord approximates the angle well for the small steps of a stream.
                 angle = math.sqrt(0.5 * turn.dot(turn))
             self._told.step(math.dist(self._goal_point, point), angle)
         rate = None if self._goal_rate is None else self._goal_rate.tolist()
         self._linear_rate = None if rate is None else rate[:3]
         self._angular_rate = None if rate is None else rate[3:]
         self._linear.wake()
-        if is_turned or had_turn_rate or rate is not None:  # else it goes on, or stays
+        if is_turned or had_turn_rate or rate is not None:
             self._angular.wake()
         self.busy = True
 
     @property
     def _streams(self) -> bool:
-        """Whether the goal is streamed, without a jump."""
+        """True if the goal is streamed without a jump."""
         return any(cap.streams(self.cycle) for cap in self.caps)
 
     @property
     def _is_direct(self) -> bool:
-        """Whether the controllet receives the motion to a goal that has jumped.
+        """True if the controllet receives the feed-forward of a motion after a jump of the goal.
 
-        A slowed reference has an uneven acceleration. The rest of its motion is not fed forward.
+        A slowed reference has an uneven acceleration, so the rest of its motion has no
+        feed-forward.
         """
         if self.response != "direct" or self._told is None or self._was_slowed:
             return False
         return not self._streams
 
     def look(self) -> None:
-        r"""Scale the bounds by what the arms can follow along the path to the goal.
+        """Scale the bounds to the motion that the arms can follow along the path to the goal.
 
-        Unless the goal moves, position and orientation arrive together. With the distance d, the
-        angle :math:`\theta` and the bounds a and v of both, the path's coordinate s from 0 to 1
-        has
+        Unless the goal is streamed, position and orientation arrive together. The path coordinate
+        s from 0 to 1 satisfies::
 
-        .. math::
-            \ddot s \le 1 / \max(d / a_p, \theta / a_r), \qquad
-            \dot s \le 1 / \max(d / v_p, \theta / v_r)
+            dds <= 1 / max(d / a_p, theta / a_r)
+            ds  <= 1 / max(d / v_p, theta / v_r)
 
-        Every constraint therefore scales the whole path, and a larger bound never makes it slower.
+        - d, theta: Distance [m] and angle [rad] to the goal.
+        - a_p, a_r: Bounds of linear [m/s^2] and angular acceleration [rad/s^2].
+        - v_p, v_r: Bounds of linear [m/s] and angular speed [rad/s].
+
+        Every constraint therefore scales the whole path, and a higher bound never slows it.
         """
         p, way = self._params, np.empty(6)
         way[:3] = np.subtract(self._goal_point, self._point)
@@ -233,7 +238,7 @@ class GovernedPose(GovernedChannel):
         return tool_shares(self._state, acceleration, twist, self._params.share)
 
     def advance(self, period: float) -> None:
-        """Move on by one period, as far as nothing is in the way, and write the record."""
+        """Advance the reference by one period as the pacers allow, and write the record."""
         linear, angular = self._linear, self._angular
         is_paced = False
         if self._is_bounded or (self.contact is not None and self.contact.is_on):
@@ -266,7 +271,7 @@ class GovernedPose(GovernedChannel):
             self._was_slowed = False
 
     def _bound_speeds(self) -> None:
-        """Bound the reference while its tool presses, and after it was held back."""
+        """Bound the reference speeds in contact, and after the reference was held back."""
         of_linear, of_angular = self.caps
         is_on = self.contact is not None and self.contact.is_on
         self._is_bounded, p = is_on or of_linear.acts or of_angular.acts, self._params
@@ -280,7 +285,7 @@ class GovernedPose(GovernedChannel):
     def _gap(self) -> tuple[float, float]:
         """Return the distance from the reference to its goal [m], [rad]."""
         turn = _subtract(self._goal_frame, self._frame).ravel()
-        chord = math.sqrt(0.5 * turn.dot(turn))  # 2 sqrt(2) sin(angle / 2) / sqrt(2)
+        chord = math.sqrt(0.5 * turn.dot(turn))  # 2 sin(angle / 2)
         return math.dist(self._goal_point, self._point), 2.0 * math.asin(min(1.0, 0.5 * chord))
 
     def _turn(self, period: float) -> None:
@@ -293,7 +298,7 @@ class GovernedPose(GovernedChannel):
             self._frame = step.dot(self._frame)
 
     def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
-        """Let the output move by the share that is allowed, from where it was before."""
+        """Scale the motion of the output from its last pose to the allowed fraction."""
         linear, angular = self._linear, self._angular
         if not (linear.moving or angular.moving):
             return
@@ -313,7 +318,6 @@ class GovernedPose(GovernedChannel):
         angular.wake()
 
     def _is_held(self) -> bool:
-        """Return whether something keeps the reference from its goal."""
         linear, angular = self._linear, self._angular
         is_bounded = self.contact is not None and self.contact.is_on
         if not (self._is_slowed or is_bounded or self._possible < FEW):
@@ -330,33 +334,32 @@ class GovernedPose(GovernedChannel):
         )
 
     def _why(self) -> str:
-        """Return the reason, and the distance from the reference to its goal."""
         gap, angle = self._gap()
         far = f"{1e3 * gap:.0f} mm" if gap > FAR else f"{angle:.2f} rad"
         if self._is_slowed:
             words = self._in_the_way() or "a feature slows the reference down"
         elif self.contact is not None and self.contact.is_on:
             words = (
-                f"the tool is in contact, and its reference moves at {self._linear.cap:.2f} m/s "
-                f"and {self._angular.cap:.2f} rad/s at most (governor.contact_speed, "
-                "governor.contact_turn_speed)"
+                f"the tool is in contact, which limits the reference to "
+                f"{self._linear.cap:.2f} m/s and {self._angular.cap:.2f} rad/s "
+                "(governor.contact_speed, governor.contact_turn_speed)"
             )
         else:
             words = "torques or joint speeds in this configuration allow no faster motion"
-        return f"{words}; the target is {far} ahead of its reference"
+        return f"{words}. The target is {far} ahead of the reference."
 
     def _way_ahead(self, position: Sequence[float]) -> tuple[float, float]:
-        """Return how far a reference at ``position`` is ahead [m], and its speed [m/s]."""
+        """Return the distance from the tool to a reference position [m], and its speed [m/s]."""
         here = self._state.position_ee_in_base.tolist()
         return math.dist(position, here), math.hypot(*self._linear.rate)
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the share of a twist, (6,) [m/s, rad/s], that nothing is in the way of.
+        """Return the fraction of a twist that the pacers allow.
 
         Args:
-            twist: Of the reference.
-            position: Where it is [m].
-            rotation: Its orientation.
+            twist: Twist of the reference, (6,) [m/s, rad/s].
+            position: Position of the reference, (3,) [m].
+            rotation: Rotation of the reference, (3, 3).
         """
         state, ahead = self._state, np.empty(6)
         ahead[:3] = position - state.position_ee_in_base
@@ -370,10 +373,16 @@ def _sizes(twist: Sequence[float]) -> tuple[float, float]:
 
 
 def tool_shares(state: ArmState, acceleration: Vector, twist: Vector, share: float) -> Possible:
-    r"""Return the fractions of a tool's acceleration and twist, (6,) each, that an arm can follow.
+    """Return the fractions of a tool's acceleration and twist that an arm can follow.
 
-    The motion requires the torques :math:`J^T \Lambda a` and the joint speeds
-    :math:`M^{-1} J^T \Lambda \dot x`.
+    The motion requires the torques J^T Lambda a and the joint speeds M^-1 J^T Lambda dx, with the
+    task-space inertia Lambda.
+
+    Args:
+        state: State of the arm.
+        acceleration: Acceleration a of the tool, (6,) [m/s^2, rad/s^2].
+        twist: Twist dx of the tool, (6,) [m/s, rad/s].
+        share: Usable fraction of the limits.
     """
     space = state.operational_space()
     tau = _dot(_dot(space.inertia, acceleration), state.jacobian)
@@ -381,7 +390,7 @@ def tool_shares(state: ArmState, acceleration: Vector, twist: Vector, share: flo
 
 
 def tool_motion(state: ArmState, twist: Vector) -> Vector:
-    r"""Return :math:`M^{-1} J^T \Lambda \dot x`, the joint speeds of a tool's twist, (n,)."""
+    """Return the joint speeds M^-1 J^T Lambda dx of a tool's twist dx, (n,) [rad/s]."""
     space = state.operational_space()
     dq: Vector = _dot(space.minv_jt, _dot(space.inertia, twist))
     return dq

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reference pose that moves with bounded speed, and not far ahead of its tool."""
+"""Speed bounds of references, reports of held references, and a tethered reference pose."""
 
 from __future__ import annotations
 
@@ -14,43 +14,47 @@ from multipanda_py.context import Context
 from multipanda_py.state import ArmState, Matrix, Vector
 
 LEAD = 1.1
-"""Speed of a bounded reference relative to the speed of its goal: the gap closes in the end."""
+"""Ratio of a bounded reference speed to the goal speed. It exceeds 1 so that the gap closes."""
 STREAM = 1e-3
-"""Speed of a goal below which it has jumped and does not move [unit/s]."""
+"""Speed below which a goal counts as at rest or as having jumped [unit/s]."""
 CAUGHT_UP = 0.15
-"""Time in which the goal covers the gap of a reference that follows again [s]."""
+"""Gap to a moving goal, as a time at its speed, below which the reference has caught up [s]."""
 NEAR = 1e-3
-"""Gap below which a reference follows in any case [unit]."""
+"""Gap below which a reference has caught up at any speed [unit]."""
 RECENT = 1.0
-"""Time after which a motion of the goal is forgotten [s]."""
+"""Time after which a goal motion no longer counts [s]."""
 WITHIN = 0.25
-"""Longest time between two steps of one motion [s]."""
+"""Maximum time between two steps of one motion [s]."""
 WINDOW = 0.15
-"""Time over which the speed of a goal is averaged [s]."""
+"""Averaging time of the goal speed [s]."""
 JUMP = 4.0
-"""Step of a goal relative to the previous step, above which it is a new goal and no stream."""
+"""Ratio of two successive steps above which the goal has jumped instead of being streamed."""
 
 
 class ReferenceCap:
-    r"""Bound a reference by the speed at which its goal moves.
+    """Bound on the reference speed from the speed of its goal.
 
-    .. math::
-        v_{max} = \max(v_c,\; 1.1\, v_g) \text{ in contact}, \qquad
-        v_{max} = 1.1\, \max_t v_g \text{ after a stream was held back}
+    Equations::
 
-    with the bound :math:`v_c` in contact and the goal's speed :math:`v_g`, from the goals as they
-    are given. It is the largest mean over 0.15 s in the last second, so that a goal may reverse. A
-    step counts up to the length of the previous step, if that is less than 0.25 s old: a goal
-    that jumps does not move. The second bound ends when the goal covers the gap within 0.15 s, or
-    jumps.
+        v_max = max(v_c, 1.1 v_g)    in contact
+        v_max = 1.1 max_t v_g        after a stream was held back
 
-    Cycles without a goal and without a request cost nothing. Times are counts of cycles.
+    - v_max: Speed bound [unit/s].
+    - v_c: Bound in contact [unit/s].
+    - v_g: Speed of the goals sent by the client [unit/s].
+
+    v_g is the maximum of the means over 0.15 s within the last second, so that a goal may reverse.
+    A step counts up to the length of the previous step if that is less than 0.25 s old. A goal
+    that jumps therefore has no speed. The second bound ends when the gap is below the goal's
+    motion in 0.15 s, or at a jump.
+
+    Cycles without a goal and without a query need no computation. Times are cycle counts.
 
     Args:
         period: Cycle time [s].
 
     Attributes:
-        acts: Whether :meth:`speed` can be finite without a contact.
+        acts: True if ``speed`` can be finite without contact.
 
     Thread: control.
     """
@@ -69,15 +73,14 @@ class ReferenceCap:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the goal's motion."""
         self._speeds.clear()
         self._step = self._length = self._fastest = 0.0
         self._time = self._start = -self._within
         self.acts = False
 
     def give(self, step: float, now: int) -> None:
-        """Receive a step of the goal [unit], at a time [cycles]."""
-        if now - self._time > self._within:  # the first one
+        """Process a step of the goal [unit] at a time [cycles]."""
+        if now - self._time > self._within:  # the first step of a motion
             self._start, self._length, self._step = now, 0.0, 0.0
         if step > NEAR and step > JUMP * self._step:
             self.acts = False
@@ -88,7 +91,7 @@ class ReferenceCap:
             self._start, self._length = now, 0.0
 
     def streams(self, now: int) -> bool:
-        """Return whether the goal is streamed, without a jump."""
+        """Return True if the goal is streamed without a jump."""
         if now - self._time > self._within:
             return False
         if self._speeds and self._speeds[-1][0] == self._start and self._speeds[-1][1] > STREAM:
@@ -96,7 +99,7 @@ class ReferenceCap:
         return self._length > STREAM * self._period * max(now - self._start, self._window)
 
     def hold(self, now: int) -> None:
-        """Note that the reference is held back in this cycle."""
+        """Record that the reference is held back in this cycle."""
         if not self.acts:
             self._fastest = 0.0
         self._fastest = max(self._fastest, self.goal_speed(now))
@@ -105,13 +108,13 @@ class ReferenceCap:
     def speed(
         self, gap: float, now: int, in_contact: float = math.inf, rate: float = 0.0
     ) -> float:
-        """Return the bound [unit/s].
+        """Return the speed bound [unit/s].
 
         Args:
             gap: Distance from the reference to its goal [unit].
             now: Time [cycles].
-            in_contact: Bound in contact, infinite without contact [unit/s].
-            rate: Speed of the goal that the client has sent [unit/s].
+            in_contact: Bound in contact; infinite without contact [unit/s].
+            rate: Speed of the goal sent by the client [unit/s].
         """
         fastest = max(self.goal_speed(now), rate)
         bound = max(in_contact, LEAD * fastest)
@@ -124,35 +127,34 @@ class ReferenceCap:
         return bound
 
     def goal_speed(self, now: int) -> float:
-        """Return the largest speed of the goal in the last second [unit/s]."""
+        """Return the maximum speed of the goal within the last second [unit/s]."""
         since = now - self._recent
         return max([speed for time, speed in self._speeds if time > since], default=0.0)
 
 
 HELD, FOLLOWED = "target not followed", "target followed again"
-"""Beginnings of the two notices, after the name of the arm."""
+"""First words of the two notices, after the name of the arm."""
 AFTER = 0.3
-"""Time for which a reference is held back before it is reported [s]."""
+"""Time after which a held reference is reported [s]."""
 FREE = 0.1
-"""Time for which it is free before that is reported [s]."""
+"""Time after which a reference that follows again is reported [s]."""
 PAUSE = 1.0
 """Minimum time between two reports of the same reference [s]."""
 
 
 class HeldReference:
-    """Report once that a reference is held back, and once that it follows again.
+    """Reporter of a reference that is held back, and of its end.
 
-    A reference that is held back for 0.3 s is reported with the reason. It is reported again when
-    it has been free for 0.1 s, or has arrived. Within a second after the last report nothing is
-    reported; if the reference is still held back then, the report follows.
+    A reference that is held back for 0.3 s is reported with the reason. The end is reported when
+    it has followed for 0.1 s or has arrived. After a report, the next one waits for a second.
 
     Args:
         context: Context of the controllet.
         name: Name of the arm, or of the object that it moves.
 
     Attributes:
-        is_reported: Whether the last report is that it is held back.
-        cycles: Cycles for which it has been held back; 0 if :meth:`update` has nothing to do.
+        is_reported: True if the last report is that the reference is held back.
+        cycles: Number of cycles for which it has been held back; 0 if ``update`` has no effect.
 
     Thread: control.
     """
@@ -165,16 +167,15 @@ class HeldReference:
         self.reset()
 
     def reset(self) -> None:
-        """Begin with a reference that is not held back."""
         self.is_reported = False
         self.cycles = self._freed = 0
         self._reported_at = -math.inf
 
     def update(self, is_held: bool, now: int, why: Callable[[], str]) -> None:
-        """Count one cycle, and report if it is time.
+        """Count one cycle, and send a report if it is due.
 
         Args:
-            is_held: Whether the reference is held back now.
+            is_held: True if the reference is held back now.
             now: Time [cycles].
             why: Function that returns the reason; called only for a report.
         """
@@ -207,18 +208,27 @@ _log3, _exp3 = pin.log3, pin.exp3
 
 
 class BoundedPose:
-    r"""Follow a desired pose within bounds of speed, tied to the measured pose by a tether.
+    """Reference pose with bounded speed and bounded distance from the measured pose.
 
-    In a cycle of length T the position moves by :math:`p_d - p_r` shortened to at most
-    :math:`v_{max} T`, and the orientation by :math:`\log(R_d R_r^T)^\vee` shortened to at most
-    :math:`\omega_{max} T`. Then both are brought within the tether of what is measured: a tool
-    that is held back builds up no more error than that.
+    Equations per cycle::
+
+        p_r += shorten(p_d - p_r, v_max T)
+        R_r  = exp(shorten(log(R_d R_r^T), omega_max T)) R_r
+
+    - p_r, R_r: Reference position [m] and rotation.
+    - p_d, R_d: Desired position [m] and rotation.
+    - v_max, omega_max: Maximum speeds [m/s], [rad/s].
+    - T: Cycle time [s].
+    - shorten(x, l): x scaled to a maximum norm l.
+
+    The reference then stays within the tether, a maximum distance from the measured pose. This
+    bounds the error of a tool that is held back.
 
     Attributes:
         position: Reference position in the base, (3,) [m].
-        rotation: Reference orientation, (3, 3).
-        distance: From the measured position, after the tether [m].
-        angle: From the measured orientation, after the tether [rad].
+        rotation: Reference rotation in the base, (3, 3).
+        distance: Distance from the measured position, after the tether [m].
+        angle: Angle from the measured rotation, after the tether [rad].
 
     Thread: control.
     """
@@ -230,17 +240,24 @@ class BoundedPose:
         self.set_bounds(math.inf, math.inf, math.inf, math.inf)
 
     def set_bounds(self, speed: float, turn: float, distance: float, angle: float) -> None:
-        """Set the largest speed [m/s], turn [rad/s], and the tether [m], [rad]."""
+        """Set the maximum speeds and the tether.
+
+        Args:
+            speed: Maximum speed [m/s].
+            turn: Maximum angular speed [rad/s].
+            distance: Maximum distance from the measured position [m].
+            angle: Maximum angle from the measured rotation [rad].
+        """
         self._speed, self._turn_speed = speed, turn
         self._tether, self._turn_tether = distance, angle
 
     def start(self, state: ArmState) -> None:
-        """Begin at the measured pose."""
+        """Start at the measured pose."""
         self.position[:] = state.position_ee_in_base
         self.rotation[:] = state.rotation_ee_in_base
 
     def displace(self, error: Vector) -> None:
-        """Move at once by an error (6,) [m, rad] along and about the axes of the base."""
+        """Displace the reference by an error (6,) [m, rad] along the base axes, without a ramp."""
         _add(self.position, error[:3], self.position)
         self.rotation[:] = _dot(_exp3(error[3:]), self.rotation)
 
@@ -261,7 +278,7 @@ class BoundedPose:
             self.rotation[:] = rotation
 
     def tie(self, state: ArmState) -> None:
-        """Stay within the tether of the measured pose."""
+        """Limit the distance from the measured pose to the tether."""
         ahead = _subtract(self.position, state.position_ee_in_base, self._step)
         self.distance = math.sqrt(_dot(ahead, ahead))
         if self.distance > self._tether:
@@ -276,7 +293,7 @@ class BoundedPose:
             self.angle = self._turn_tether
 
     def limit(self, twist: Vector) -> None:
-        """Bound a twist (6,) by the speeds, and fade it out where the tether gets tight."""
+        """Bound a twist (6,) by the maximum speeds, and fade it out near the end of the tether."""
         for part, most, used in (
             (twist[:3], self._speed, self.distance / self._tether),
             (twist[3:], self._turn_speed, self.angle / self._turn_tether),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Smooth prediction of a goal that arrives as a stream of samples."""
+"""Velocity estimates and prediction of streamed goals, and reference feed-forward."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ from multipanda_py.targets import ReferenceMotion
 
 
 class GoalSpeed:
-    r"""Estimate the speed of a goal from the steps in which it comes.
+    """Speed estimate of a goal from the steps of its stream.
 
-    .. math::
-        \tau \dot u = -u + \sum_k p_k\, \delta(t - t_k), \qquad \tau \dot v = u - v, \qquad
-        p_k = \min(s_k, s_{k-1})
+    Equations::
 
-    with the length s of every step: a step is believed as far as the one before it, if that was
-    less than ``WITHIN`` ago. A goal that jumps once does not move, whatever trembles before and
-    after it; one that comes in equal steps moves with their mean speed, and is known to about
-    0.1 s after it began.
+        tau du/dt = -u + sum_k p_k delta(t - t_k)
+        tau dv/dt = u - v
+        p_k = min(s_k, s_(k-1))
+
+    - v: Estimated speed [unit/s]; u: speed after the first filter [unit/s].
+    - s_k: Length of step k at time t_k [unit].
+    - tau: Filter time constant ``TIME`` [s].
+
+    A step counts up to the length of the previous one, if that is less than ``WITHIN`` old. A
+    single jump therefore has no speed, even with noise before and after it. A goal in equal steps
+    has their mean speed, after about 0.1 s.
 
     Args:
-        period: Of a cycle [s].
+        period: Cycle time [s].
 
     Attributes:
-        speed: v [unit/s].
-        remembers: Whether :meth:`advance` changes anything.
+        speed: Estimated speed v [unit/s].
+        remembers: True if ``advance`` has an effect.
 
     Thread: control.
     """
@@ -43,9 +48,9 @@ class GoalSpeed:
     TIME = 0.05
     """Time constant of both filters [s]."""
     WITHIN = 0.25
-    """Time between two steps of one motion [s]."""
+    """Maximum time between two steps of one motion [s]."""
     STILL = 1e-6
-    """Speed that counts as none [unit/s]."""
+    """Speed that counts as zero [unit/s]."""
 
     def __init__(self, period: float) -> None:
         self._period, self._cycles = period, round(self.WITHIN / period)
@@ -53,17 +58,16 @@ class GoalSpeed:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all steps."""
         self.speed = self._raw = self._last = 0.0
         self._left, self.remembers = 0, False
 
     def step(self, size: float) -> None:
-        """Take a step of the goal, of any length [unit]."""
+        """Process a step of the goal, of any length [unit]."""
         self._raw += (size if size < self._last else self._last) / self.TIME
         self._last, self._left, self.remembers = size, self._cycles, True
 
     def advance(self) -> None:
-        """Go on by one cycle."""
+        """Advance the filters by one cycle."""
         self._raw *= self._kept
         self.speed += (1.0 - self._kept) * (self._raw - self.speed)
         if self._left:
@@ -76,38 +80,42 @@ class GoalSpeed:
 
 _pack = Struct("6d").pack_into
 LEAST = 1e-9
-"""Step that is more than rounding [m, rad]."""
+"""Minimum step, above rounding errors [m, rad]."""
 
 
 class ToldMotion:
-    r"""Tell a law of a reference's velocity and acceleration, as far as its goal moves.
+    """Velocity and acceleration feed-forward of the governed reference for a controllet.
 
-    .. math::
-        \dot x_{told} = s\, \dot r, \quad \ddot x_{told} = s\, \ddot r, \qquad
-        s = \min(1,\; \mathrm{LEAD}\, v_g / \|\dot r\|)
+    Equations, for position and orientation separately::
 
-    for position and orientation apart, with the goal's speed :math:`v_g` by
-    :class:`.GoalSpeed`, or that of a twist which came with it.
-    The way to a goal that has jumped is the governor's, not the user's: an arm driven along it by
-    more than its spring meets what nobody reckoned with as fast as torques allow. With
-    ``governor.response: direct`` s is 1 for jumps as well.
+        dx_ff  = s dr
+        ddx_ff = s ddr
+        s = min(1, LEAD v_g / |dr|)
+
+    - dx_ff, ddx_ff: Feed-forward of velocity and acceleration.
+    - dr, ddr: Velocity and acceleration of the reference.
+    - v_g: Speed of the goal by ``GoalSpeed``, or that of its twist.
+
+    The path to a goal that has jumped comes from the governor and not from the user. With
+    feed-forward, an arm would meet an unexpected obstacle on this path at full torque, so it
+    follows by its spring alone. With ``governor.response: direct``, s is 1 after jumps as well.
 
     Args:
-        motion: Where the law looks.
+        motion: Feed-forward output for the controllet.
 
     Thread: control.
     """
 
     LEAD = 3.0
-    """Speed of a reference that is told of, in units of its goal's: a stream comes unevenly, and
-    is told of sooner."""
+    """Maximum ratio of the fed-forward speed to the goal speed. It exceeds 1 because streams are
+    uneven, and because it reduces the delay of the feed-forward."""
 
     def __init__(self, motion: ReferenceMotion) -> None:
         self._motion, self._period = motion, 0.0
         self.start(1e-3)
 
     def start(self, period: float) -> None:
-        """Begin with a goal at rest; cycles last ``period`` [s]."""
+        """Start with a goal at rest, for a cycle time ``period`` [s]."""
         if period != self._period:
             self._period = period
             self._goal_speed, self._goal_turn = GoalSpeed(period), GoalSpeed(period)
@@ -117,18 +125,18 @@ class ToldMotion:
 
     @property
     def remembers(self) -> bool:
-        """Whether the goal has moved lately."""
+        """True if the goal has moved recently."""
         return self._goal_speed.remembers or self._goal_turn.remembers
 
     def step(self, distance: float, angle: float) -> None:
-        """Take a step of the goal [m], [rad]."""
+        """Process a step of the goal [m], [rad]."""
         if distance > LEAST:
             self._goal_speed.step(distance)
         if angle > LEAST:
             self._goal_turn.step(angle)
 
     def advance(self) -> None:
-        """Go on by one cycle."""
+        """Advance the speed estimates by one cycle."""
         if self._goal_speed.remembers:
             self._goal_speed.advance()
         if self._goal_turn.remembers:
@@ -137,13 +145,13 @@ class ToldMotion:
     def tell(
         self, linear: Tracker, angular: Tracker, goal_rate: Vector | None, is_direct: bool = False
     ) -> None:
-        """Write what the law is told of a reference.
+        """Write the feed-forward of a reference.
 
         Args:
-            linear: Its position.
-            angular: Its orientation.
-            goal_rate: The goal's twist if it is known, (6,) [m/s, rad/s].
-            is_direct: Whether the controllet receives all of the motion to a goal that has jumped.
+            linear: Trajectory generator of the position.
+            angular: Trajectory generator of the orientation.
+            goal_rate: Twist of the goal if it is known, (6,) [m/s, rad/s].
+            is_direct: True to feed the motion after a jump of the goal forward.
         """
         motion, rate, other = self._motion, linear.rate, angular.rate
         gain, other_gain = linear.acceleration, angular.acceleration
@@ -159,7 +167,7 @@ class ToldMotion:
         share = self._share(turn, other)
         if share < 1.0:
             other, other_gain = scaled(other, share), scaled(other_gain, share)
-        _pack(motion.twist.data, 0, *rate, *other)  # half the time of an assignment
+        _pack(motion.twist.data, 0, *rate, *other)  # takes half the time of an assignment
         _pack(motion.acceleration.data, 0, *gain, *other_gain)
         motion.moving = linear.moving or angular.moving
 
@@ -172,25 +180,27 @@ _dot, _multiply, _add = np.dot, np.multiply, np.add
 
 
 class GoalPredictor:
-    r"""Predict a streamed goal between its samples, without steps in position and velocity.
+    """Prediction of a streamed goal between its samples, with continuous position and velocity.
 
-    A third-order low pass follows the extrapolation of the newest sample :math:`g_k`, which is
-    t old and has the velocity :math:`\hat v_k`:
+    A third-order low-pass filter follows the extrapolated sample::
 
-    .. math::
-        \dddot p = \lambda^3 \left(g_k + \hat v_k\, \ell(t) - p\right)
-        + 3 \lambda^2 \left(\eta\, \hat v_k\, \dot\ell(t) - \dot p\right) - 3 \lambda\, \ddot p,
-        \qquad \lambda = \mathrm{clip}(1.55\, \bar\Delta^{-2/3},\; 8,\; 28)
+        dddp = L^3 (g + v l(t) - p) + 3 L^2 (eta v dl(t) - dp) - 3 L ddp
+        L    = clip(1.55 D^(-2/3), 8, 28)
 
-    with the mean time :math:`\bar\Delta` [s] between samples. The jerk that remains from the
-    sampling grows with :math:`\lambda^3 \bar\Delta^2`. A ramp is followed with a lag of
-    :math:`3 (1 - \eta) / \lambda`. The lead :math:`\ell` is t for the first
-    :math:`1.9\,\bar\Delta`, and constant from :math:`3.2\,\bar\Delta` on: lost samples are
-    bridged. After ``WITHIN`` the stream has ended, and p returns to its last sample.
+    - p, dp, ddp, dddp: Prediction and its derivatives [unit, unit/s, ...].
+    - g, v: Newest sample [unit] and its velocity [unit/s]; t: its age [s].
+    - l(t), dl(t): Lead time of the extrapolation [s] and its derivative.
+    - D: Mean time between samples [s].
+    - L: Filter rate [1/s].
+    - eta: ``FEED``.
 
-    The velocity is that of the client if there is one, else the mean over ``WINDOW`` or more. It
-    is accepted if it differs from the previous one by at most three times what the arm could
-    accelerate in that time. So single jumps have no velocity, and a jump within a stream
+    The remaining jerk of the sampling grows with L^3 D^2. A ramp is followed with a lag of 3 (1 -
+    eta) / L. The lead time l is t up to 1.9 D and constant from 3.2 D, which bridges lost samples.
+    After ``WITHIN``, the stream has ended and p returns to the last sample.
+
+    The velocity is that of the client, or the mean over ``WINDOW`` or more. A mean is accepted if
+    it differs from the previous one by no more than three times the velocity change that the arm
+    could achieve in that time. A single jump therefore has no velocity, and a jump within a stream
     displaces p.
 
     Args:
@@ -198,27 +208,28 @@ class GoalPredictor:
         period: Cycle time T [s].
 
     Attributes:
-        active: Whether ``position`` and ``velocity`` differ from a goal at rest.
-        position: p, (size,) [unit].
-        velocity: :math:`\dot p`, (size,) [unit/s].
+        active: True if ``position`` and ``velocity`` differ from a goal at rest.
+        position: Prediction p, (size,) [unit].
+        velocity: Velocity dp, (size,) [unit/s].
 
     Thread: control.
     """
 
     WINDOW = 0.02
-    """Shortest time over which a velocity is averaged [s]."""
+    """Minimum averaging time of a velocity [s]."""
     WITHIN = 0.25
-    """Longest time between two samples of one stream [s]."""
+    """Maximum time between two samples of one stream [s]."""
     FEED = 0.87
-    r"""Share :math:`\eta` of the velocity that is fed forward; 1 overshoots when a hand brakes."""
+    """Fraction eta of the velocity feed-forward. A value of 1 overshoots when an operator
+    brakes."""
     PACE, SLOWEST, FASTEST = 1.55, 8.0, 28.0
-    r"""Factor [s^(-1/3)] and bounds [1/s] of :math:`\lambda`."""
+    """Factor [s^(-1/3)] and bounds [1/s] of the filter rate L."""
     BELIEF = 3.0
-    """Largest accepted change of a velocity, in units of the arm's acceleration."""
+    """Maximum accepted change of a velocity, in units of the arm's acceleration."""
     FULL, OVER = 1.9, 3.2
     """Ages of a sample between which its velocity fades out, in mean intervals."""
     SHORT, LONG = 0.01, 0.045
-    """Minimum values of these ages [s], because fast streams pause as well."""
+    """Minimum values of these ages, because fast streams also pause [s]."""
     NEAR = 1e-6
     """Distance [unit] and speed [unit/s] from a goal at rest at which the prediction ends."""
 
@@ -232,7 +243,6 @@ class GoalPredictor:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the stream."""
         self.active = False
         self._samples.clear()
         self._goal, self._speed, self._still = np.zeros((3, self._size))
@@ -247,13 +257,13 @@ class GoalPredictor:
     def sample(
         self, goal: Sequence[float], rate: Sequence[float] | None, hardest: float, hold: float
     ) -> None:
-        """Receive a sample of the goal.
+        """Process a sample of the goal.
 
         Args:
             goal: Position, (size,) [unit].
-            rate: Velocity from the client, (size,) [unit/s]; None if it sends none.
+            rate: Velocity sent by the client, (size,) [unit/s]; None without one.
             hardest: Acceleration that the arm can follow [unit/s^2].
-            hold: Longest time for which a velocity counts [s].
+            hold: Maximum time for which a velocity is valid [s].
         """
         new, age = np.array(goal), (self._clock - self._came) * self._period
         if age > self.WITHIN:
@@ -277,7 +287,7 @@ class GoalPredictor:
             self._state[:] = 0.0
             self._state[0], self.active = new - step, True
         if self.active:
-            if rate is not None:  # a step that this velocity does not explain is a jump
+            if rate is not None:  # a step that deviates from this velocity is a jump
                 jump = step - speed * age if self._samples else new - self.position
                 usual_error = self.BELIEF * hardest * max(age, self.WINDOW) ** 2
                 if math.hypot(*jump.tolist()) > 2.0 * usual_error:
@@ -294,7 +304,7 @@ class GoalPredictor:
             place += jump
 
     def _mean_velocity(self, goal: Vector) -> tuple[Vector, float]:
-        """Return the velocity over at least the window, and the time that it spans [s]."""
+        """Return the velocity over the window or more, and the time that it spans [s]."""
         samples, period, now = self._samples, self._period, self._clock
         window = self.WINDOW - 0.5 * period
         while len(samples) > 1 and (now - samples[1][0]) * period >= window:
@@ -314,11 +324,12 @@ class GoalPredictor:
         return None if self.active or self._raw is not None else self._still
 
     def _design(self, hold: float) -> None:
-        """Set the low pass and the lead for the present mean interval."""
+        """Set the low-pass filter and the lead time for the current mean interval."""
         T, mean = self._period, self._mean or hold
         rate = min(self.FASTEST, max(self.SLOWEST, self.PACE * mean ** (-2.0 / 3.0)))
         square, cube = 3.0 * T * rate**2, T * rate**3
-        # Rows of p, its velocity and its acceleration, each with the new value of the next.
+        # The rows compute p, its velocity and its acceleration, each from the new value of the
+        # next.
         acceleration = np.array([-cube, -square, 1.0 - 3.0 * T * rate, cube, square * self.FEED])
         velocity = T * acceleration + [0.0, 1.0, 0.0, 0.0, 0.0]
         position = T * velocity + [1.0, 0.0, 0.0, 0.0, 0.0]

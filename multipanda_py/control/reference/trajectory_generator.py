@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow a goal with bounded velocity, acceleration and jerk, and stop exactly on it."""
+"""Online trajectory generator with bounded velocity, acceleration and jerk."""
 
 from __future__ import annotations
 
@@ -10,44 +10,46 @@ from itertools import repeat
 from multipanda_py.control.impedance.pose_error import scaled, weighed
 
 _ARRIVED = 1e-9
-"""Gap below which the goal counts as reached; the output then is the goal itself."""
+"""Gap below which the goal counts as reached. The output then equals the goal."""
 
 
 class Tracker:
-    r"""Move a point in n dimensions towards a goal that may jump, without passing it.
+    """Trajectory generator in n dimensions towards a goal that may jump, without overshoot.
 
-    In every cycle of length T, with the gap d to the goal, for each cycle in turn:
+    Equations per cycle, with an average over N cycles::
 
-    .. math::
-        v^* = \dot g + \frac{d}{\|d\|} \min\left( a \left( \sqrt{T^2 + 2 \|d\| / a} - T \right),
-        v_{max} \right), \qquad
-        v {+}= \mathrm{shorten}(v^* - v,\; a T)
+        v*   = dg + d / |d| min(a (sqrt(T^2 + 2 |d| / a) - T), v_max)
+        v   += shorten(v* - v, a T)
+        dr   = 1/N sum_(i=0..N-1) v[k-i]
+        ddr  = (v[k] - v[k-N]) / (N T),   |dddr| <= 2 a / (N T)
 
-    The root is the largest speed from which one more cycle and then braking with a end at the
-    goal, so the newest goal is never passed by a point that came from rest, and a goal at rest
-    is reached in finite time. What is given out is the mean of the last n velocities,
+    - v: Velocity before averaging [unit/s]; v*: desired velocity.
+    - d: Gap from the point that moves at v to the goal [unit].
+    - dg: Velocity of the goal [unit/s]; zero if unknown.
+    - a, v_max: Bounds of acceleration [unit/s^2] and speed [unit/s].
+    - T: Cycle time [s].
+    - dr, ddr, dddr: Velocity, acceleration and jerk of the output.
+    - shorten(x, l): x scaled to a maximum norm l.
 
-    .. math::
-        \dot r_k = \frac1n \sum_{i=0}^{n-1} v_{k-i}, \qquad
-        \ddot r_k = \frac{v_k - v_{k-n}}{n T}, \qquad \|\dddot r\| \le \frac{2 a}{n T}
+    The square-root term is the maximum speed from which one more cycle and braking at a end at the
+    goal. A point that starts at rest therefore does not overshoot the goal, and reaches a goal at
+    rest in finite time. The average bounds the jerk, does not overshoot and ends exactly at the
+    goal. It adds a lag of (N - 1) T / 2. A goal that moves at a speed v with unknown dg adds a lag
+    of v / (2 a), the distance needed to stop at the last goal.
 
-    so that the jerk is bounded too, nothing is passed that v does not pass, and the end is
-    exact. It costs a lag of (n - 1) T / 2, and a goal at speed v without a known :math:`\dot g`
-    another v / (2 a): as much as is needed to be able to stop on the newest one.
-
-    Plain floats: for a few numbers they are faster than arrays, three of them more so.
+    For these small dimensions, floats are faster than arrays.
 
     Args:
-        size: Number of dimensions.
+        size: Number of dimensions n.
 
     Attributes:
-        hardest: a, the present bound [unit/s^2].
-        cap: Additional bound of the speed [unit/s]; see :meth:`set_cap`.
-        speed: v, before the mean [unit/s].
-        rate: :math:`\dot r`, the velocity given out [unit/s].
-        acceleration: :math:`\ddot r` [unit/s^2].
-        lag: What the output is behind the point that moves with v [unit].
-        moving: Whether the next :meth:`step` can change anything.
+        hardest: Current acceleration bound a [unit/s^2].
+        cap: Additional speed bound, see ``set_cap`` [unit/s].
+        speed: Velocity v before averaging [unit/s].
+        rate: Output velocity dr [unit/s].
+        acceleration: Output acceleration ddr [unit/s^2].
+        lag: Distance from the output to the point that moves at v [unit].
+        moving: True if the next ``step`` can change the output.
 
     Thread: control.
     """
@@ -80,31 +82,34 @@ class Tracker:
         self.start(self._still, 1, 1e-3)
 
     def set_bounds(self, acceleration: float, speed: float) -> None:
-        """Set a [unit/s^2], but not less than it takes to stop on the goal, and v_max [unit/s]."""
+        """Set the bounds of acceleration [unit/s^2] and speed [unit/s].
+
+        In motion, the acceleration bound stays high enough to stop at the goal.
+        """
         if acceleration < self.hardest and self.moving:
             now = math.hypot(*self.speed)
-            room = self._distance - 2.0 * now * self._period  # after this cycle, and one more
+            room = self._distance - 2.0 * now * self._period  # after this cycle and the next
             needed = 0.5 * now * now / room if room > 0.0 else self.hardest
             acceleration = min(self.hardest, max(acceleration, needed))
         self.bound(acceleration, speed)
 
     def bound(self, acceleration: float, speed: float) -> None:
-        """Set a [unit/s^2] and v_max [unit/s], even if it cannot stop on the goal with them."""
+        """Set bounds of acceleration [unit/s^2] and speed [unit/s], even if it overshoots then."""
         self.hardest, self._fastest = acceleration, speed
         self._most = speed if speed < self.cap else self.cap
 
     def set_cap(self, cap: float) -> None:
-        """Set an additional bound of the speed [unit/s]."""
+        """Set an additional speed bound [unit/s]."""
         self.cap = cap
         self.bound(self.hardest, self._fastest)
 
     @property
     def is_still(self) -> bool:
-        """Whether v and the velocity of the output are zero."""
+        """True if v and the output velocity are zero."""
         return self.speed is self._still and self.rate is self._still
 
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:
-        """Begin with a velocity that has been the same for a while; n is ``cycles``."""
+        """Start with a constant past velocity, and set the averaging length N to ``cycles``."""
         self.moving = any(speed)
         self.speed = self.rate = list(speed) if self.moving else self._still
         self.acceleration = self._still
@@ -113,21 +118,22 @@ class Tracker:
         self._past = [self.speed] * cycles
         self._place = 0
         self._left = cycles
-        self._distance = 0.0 if self.moving else math.inf  # nothing has to be stopped at rest
+        self._distance = 0.0 if self.moving else math.inf  # no braking is needed at rest
 
     def rest(self, cycles: int, period: float) -> None:
-        """Be at rest where the output is, with another n from now on."""
+        """Stop at the output, and set the length N of the average."""
         self.start(self._still, cycles, period)
 
     def halt(self) -> None:
-        """Be at rest where the output is, but go on to the goal."""
+        """Stop at the output, and start again towards the goal."""
         self.rest(len(self._past), self._period)
         self.wake()
 
     def slow(self, share: float) -> None:
-        """Go on with a share of the velocity, at once, as something is in the way.
+        """Scale the velocity immediately, for example at an obstacle.
 
-        The lag shrinks with it: who keeps the output where it was moves the point that v moves.
+        The lag is scaled too. A caller that keeps the output fixed must shift the point that moves
+        at v.
         """
         self._past = [scaled(past, share) for past in self._past]
         self.speed = self._past[self._place - 1]
@@ -135,17 +141,17 @@ class Tracker:
         self.acceleration = self._still
 
     def wake(self) -> None:
-        """Begin to move, as there is a new goal."""
+        """Start to move to a new goal."""
         self.moving = True
         self._left = len(self._past)
 
     def step(self, gap: Sequence[float], goal_rate: Sequence[float] | None, period: float) -> bool:
-        """Choose the velocities of this cycle; return whether v ends exactly on the goal.
+        """Compute the velocities of this cycle. Return True if v ends exactly at the goal.
 
         Args:
-            gap: From the point that moves with v to the goal.
-            goal_rate: Velocity of the goal; None is rest.
-            period: T [s].
+            gap: Gap d from the point that moves at v to the goal [unit].
+            goal_rate: Velocity of the goal [unit/s]; None means rest.
+            period: Cycle time T [s].
         """
         a, old_speed = self.hardest, self.speed
         self._distance = distance = math.hypot(*gap)
@@ -169,13 +175,13 @@ class Tracker:
             self._left = len(self._past)
         else:
             self._left -= 1
-            if self._left <= 0:  # the mean has arrived as well: forget what rounding left
+            if self._left <= 0:  # the average has arrived; clear rounding errors
                 self.rate, self.acceleration, self.lag = self._still, self._still, self._still
                 self.moving = False
         return arrived
 
     def _give_out(self, speed: list[float], period: float) -> None:
-        """Take a velocity into the mean."""
+        """Add a velocity to the average."""
         past, place = self._past, self._place
         oldest = past[place]
         past[place] = self.speed = speed
@@ -196,16 +202,16 @@ class Tracker:
 def _taken(
     v: float, o: float, r: float, e: float, share: float, period: float, frequency: float
 ) -> tuple[float, float, float]:
-    """Return rate, acceleration and lag in one dimension, with a velocity taken into the mean.
+    """Return rate, acceleration and lag of one dimension after an update of the average.
 
     Args:
-        v: The newest velocity.
-        o: The oldest, which leaves the mean.
-        r: The mean until now.
-        e: The lag until now.
-        share: Of one velocity in the mean.
-        period: T [s].
-        frequency: 1 / T [1/s].
+        v: New velocity.
+        o: Old velocity, which leaves the average.
+        r: Average before the update.
+        e: Lag before the update.
+        share: Weight of one velocity in the average.
+        period: Cycle time T [s].
+        frequency: Inverse cycle time 1 / T [1/s].
     """
     change = (v - o) * share
     rate = r + change

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a motion of the joints goes: errors, tolerances, obstacles, contact, and how it ends."""
+"""Monitoring of joint motions: tolerances, obstacles, contact, abort reasons and reports."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Report, TrajectoryTarget
 
 PAUSE = 1.0
-"""Ends for one reason that follow one another sooner are one thing, of a stream [s]."""
+"""Time without an abort after which the same reason is reported again [s]."""
 
 
 class SaidEnds:
-    """Give notice of the ends of an arm's motions, once each.
+    """Notices of aborted motions of an arm, without repetition.
 
-    Who sends postures one after another, many times a second, begins as many motions; of those
-    that end for one reason the first is said. It is said again after a second without.
+    A client that streams configurations starts many motions per second. Of successive aborts for
+    the same reason, only the first is reported. It is reported again after a second without.
 
     Args:
-        context: Of the law.
-        place: Of the arm in it.
+        context: Context of the controllet.
+        place: Index of the arm in the controllet.
 
     Attributes:
-        cycles: Until now; its owner counts.
+        cycles: Number of cycles, counted by the owner.
 
     Thread: control.
     """
@@ -42,18 +42,32 @@ class SaidEnds:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: nothing was said."""
         self.cycles, self._last, self._reason = 0, 0, ""
 
     def away(self, joint: int, size: float, most: float, from_what: str, when: str) -> None:
-        """Say that a joint, from 1, was so far [rad or m] from the path or the goal."""
+        """Report a violated tolerance.
+
+        Args:
+            joint: Number of the joint, from 1.
+            size: Distance of the joint from the path or the goal [rad or m].
+            most: Tolerance [rad or m].
+            from_what: ``"path"`` or ``"goal"``.
+            when: Time of the violation, as text.
+        """
         unit = self._arm.limits.unit(joint - 1)
         name = f"{from_what}_tolerance"
         text = f"joint {joint} was {size:.3f} {unit} from the {from_what} {when}"
-        self._say(name, f"{text}, allowed {most:g} {unit} ({name})", "gives way")
+        self._say(
+            name, f"{text}, above the maximum of {most:g} {unit} ({name})", "stops and yields"
+        )
 
     def contact(self, joint: int, size: float) -> None:
-        """Say what pressed: the torque of a joint, from 1 [Nm or N], or 0 and a force [N]."""
+        """Report a contact.
+
+        Args:
+            joint: Number of the joint, from 1; 0 for the tool.
+            size: External torque of the joint [Nm or N], or force at the tool [N].
+        """
         text = f"contact: force at the tool reached {size:.1f} N (contact_force)"
         if joint:
             unit = self._arm.limits.unit(joint - 1, "Nm")
@@ -61,35 +75,39 @@ class SaidEnds:
                 f"contact: external torque of joint {joint} reached {size:.1f} {unit} "
                 "(contact_torque)"
             )
-        self._say("contact", text, "gives way")
+        self._say("contact", text, "stops and yields")
 
     def blocked(self, words: str, waited: float) -> None:
-        """Say what is in the way, and for how long the arm has waited for it to go [s]."""
-        self._say("blocked", f"{words}; waited {waited:g} s (goal_time)", "stays there")
+        """Report an obstacle, and the time for which the arm has waited [s]."""
+        self._say(
+            "blocked", f"{words}. The arm has waited {waited:g} s (goal_time)", "stays there"
+        )
 
     def _say(self, reason: str, text: str, then: str) -> None:
         is_repeated = reason == self._reason and self.cycles - self._last < self._pause
         self._last, self._reason = self.cycles, reason
         if not is_repeated:
             self._context.notify(
-                f"{self._arm.name}: motion ended before its goal: {text}; the arm {then}"
+                f"{self._arm.name}: motion ended before its goal: {text}. It {then}."
             )
 
 
 _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
 _SLOWED = 0.5
-"""Share of its own speed below which a motion counts as slowed down by an obstacle."""
+"""Fraction of its planned speed below which a motion counts as slowed by an obstacle."""
 _STANDS = 0.02
-"""Share of its own speed below which a motion counts as stopped by an obstacle; one that is
-slowed down counts in a stream below this share of the speed that motions have."""
+"""Fraction of its planned speed below which a motion counts as stopped by an obstacle. A slowed
+motion counts as stopped in a stream below this fraction of the full speed."""
 
-TIME = Report("time", "s", "since the motion began")
-DURATION = Report("duration", "s", "of the motion")
-LARGEST_ERROR = Report("largest error", "rad", "of a joint behind the path, until now")
-GOAL_ERROR = Report("goal error", "rad", "largest distance of a joint from the goal")
-STATE = Report("state", "", "how the motion is doing, a MotionState")
-MOTIONS = Report("motions", "", "begun since the activation")
-CONTACT_JOINT = Report("contact joint", "", "that met something; 0 for the tool")
+TIME = Report("time", "s", "time since the start of the motion")
+DURATION = Report("duration", "s", "duration of the motion")
+LARGEST_ERROR = Report(
+    "largest error", "rad", "maximum error of a joint to the path since the start"
+)
+GOAL_ERROR = Report("goal error", "rad", "maximum distance of a joint from the goal")
+STATE = Report("state", "", "state of the motion, a MotionState")
+MOTIONS = Report("motions", "", "number of motions since the activation")
+CONTACT_JOINT = Report("contact joint", "", "joint in contact; 0 for the tool")
 CONTACT = Report("contact", "Nm, N", "torque of that joint, or force at the tool")
 MOTION_REPORTS = (
     TIME,
@@ -104,7 +122,7 @@ MOTION_REPORTS = (
 
 
 class MotionState(IntEnum):
-    """How a motion is doing, as reported; beyond ``DONE`` it ended before its goal."""
+    """Reported state of a motion. Values above ``DONE`` are abort reasons."""
 
     IDLE = 0
     RUNNING = 1
@@ -119,57 +137,57 @@ class MotionState(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class MotionParams:
-    """Speed and tolerances of motions."""
+    """Speed, tolerances and contact thresholds of motions."""
 
     speed: float = number(
         0.3, low=0.02, high=1,
-        doc="share of the speed limits for going to a posture; acceleration by its square, "
-        "jerk by its cube",
+        doc="speed towards a configuration as a fraction of the limits; its square scales "
+        "acceleration, its cube jerk",
     )  # fmt: skip
     path_tolerance: JointVector = joint_vector(
         0.2, unit="rad", low=0, high=7,
-        doc="largest error on the way, per joint; beyond it the arm stops; 0 is any",
+        doc="maximum error during the motion per joint, above which the arm stops; 0 disables it",
     )  # fmt: skip
     goal_tolerance: JointVector = joint_vector(
         0.05, unit="rad", low=0, high=7,
-        doc="largest error at the end, per joint; 0 is any",
+        doc="maximum error at the end per joint; 0 disables it",
     )  # fmt: skip
     goal_time: float = number(
         1.0, unit="s", low=0, high=600,
-        doc="time after the end to come within goal_tolerance, or to wait for an obstacle to go; "
-        "0 is any",
+        doc="time to come within goal_tolerance after the end, or to wait for an obstacle; "
+        "0 is unlimited",
     )  # fmt: skip
     contact_torque: JointVector = joint_vector(
         "contact_torque", unit="Nm", low=0, high="torque",
-        doc="external joint torque against the motion at which the arm stops; 0 is any",
+        doc="external joint torque against the motion at which the arm stops; 0 disables it",
     )  # fmt: skip
     contact_force: float = number(
         0.0, unit="N", low=0, high=500,
-        doc="force at the tool against the motion at which the arm stops; 0 is any",
+        doc="force at the tool against the motion at which the arm stops; 0 disables it",
     )  # fmt: skip
 
 
 class MotionWatch:
-    r"""Begin the motions of one arm that are asked for, judge how they go, and end them.
+    """Monitor of the motions of one arm: starts them, checks tolerances, and ends them.
 
-    A motion ends *done* when the arm is within the goal tolerance. If an error on the way is
-    beyond the path tolerance, or the arm is not within the goal tolerance in time, the arm
-    comes to rest from where it is and stays there, so that it does not go on pressing against
-    what stopped it. One that waits for an obstacle for longer than ``goal_time`` ends *blocked*,
-    one that meets something in *contact*.
+    A motion is *done* when the arm is within the goal tolerance. If an error exceeds the path
+    tolerance, or the goal tolerance is not reached in time, the arm stops at its measured
+    position. It then no longer presses against an obstacle. A motion that waits longer than
+    ``goal_time`` for an obstacle ends *blocked*, and one that touches an object ends in *contact*.
 
-    How one ends before its goal is an event, once: what a stream of postures meets is one thing.
+    An abort is reported once as an event. A stream of configurations that meets one obstacle
+    causes one event.
 
     Args:
-        motion: Of the arm.
-        context: Of its law.
-        place: Of the arm in its law.
-        in_the_way: Says what :meth:`.Controllet.pace` keeps a velocity (n,) [rad/s] of the arm
-            from.
+        motion: Motion of the arm.
+        context: Context of the controllet.
+        place: Index of the arm in the controllet.
+        in_the_way: Function that returns the reason for which ``Controllet.pace`` limits a joint
+            velocity (n,) [rad/s].
 
     Attributes:
-        state: How the newest motion is doing.
-        presses: Whether the arm is meant to press on something: touching ends no motion then.
+        state: State of the newest motion.
+        presses: True if the arm is meant to press. Contact then ends no motion.
 
     Thread: control.
     """
@@ -197,7 +215,6 @@ class MotionWatch:
         self.presses = False
 
     def set_params(self, params: MotionParams, context: Context) -> None:
-        """Take speed and tolerances over."""
         self._params = params
         self._motion.set_speed(params.speed)
         most, self._own_path, self._own_goal = (
@@ -208,7 +225,7 @@ class MotionWatch:
         self._set_tolerances()
 
     def _set_tolerances(self) -> None:
-        """Choose what the trajectory asks for, else the parameters; zero and none are inf."""
+        """Select the tolerances of the trajectory, or of the parameters; 0 becomes infinite."""
         p, asked = self._params, self._asked
         own = np.concatenate([self._own_path, self._own_goal, [p.goal_time]])
         bounds = np.where(asked == 0.0, own, asked)
@@ -217,19 +234,19 @@ class MotionWatch:
         self._path_least, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
 
     def start(self, q: Vector, dq: Vector) -> None:
-        """Come to rest from positions (n,) [rad] and velocities (n,) [rad/s], and forget."""
+        """Stop from positions (n,) [rad] and velocities (n,) [rad/s], and clear all results."""
         self._motion.rest(q, dq)
         self.reset()
 
     def reset(self) -> None:
-        """Forget all motions until now."""
+        """Clear the results of all motions."""
         self.state = self._ends_as = MotionState.IDLE
         self._motions, self._largest = 0, 0.0
         self._contact = (0, 0.0)
         self._said.forget()
 
     def begin(self, channel: str, target: TrajectoryTarget) -> None:
-        """Begin a motion, or a stop."""
+        """Start a motion, or a stop."""
         motion, place = self._motion, self._place
         self._look_at_stream()
         count = int(target.count[place][0])
@@ -250,12 +267,12 @@ class MotionWatch:
         self._motions += 1
 
     def _look_at_stream(self) -> None:
-        """Say that motions stand in front of something, each of which the next one replaces.
+        """Report streamed motions that stop at an obstacle before the next one replaces them.
 
-        Each begins from rest, and is hardly faster when it is replaced than what is in the way
-        allows: an arm that stands has a good share of its own speed then.
+        Each motion starts from rest and is replaced while an obstacle still limits it. Its low
+        planned speed is then comparable to that of a stopped arm.
         """
-        stood = self._stood + self._crept - self._motion.time  # stood more than under way
+        stood = self._stood + self._crept - self._motion.time  # time stopped minus time in motion
         stood = min(max(stood, 0.0), 2.0 * self._goal_time)
         self._stood = stood if self.state is MotionState.RUNNING else 0.0
         if self._crept and self._stood > self._goal_time:
@@ -263,21 +280,21 @@ class MotionWatch:
 
     @property
     def stops(self) -> bool:
-        """Whether a motion is to come to rest on its way, and not at its goal."""
+        """True if a motion is to stop on its path and not at its goal."""
         return self._ends_as is MotionState.IDLE
 
     def stop(self) -> None:
-        """Come to rest on the way, as the motion of another arm has ended before its goal."""
+        """Stop on the path, because the motion of another arm was aborted."""
         self._motion.stop()
         self._ends_as = MotionState.IDLE
 
     def end(self, reason: MotionState) -> None:
-        """Say why a motion that the law has stopped ended, if one was under way."""
+        """Set the abort reason of a motion that the controllet has stopped."""
         if self.state is MotionState.RUNNING:
             self.state = reason
 
     def lose(self, q: Vector, dq: Vector) -> None:
-        """Come to rest from commands that do not keep up with the motion, which ends by that.
+        """Stop from commands that do not follow the motion, and abort it.
 
         Args:
             q: Commanded positions, (n,) [rad].
@@ -287,18 +304,18 @@ class MotionWatch:
         self.end(MotionState.PATH_TOLERANCE_VIOLATED)
 
     def forget(self) -> None:
-        """Report the end of the last motion no more."""
+        """Clear the result of the last motion."""
         if self.state is not MotionState.RUNNING:
             self.state = MotionState.IDLE
 
     def judge(self, state: ArmState, error: Vector, period: float, report: Vector) -> None:
-        """Compare errors with tolerances, and report.
+        """Compare errors with tolerances, and write the reports.
 
         Args:
-            state: Of the arm.
-            error: From measured positions to the reference, (n,) [rad].
+            state: State of the arm.
+            error: Error from the measured positions to the reference, (n,) [rad].
             period: Cycle time [s].
-            report: Of the law, whose first names are :data:`MOTION_REPORTS`.
+            report: Report values of the controllet, which start with ``MOTION_REPORTS``.
         """
         motion = self._motion
         self._said.cycles += 1
@@ -325,7 +342,7 @@ class MotionWatch:
         report[6], report[7] = self._contact
 
     def _wait(self, state: ArmState, period: float) -> None:
-        """Count for how long an obstacle has been in the way."""
+        """Count the time for which an obstacle blocks the motion."""
         motion = self._motion
         if motion.rate < _SLOWED and motion.share_of_speed < _STANDS:
             self._crept += period
@@ -336,7 +353,7 @@ class MotionWatch:
             self._said.blocked(words, self._goal_time)
 
     def _meets_something(self, state: ArmState) -> bool:
-        """Whether something beyond the thresholds is in the way; a stop goes on regardless."""
+        """Return True if an external torque or force exceeds its threshold, except in a stop."""
         felt = _multiply(state.tau_ext, self._slack, self._felt)
         shares = np.abs(felt, felt).tolist()
         share, force = max(shares), 0.0
@@ -352,7 +369,7 @@ class MotionWatch:
         return True
 
     def _leaves_path(self, error: Vector) -> bool:
-        """Whether an error is beyond its tolerance; a stop is not judged by its path."""
+        """Return True if an error exceeds its tolerance. A stop has no path tolerance."""
         beyond = np.abs(error) > self._path_bound
         return self._ends_as is MotionState.DONE and bool(beyond.any())
 
@@ -373,7 +390,7 @@ class MotionWatch:
 
 
 def _worst(error: Vector, bound: Vector) -> tuple[int, float, float]:
-    """Return the joint that is beyond its bound the most, from 1, by how much, and the bound."""
+    """Return number (from 1), error and bound of the joint with the largest relative error."""
     size = np.abs(error)
     joint = int((size / bound).argmax())
     return joint + 1, float(size[joint]), float(bound[joint])
