@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torque control of one to many Franka arms from Python and ROS 2.
+"""Torque control of one or more Franka arms from Python and ROS 2.
 
-The public names are imported on first use, so that a process which needs only
-the vocabulary (for example the real-time loop) never loads the rest.
+Public names are imported on first use, so that a process that needs only the contracts, such as
+the real-time loop, does not load the rest.
 """
 
 from __future__ import annotations

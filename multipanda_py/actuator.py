@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant actuators: springs between one or two motors and a joint.
+"""Contract of a compliant actuator: springs between one or two motors and a joint.
 
-An actuator of one's own is one file with its parameters and two methods, or three where the map
-from equilibrium and preset to motors is another one::
+To add an actuator, write one file with its parameters and the two methods ``elastic_torque`` and
+``link_stiffness``. If the map from equilibrium and preset to the motors differs from the default,
+also override ``references`` and its inverse. Example::
 
     @dataclass(frozen=True)
     class CubicParams(ActuatorParams):
-        stiffness: float = number(50.0, unit="Nm/rad", low=0, doc="of a small deflection")
-        hardening: float = number(300.0, unit="Nm/rad^3", low=0, doc="how it grows")
+        stiffness: float = number(50.0, unit="Nm/rad", low=0, doc="stiffness at zero deflection")
+        hardening: float = number(300.0, unit="Nm/rad^3", low=0, doc="cubic stiffness term")
 
     class Cubic(Actuator[CubicParams]):
         Params, preset_unit = CubicParams, ""  # no second motor
@@ -18,10 +19,11 @@ from equilibrium and preset to motors is another one::
             return ElasticTorque(link=torque, motor_1=torque, motor_2=np.zeros_like(torque))
         ...
 
-Angles and torques are of the joint's side, [rad] and [Nm]. Sources: Mengacci et al., An
-open-source ROS-Gazebo toolbox for simulating robots with compliant actuators, Frontiers in
-Robotics and AI 8, 2021; Grioli et al., Variable stiffness actuators: the user's point of view,
-IJRR 34, 2015.
+All angles [rad] and torques [Nm] are given on the joint side of the gears.
+
+Sources: Mengacci et al., An open-source ROS-Gazebo toolbox for simulating robots with compliant
+actuators, Frontiers in Robotics and AI 8, 2021. Grioli et al., Variable stiffness actuators: the
+user's point of view, IJRR 34, 2015.
 """
 
 from __future__ import annotations
@@ -45,48 +47,52 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class ActuatorParams:
-    """What every actuator has. Each is a number, or one for each joint."""
+    """Parameters of every actuator. Each is one number for all joints, or one per joint."""
 
     max_deflection: float = number(
-        0.8, unit="rad", low=0, exclusive_low=True, doc="of a spring; its torque grows no further"
+        0.8,
+        unit="rad",
+        low=0,
+        exclusive_low=True,
+        doc="maximum deflection of a spring; its torque saturates there",
     )
-    damping: float = number(0.0, unit="Nm s/rad", low=0, doc="between motors and joint")
+    damping: float = number(0.0, unit="Nm s/rad", low=0, doc="damping between motors and joint")
 
 
 @dataclass(frozen=True)
 class PresetParams(ActuatorParams):
-    """What those have whose second motor sets the stiffness."""
+    """Parameters of an actuator whose second motor sets the stiffness."""
 
-    preset_low: float = number(0.0, unit="rad", doc="smallest stiffness preset")
-    preset_high: float = number(0.0, unit="rad", doc="largest stiffness preset")
+    preset_low: float = number(0.0, unit="rad", doc="minimum stiffness preset")
+    preset_high: float = number(0.0, unit="rad", doc="maximum stiffness preset")
     damping_per_preset: float = number(
-        0.0, unit="Nm s/rad^2", low=0, doc="how the damping grows with the preset"
+        0.0, unit="Nm s/rad^2", low=0, doc="increase of the damping per unit of preset"
     )
 
 
 @dataclass(frozen=True)
 class AntagonisticParams(PresetParams):
-    """What those have whose two motors pull against each other."""
+    """Parameters of an actuator with two antagonistic motors."""
 
     coupling: float = number(
-        0.0, unit="Nm/rad", low=0, doc="of a spring between the two motors, beside the joint's"
+        0.0, unit="Nm/rad", low=0, doc="stiffness of an additional spring between the two motors"
     )
 
 
 def values_by_name(
     kind: str, params: type, given: Mapping[str, ArrayLike], n_joints: int
 ) -> dict[str, Vector]:
-    """Return all parameters of ``n`` joints, (n,) each and read only.
+    """Return all parameters of ``n`` joints, (n,) each and read-only.
 
     Args:
-        kind: Of the actuator, for refusals.
-        params: Their declaration.
-        given: What differs from the defaults: one number each, or n.
-        n_joints: Number of the joints.
+        kind: Name of the actuator, for error messages.
+        params: Dataclass that declares the parameters.
+        given: Values that differ from the defaults: one number or n numbers each.
+        n_joints: Number of joints.
 
     Raises:
-        ActuatorRefused: If a parameter does not exist, has another number of values, or is out of
-            its bounds.
+        ActuatorRefused: If a parameter does not exist, has a wrong number of values, or is out of
+            bounds.
     """
     specs = _specs(params)
     for name in given:
@@ -100,16 +106,16 @@ def values_by_name(
 
 
 def numbers_of_joints(what: str, value: ArrayLike, n_joints: int) -> Vector:
-    """Return one number of every joint, which need not be finite.
+    """Return one number per joint, (n_joints,). The numbers need not be finite.
 
     Raises:
-        ActuatorRefused: If there is another number of them, or one is none.
+        ActuatorRefused: If the count is neither 1 nor ``n_joints``, or a value is not a number.
     """
     try:
         given = np.asarray(value)
     except ValueError:  # lists of different lengths
         given = np.array(None)
-    if given.dtype.kind not in "fiu":  # no flags, and no text that looks like a number
+    if given.dtype.kind not in "fiu":  # exclude bools, and strings that look like numbers
         raise ActuatorRefused(f"{what}: got {value!r:.60}, allowed numbers")
     values = given.astype(np.float64)
     if values.shape not in ((), (n_joints,)):
@@ -118,10 +124,10 @@ def numbers_of_joints(what: str, value: ArrayLike, n_joints: int) -> Vector:
 
 
 def finite_numbers(what: str, value: ArrayLike, n_joints: int) -> Vector:
-    """Return one finite number of every joint.
+    """Return one finite number per joint, (n_joints,).
 
     Raises:
-        ActuatorRefused: If there is another number of them, or one is not finite.
+        ActuatorRefused: If the count is neither 1 nor ``n_joints``, or a value is not finite.
     """
     values = numbers_of_joints(what, value, n_joints)
     for joint in np.flatnonzero(~np.isfinite(values)):
@@ -132,14 +138,14 @@ def finite_numbers(what: str, value: ArrayLike, n_joints: int) -> Vector:
 
 
 def whole_number(what: str, value: Any) -> int:
-    """Return a number of things, of which there is at least one.
+    """Return a count of 1 or more.
 
     Raises:
-        ActuatorRefused: If it is none: a fraction, a flag, text, or less than 1.
+        ActuatorRefused: If the value is less than 1 or not an integer; a bool is not accepted.
     """
     is_number = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_number or value < 1:
-        raise ActuatorRefused(f"{what}: got {value!r:.40}, allowed 1 or more, in whole numbers")
+        raise ActuatorRefused(f"{what}: got {value!r:.40}, allowed an integer >= 1")
     return int(value)
 
 
@@ -147,7 +153,8 @@ def positive_number(what: str, value: Any, unit: str) -> float:
     """Return a finite number above 0.
 
     Raises:
-        ActuatorRefused: If it is none: a flag, text, an array, infinite, or not above 0.
+        ActuatorRefused: If the value is not a scalar number, is infinite, or is not above 0; a
+            bool is not accepted.
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0.0 < value < math.inf:
@@ -181,27 +188,36 @@ def _plain(element: Any) -> Any:
 
 
 ROUNDS = 100
-"""Of looking for an equilibrium; Newton's steps need some ten, halving alone some fifty."""
+"""Maximum number of iterations of the equilibrium search. Newton needs about 10, bisection alone
+about 50."""
 _RESOLVED = 1e-13
-"""Where that ends [rad]."""
+"""Step size at which the search has converged [rad]."""
 _HALVINGS = 40
-"""Of looking for what motors can hold: to a part in 1e12."""
+"""Bisection steps for the torque that the motors can hold; they resolve it to 1e-12 of the
+range."""
 PINION = 0.015
-"""Radius of the pinion by which a second motor moves a pivot, if nobody says [m]."""
+"""Default radius of the pinion by which a second motor moves a pivot [m]."""
 _ENDLESS = 1e12
-"""Torques and stiffnesses of springs stay below this: their squares are numbers [Nm, Nm/rad]."""
+"""Upper bound of spring torques and stiffnesses, so that their squares stay finite [Nm,
+Nm/rad]."""
 _LEAST_CHANGE = 0.01
-"""By which share the stiffness has to change over the range of presets."""
+"""Minimum change of the stiffness over the preset range, as a fraction of the larger stiffness."""
 
 
 class ElasticTorque(NamedTuple):
-    r"""What springs do to a joint and to its motors, (n,) or (k, n) each [Nm].
+    r"""Spring torques on a joint and its motors, (n,) or (k, n) each [Nm].
 
-    A motor that leads the joint gives a positive ``link`` torque, and itself is held back by
-    ``motor_1`` and ``motor_2``: :math:`J \ddot\theta_i = \tau_{m,i} - \tau_i - \ldots`. Where the
-    second motor moves a lever or a pivot, ``motor_2`` is its load in its own unit. All follow from
-    one energy V: :math:`\tau_{link} = -\partial V / \partial q`,
-    :math:`\tau_i = \partial V / \partial \theta_i`. Two of them may be one array: read them only.
+    A motor that leads the joint gives a positive ``link`` torque. The springs act against the
+    motors by ``motor_1`` and ``motor_2``:
+
+    .. math:: J \ddot\theta_i = \tau_{m,i} - \tau_i - \ldots
+
+    with the motor inertia J and the motor torque :math:`\tau_{m,i}`. If the second motor moves a
+    lever or a pivot, ``motor_2`` is its load in its own unit.
+
+    All three follow from one elastic energy V: :math:`\tau_{link} = -\partial V / \partial q`,
+    :math:`\tau_i = \partial V / \partial \theta_i`. Two of them may be the same array, so do not
+    write to them.
     """
 
     link: Vector
@@ -213,35 +229,36 @@ P = TypeVar("P", bound=ActuatorParams)
 
 
 class Actuator(ABC, Generic[P]):
-    """The springs of ``n`` joints of one kind, vectorised.
+    """Springs of ``n`` joints that have the same kind of actuator, vectorised.
 
     Args:
-        n_joints: Number of the joints, n.
-        params: Parameters by name, each one number or n of them; others have their defaults.
+        n_joints: Number of joints, n.
+        params: Parameters by name, each one number or n numbers; missing ones take their defaults.
 
     Attributes:
-        of: The parameters by name, (n,) each, read only.
-        n_joints: Number of the joints.
-        preset_low: Smallest stiffness presets, (n,); zero where there is no second motor.
-        preset_high: Largest ones.
+        of: Parameters by name, (n,) each, read-only.
+        n_joints: Number of joints.
+        preset_low: Minimum stiffness presets, (n,); zero without a second motor.
+        preset_high: Maximum stiffness presets, (n,).
 
     Raises:
-        ActuatorRefused: If the number of joints is none, a parameter does not exist or is out of
-            its bounds, or presets do not change the stiffness.
+        ActuatorRefused: If the number of joints is below 1, a parameter does not exist or is out
+            of bounds, or the presets do not change the stiffness.
 
     Thread: any; it has no state.
     """
 
     Params: ClassVar[type[Any]]
     is_antagonistic: ClassVar[bool] = False
-    """Whether two motors pull the joint: equilibrium is their mean, preset half their difference.
-    If not, the first motor is the equilibrium, and the second one the preset."""
+    """True if two motors act on the joint as antagonists: the equilibrium is their mean, the
+    preset half their difference. Otherwise the first motor sets the equilibrium and the second
+    one the preset."""
     preset_unit: ClassVar[str] = "rad"
-    """Of the second reference; an empty text if there is no second motor."""
+    """Unit of the stiffness preset; empty if there is no second motor."""
     identified: ClassVar[tuple[str, ...]] = ()
-    """Parameters that torques and deflections tell: what an identification fits."""
+    """Parameters that an identification fits to measured torques and deflections."""
     source: ClassVar[str] = ""
-    """Where the equations and the defaults are from."""
+    """Source of the equations and the defaults."""
 
     def __init__(self, n_joints: int, params: Mapping[str, ArrayLike] | None = None) -> None:
         self.n_joints = n_joints = whole_number(f"{self.kind()}: joints", n_joints)
@@ -260,39 +277,39 @@ class Actuator(ABC, Generic[P]):
 
     @classmethod
     def kind(cls) -> str:
-        """Return the name as in a cell file, by the rule of the registry."""
+        """Return the name used in cell files: the class name in snake case."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @classmethod
     def refused(cls, what: str) -> ActuatorRefused:
-        """Return the error that this kind of actuator refuses something with."""
+        """Return an error that starts with the name of this kind of actuator."""
         return ActuatorRefused(f"{cls.kind()}: {what}")
 
     @property
     def n_motors(self) -> int:
-        """Number of motors of a joint: 1, or 2 where there are presets."""
+        """Motors per joint: 2 if there are stiffness presets, else 1."""
         return 2 if self.preset_unit else 1
 
     @property
     def is_coupled(self) -> bool:
-        """Whether there is a spring between the motors: if not, its torque is zero."""
+        """True if a spring connects the two motors."""
         own = type(self).coupling_torque is not Actuator.coupling_torque
         return own or bool(np.any(self.of.get("coupling", 0.0)))
 
     def on_parameters(self) -> None:
-        """Refuse what bounds alone do not, and prepare what depends on parameters only.
+        """Check combinations of parameters and precompute values that depend on them only.
 
-        Called once, when ``of`` is there.
+        Called once, after ``of`` is set. Raise :meth:`refused` for an invalid combination.
         """
 
     @abstractmethod
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
-        """Return what the springs do to joints and motors.
+        """Return the spring torques on joints and motors.
 
         Args:
-            q: Angles of the joints, (n,) or (k, n) [rad].
-            theta_1: Of the first motors, likewise.
-            theta_2: Of the second motors, likewise [rad, or m where that is their unit].
+            q: Joint angles, (n,) or (k, n) [rad].
+            theta_1: Positions of the first motors, same shape [rad].
+            theta_2: Positions of the second motors, same shape [rad, or m for a linear motor].
         """
 
     @abstractmethod
@@ -300,10 +317,10 @@ class Actuator(ABC, Generic[P]):
         r"""Return :math:`\sigma = -\partial\tau_{link}/\partial q`, (n,) or (k, n) [Nm/rad]."""
 
     def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the motors' positions for an equilibrium and a stiffness preset, (n,) each.
+        """Return both motor positions for an equilibrium and a stiffness preset, (n,) each.
 
-        They are the two themselves, or the equilibrium plus and minus the preset where motors
-        pull against each other. An actuator with another map also has its inverse,
+        The default is equilibrium plus and minus preset for antagonistic motors, else the two
+        values unchanged. An actuator that overrides this map also overrides its inverse,
         :meth:`equilibrium_of` and :meth:`preset_of`.
         """
         if self.is_antagonistic:
@@ -311,29 +328,29 @@ class Actuator(ABC, Generic[P]):
         return equilibrium, preset
 
     def preset_of(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the preset that motors stand at, (n,)."""
+        """Return the stiffness preset for given motor positions, (n,)."""
         return 0.5 * (theta_1 - theta_2) if self.is_antagonistic else theta_2
 
     def equilibrium_of(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the equilibrium that motors stand at, (n,) [rad]."""
+        """Return the equilibrium for given motor positions, (n,) [rad]."""
         return 0.5 * (theta_1 + theta_2) if self.is_antagonistic else theta_1
 
     def coupling_torque(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        r"""Return :math:`g(\theta_1, \theta_2)` of a spring between two motors, (n,) [Nm].
+        r"""Return :math:`g(\theta_1, \theta_2)` of a spring between the two motors, (n,) [Nm].
 
-        It holds back the first, and drives the second: loads are :math:`\tau_1 + g` and
-        :math:`\tau_2 - g`. The joint does not feel it. Here it is
-        :math:`k_c (\theta_1 - \theta_2)` with the parameter ``coupling``, if there is one.
+        It decelerates the first motor and drives the second: the loads are :math:`\tau_1 + g` and
+        :math:`\tau_2 - g`. It does not act on the joint. The default is :math:`k_c (\theta_1 -
+        \theta_2)` with the parameter ``coupling`` as :math:`k_c`, and zero without that parameter.
         """
         if "coupling" not in self.of:
             return np.zeros_like(theta_1)
         return self.of["coupling"] * (theta_1 - theta_2)
 
     def damping(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        r"""Return the damping :math:`d` between motors and joint at their preset [Nm s/rad].
+        r"""Return the damping :math:`d` between motors and joint at the current preset [Nm s/rad].
 
-        The joint gets :math:`d (\dot\theta_{eq} - \dot q)`, and the motors the opposite: the
-        first all of it, or each of two that pull against each other one half.
+        The torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`. The first motor receives
+        the opposite torque; two antagonistic motors receive one half each.
         """
         found = self.of["damping"]
         if "damping_per_preset" in self.of:
@@ -342,24 +359,27 @@ class Actuator(ABC, Generic[P]):
         return found
 
     def clipped(self, deflection: Vector) -> Vector:
-        """Return deflections up to the largest that a spring has [rad]."""
+        """Return deflections limited to the maximum deflection of the spring [rad]."""
         found: Vector = np.minimum(np.maximum(deflection, self._lower), self._limit)
         return found
 
     def within(self, deflection: Vector) -> Vector:
-        """Return 1 where a spring is not at its limit, else 0: what its slope is scaled by."""
+        """Return 1 where a spring is below its maximum deflection, else 0, to scale its slope."""
         found: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)  # NaN stays
         return found
 
     def at_limit(self, q: Vector, theta_1: Vector, theta_2: Vector) -> NDArray[np.bool_]:
-        """Return whose springs are at their largest deflection, (n,): their torque is a bound."""
+        """Return a mask of the joints with a spring at its maximum deflection, (n,).
+
+        The torque of such a spring is saturated, so it is only a bound.
+        """
         found: NDArray[np.bool_] = np.abs(theta_1 - q) >= self._limit
         if self.is_antagonistic:
             found = found | (np.abs(theta_2 - q) >= self._limit)
         return found
 
     def checked_preset(self, preset: ArrayLike) -> Vector:
-        """Return presets of n joints, if they are allowed.
+        """Return the presets of n joints, (n,).
 
         Raises:
             ActuatorRefused: If their number is wrong, or one is not finite or out of range.
@@ -374,20 +394,20 @@ class Actuator(ABC, Generic[P]):
         return values
 
     def equilibrium_for(self, q: ArrayLike, torque: ArrayLike, preset: ArrayLike = 0.0) -> Vector:
-        r"""Return the equilibrium at which springs hold joints at ``q`` with a torque.
+        r"""Return the equilibrium at which the springs exert a torque on joints at ``q``, (n,).
 
-        It solves :math:`\tau_{link}(q, \mathrm{references}(\theta_{eq}, p)) = \tau` for
-        :math:`\theta_{eq}`: with gravity as the torque it is ``q`` plus the deflection of the
-        springs.
+        Solve :math:`\tau_{link}(q, \mathrm{references}(\theta_{eq}, p)) = \tau` for the
+        equilibrium :math:`\theta_{eq}` [rad], with the preset p. If :math:`\tau` balances gravity,
+        the result is ``q`` plus the static deflection of the springs.
 
         Args:
-            q: Where the joints are to rest, one number or (n,) [rad].
-            torque: That the springs are to exert on them, likewise [Nm].
-            preset: Stiffness presets, likewise.
+            q: Joint angles, one number or (n,) [rad].
+            torque: Torque of the springs on the joints, one number or (n,) [Nm].
+            preset: Stiffness presets, one number or (n,).
 
         Raises:
-            ActuatorRefused: If the springs cannot exert that, a preset is out of range, a number
-                is not finite, or there is another number of them.
+            ActuatorRefused: If the springs cannot exert the torque, a preset is out of range, a
+                value is not finite, or a count is wrong.
         """
         q = finite_numbers(f"{self.kind()}: q", q, self.n_joints)
         wanted = finite_numbers(f"{self.kind()}: torque", torque, self.n_joints)
@@ -398,24 +418,25 @@ class Actuator(ABC, Generic[P]):
         )
         for joint in np.flatnonzero((wanted < least) | (wanted > most)):
             raise self.refused(
-                f"torque of joint {joint + 1}: got {wanted[joint]:.4g} Nm, allowed what its "
-                f"springs can exert, {least[joint]:.4g} to {most[joint]:.4g} Nm"
+                f"torque of joint {joint + 1}: got {wanted[joint]:.4g} Nm, its springs "
+                f"can exert {least[joint]:.4g} to {most[joint]:.4g} Nm"
             )
         return self.nearest_equilibrium(q, wanted, preset)
 
     def nearest_equilibrium(
         self, q: Vector, torque: Vector, preset: Vector, start: Vector | None = None
     ) -> Vector:
-        """Return what :meth:`equilibrium_for` does or, unchecked, what comes nearest to it.
+        """Return the equilibrium of :meth:`equilibrium_for`, or the nearest one that exists.
 
-        By Newton's steps, halving what is left where these would leave it. For loops: a torque
-        that the springs cannot exert gives the end of their deflection.
+        The arguments are not checked, so that a loop can call this. The solver takes Newton steps
+        and bisects when a step leaves the bracket. A torque beyond the range of the springs
+        returns the limit of their deflection.
 
         Args:
-            q: Angles of the joints, (n,) [rad].
-            torque: Wanted on them, (n,) [Nm].
-            preset: Within its range, (n,).
-            start: Where to begin, such as the last solution, (n,) [rad]; by default ``q``.
+            q: Joint angles, (n,) [rad].
+            torque: Desired torque on the joints, (n,) [Nm].
+            preset: Stiffness presets within their range, (n,).
+            start: Initial guess, such as the last solution, (n,) [rad]; by default ``q``.
         """
         low, high = self._ends(q, preset)
         found = q if start is None else np.minimum(np.maximum(start, low), high)
@@ -435,16 +456,16 @@ class Actuator(ABC, Generic[P]):
         return found
 
     def exertable(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
-        r"""Return the largest torques that are exerted on joints to either side, (n,) [Nm].
+        """Return the maximum torque that each joint can receive in both directions, (n,) [Nm].
 
-        They end where springs do, or where a motor cannot hold its spring any more: the largest
-        shares of the way to the end of the springs are found by halving. Zero where a motor
-        cannot even hold the preset.
+        It is limited by the deflection of the springs, or by the motor torque that holds them. The
+        limit is found by bisection along the deflection range. It is zero if a motor cannot even
+        hold the preset.
 
         Args:
             preset: Stiffness presets, one number or (n,).
-            motors: Largest torques of both motors, one number, (n,) or (2, n) [Nm, or N where
-                that is the unit of a second motor].
+            motors: Maximum torques of both motors, one number, (n,) or (2, n) [Nm, or N for a
+                linear second motor].
 
         Raises:
             ActuatorRefused: If a preset is out of range.
@@ -467,12 +488,12 @@ class Actuator(ABC, Generic[P]):
         return found
 
     def _ends(self, q: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the equilibria at which all springs are at their limits."""
+        """Return the equilibria at which all springs reach their maximum deflection."""
         reach = self._limit + np.abs(preset) if self.is_antagonistic else self._limit
         return q - reach, q + reach
 
     def _refuse_range(self) -> None:
-        """Refuse a range of presets that is none, or that ends where springs do."""
+        """Check that the preset range is not empty and stays within the spring deflection."""
         low, high, limit = self.preset_low, self.preset_high, self._limit
         for joint in np.flatnonzero(low > high):
             raise self.refused(
@@ -482,11 +503,11 @@ class Actuator(ABC, Generic[P]):
         for joint in np.flatnonzero(self.is_antagonistic & (np.maximum(-low, high) >= limit)):
             raise self.refused(
                 f"presets of joint {joint + 1}: got {low[joint]:g} to {high[joint]:g} rad, "
-                f"allowed less than max_deflection {limit[joint]:g}, where springs end"
+                f"allowed less than max_deflection {limit[joint]:g} rad"
             )
 
     def _refuse_endless(self) -> None:
-        """Refuse a deflection so large that springs would exert what is no number there."""
+        """Check that torques and stiffnesses stay finite up to the maximum deflection."""
         none = np.zeros(self.n_joints)
         with np.errstate(all="ignore"):
             for preset in (self.preset_low, self.preset_high):
@@ -496,18 +517,18 @@ class Actuator(ABC, Generic[P]):
                         *self.elastic_torque(none, *theta),
                         self.link_stiffness(none, *self.references(0.999 * end, preset)),
                     )
-                    for one in found:  # of any shape: an own actuator's is checked elsewhere
+                    for one in found:  # ``check_actuator`` checks the shapes of a plug-in
                         over = np.flatnonzero(~(np.abs(one) < _ENDLESS))
                         if not over.size:
                             continue
                         joint = min(int(over[0]), self.n_joints - 1)
                         raise self.refused(
                             f"max_deflection of joint {joint + 1}: got {self._limit[joint]:g} "
-                            f"rad, allowed where springs exert less than {_ENDLESS:.0e} Nm"
+                            f"rad, where springs exceed {_ENDLESS:.0e} Nm or Nm/rad; lower it"
                         )
 
     def _refuse_idle_presets(self) -> None:
-        """Refuse presets that do not change the stiffness: parameters were mixed up."""
+        """Check that presets change the stiffness. If not, parameters were probably exchanged."""
         low, high, zero = self.preset_low, self.preset_high, np.zeros(self.n_joints)
         soft, stiff = (
             self.link_stiffness(zero, *self.references(zero, preset)) for preset in (low, high)
@@ -518,6 +539,6 @@ class Actuator(ABC, Generic[P]):
             units = ", ".join(f"{spec.name} [{spec.unit}]" for spec in specs)
             raise self.refused(
                 f"stiffness of joint {joint + 1}: got {soft[joint]:.4g} Nm/rad at preset "
-                f"{low[joint]:g} and {stiff[joint]:.4g} at {high[joint]:g}, allowed what changes "
-                f"with the preset; were parameters exchanged? {units}".rstrip()
+                f"{low[joint]:g} and {stiff[joint]:.4g} at {high[joint]:g}, nearly the "
+                f"same; were parameters exchanged? {units}".rstrip()
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a backend."""
+"""Contract of a backend, the interface between the control loop and robots of one kind."""
 
 from __future__ import annotations
 
@@ -25,49 +25,50 @@ SettingsT = TypeVar("SettingsT", bound=Settings, default=Settings)
 
 
 class Backend(ABC, Generic[SettingsT]):
-    """Moves states and torques of all arms of one kind.
+    """Interface to all arms of one kind: fills their states and applies their torques.
 
-    One object serves every arm of a cell that names it, because simulated arms share one
-    world. It fills ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``fingers`` of its states and
-    applies their ``tau + tau_gravity``: the first excludes gravity, the second is zero for arms
-    that compensate it themselves, as a real Franka does.
+    One object serves every arm of a cell that names it, because simulated arms share one world. It
+    fills ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``fingers`` of its states and applies their
+    ``tau + tau_gravity``. ``tau`` excludes gravity. ``tau_gravity`` is zero for arms that
+    compensate gravity themselves, as a real Franka does.
 
     Args:
-        config: The whole cell.
-        arms: Indices of its arms in the cell.
-        states: Their live states, in the same order.
-        objects: Where to put the poses of movable things, (n, 7).
-        descriptions: What the arms are, in the same order.
+        config: Configuration of the whole cell.
+        arms: Indices of the arms of this backend in the cell.
+        states: Live states of these arms, in the same order.
+        objects: Array that receives the poses of movable objects, (n, 7).
+        descriptions: Descriptions of these arms, in the same order.
 
     Attributes:
-        Settings: Class of what it can be told about an arm; :class:`.Settings` for nothing.
-        settings_section: Name of the arm's section in the cell file, and of the node with the
-            same as ROS parameters; the name of the backend if empty.
-        settings: What the cell file says, by the arm's index.
-        present: Which movable things are in the scene, 1 or 0, (n,): the loop's own, as it is in
-            rows; see :meth:`spawn`.
+        Settings: Class of the settings of an arm; :class:`.Settings` if it has none.
+        settings_section: Name of the settings section of an arm in the cell file; the name of the
+            backend if empty. The node that has the settings as ROS parameters has the same name.
+        settings: Settings of the cell file, by index of the arm.
+        present: Presence of the movable objects in the scene, 1 or 0, (n,). The loop owns this
+            array and records it; see :meth:`spawn`.
         time: Time of its world [s].
-        warnings: What its user should know after :meth:`connect` or a recovery, in sentences;
-            whoever reads clears it.
-        notices: The same while it runs; said as events, so each of them once.
+        warnings: Messages for the user after :meth:`connect` or a recovery. The reader clears the
+            list.
+        notices: Messages for the user while it runs. Each of them becomes an event.
     """
 
     Settings: ClassVar[type[Settings]] = Settings
     settings_section: ClassVar[str] = ""
     interfaces: ClassVar[tuple[str, ...]] = INTERFACES[:1]
-    """What its arms can be commanded, of :data:`.INTERFACES`: torques if nothing else is said."""
+    """Command interfaces of its arms, out of :data:`.INTERFACES`; by default torques only."""
     measures_objects: ClassVar[bool] = False
-    """Whether it fills ``objects`` with what is; else they are where they were declared, or where
-    hands that hold them are."""
+    """True if it fills ``objects`` with measured poses. Otherwise objects are at their declared
+    poses, or attached to the gripper that holds them."""
     keeps_time: ClassVar[bool] = False
-    """Whether its world is simulated, so that :attr:`time` is a time that others may live by."""
+    """True if its world is simulated, so that :attr:`time` can serve as the clock of the cell."""
     simulates_actuators: ClassVar[bool] = False
-    """Whether its arms may have compliant actuators; :mod:`.actuator_section` says which."""
+    """True if its arms may have compliant actuators; see :mod:`.actuator_section`."""
     rotors_in_torques: ClassVar[bool] = True
-    """Whether measured torques have in them what turns the rotors; not of sensors behind gears."""
+    """True if measured torques include the inertial torque of the rotors. False for joint torque
+    sensors on the link side of the gears."""
     answer_periods: ClassVar[int] = 0
-    """Periods from a state to the torque that answers it, where the other side takes what has come
-    when its next one begins."""
+    """Delay between a state and the torque computed from it [periods]. Above 0 if the robot
+    applies the latest command only at the start of its next period."""
     time: float = 0.0
 
     def __init__(
@@ -93,14 +94,14 @@ class Backend(ABC, Generic[SettingsT]):
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterable[str]:
-        """Return what is wrong with the arms that name this backend, each and all together.
+        """Return the faults of the arms that name this backend.
 
         Args:
-            config: The cell, whose parts are well formed.
+            config: Cell whose sections are well formed.
             arms: Names of the arms.
 
         Returns:
-            Sentences that begin with the path: ``arms.left.robot_ip: missing; ...``.
+            Messages that begin with the path: ``arms.left.robot_ip: missing; ...``.
         """
         return ()
 
@@ -115,10 +116,11 @@ class Backend(ABC, Generic[SettingsT]):
         """Return a handle on the gripper of an arm, or None if :meth:`grip` moves it.
 
         Args:
-            arm: Name of the arm; it has a hand.
-            config: Its part of the cell file.
-            publish: To be told width [m] and whether an object is held; from any thread.
-            check: Raises :class:`.LoopError` unless the cell runs.
+            arm: Name of the arm, which has a gripper.
+            config: Section of the arm in the cell file.
+            publish: Callback that receives the width [m] and whether an object is grasped; may be
+                called from any thread.
+            check: Callback that raises :class:`.LoopError` unless the cell runs.
 
         Thread: of the cell's owner.
         """
@@ -126,34 +128,34 @@ class Backend(ABC, Generic[SettingsT]):
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Say in a clause what arms do while the loop stands still; empty if nobody knows."""
+        """Return a clause about what arms do while the loop is stalled; empty if unknown."""
         return ""
 
     @abstractmethod
     def connect(self) -> None:
-        """Make the arms ready to be read and commanded.
+        """Connect to the arms, so that they can be read and commanded.
 
         Raises:
-            BackendError: If one cannot be reached.
+            BackendError: If an arm cannot be reached.
         """
 
     def begin(self) -> None:
-        """Let arms execute their commands, after the warm-up of the loop. Thread: control."""
+        """Start the execution of commands, after the warm-up of the loop. Thread: control."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether every arm executes its commands after :meth:`begin`, or has a fault."""
+        """True if every arm executes its commands after :meth:`begin`, or has a fault."""
         return True
 
     def finish_start(self) -> None:
-        """End the start: from now on every fault is final. Thread: control."""
+        """Finish the start: from now on every fault is final. Thread: control."""
 
     @property
     def wake_fds(self) -> dict[int, int]:
-        """File descriptors that become readable with a new state, and their arm's index.
+        """File descriptors that become readable with a new state, by index of the arm.
 
-        :meth:`read` of that arm makes one unreadable again.
-        Simulated arms have none: they are read on the loop's clock.
+        :meth:`read` of that arm clears the descriptor. Simulated arms have none, because the loop
+        reads them on its own clock.
         """
         return {}
 
@@ -167,19 +169,19 @@ class Backend(ABC, Generic[SettingsT]):
 
     @abstractmethod
     def write(self, fresh: Collection[int]) -> None:
-        """Apply the torques of ``fresh`` arms; a simulated world moves on by one period.
+        """Apply the torques of ``fresh`` arms and advance a simulated world by one period.
 
         Thread: control.
         """
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
-        """Begin a gripper command, or take in what a gripper outside of the loop measures.
+        """Start a gripper command, or store the measurement of a gripper outside of the loop.
 
         Args:
             arm: Index in the cell.
-            number: Of the command: where ``state.gripper`` begins from now on.
-            record: As :attr:`.GripperCommand.record`; for a measurement
-                action, width [m], whether an object is held.
+            number: Number of the command, which becomes the first element of ``state.gripper``.
+            record: :attr:`.GripperCommand.record`. For a measurement: action, width [m], and
+                whether an object is grasped.
 
         Thread: control.
         """
@@ -191,46 +193,46 @@ class Backend(ABC, Generic[SettingsT]):
             state.gripper[:2] = number, Outcome.FAILED
 
     def thing_in_hand(self, arm: int) -> int:
-        """Return the number of the movable thing that a grasp has found, from 1; 0: unknown.
+        """Return the number of the movable object that was grasped, from 1; 0 if unknown.
 
-        Thread: control, when a gripper has begun to hold something.
+        Thread: control, when a gripper has started to hold an object.
         """
         return 0
 
     def faults(self) -> Sequence[tuple[int, str]]:
-        """Return arms that have stopped by themselves since the last call, and why.
+        """Return arms that have stopped since the last call, each with the reason.
 
         Thread: control.
         """
         return ()
 
     def recover(self, arm: int) -> None:
-        """Ask for an arm to be made ready again; returns at once. Thread: control."""
+        """Start the recovery of an arm; returns at once. Thread: control."""
 
     def is_ready(self, arm: int) -> bool:
-        """Return whether an arm executes its commands now. Thread: control."""
+        """Return True if an arm executes its commands now. Thread: control."""
         return True
 
     def configure(self, arm: int, settings: SettingsT) -> None:
-        """Begin to give an arm other settings, as a whole; returns at once.
+        """Start to apply new settings to an arm, all of them together; returns at once.
 
-        The answer comes from :meth:`settings_answers`, when the arm executes torques again as
-        it did before. This one takes everything, for arms that have no use for it.
+        :meth:`settings_answers` returns the result when the arm executes torques again. This
+        default implementation accepts all settings and does not use them.
 
         Raises:
-            BackendError: If it cannot even begin.
+            BackendError: If the change cannot be started.
 
         Thread: control.
         """
         self._configured.append((arm, ""))
 
     def answers_configure(self, arm: int) -> bool:
-        """Return whether an answer is to come for an arm that :meth:`configure` was called for."""
+        """Return True if an answer to :meth:`configure` of an arm is due."""
         own = getattr(self.settings_answers, "__func__", None) is not Backend.settings_answers
         return own or any(index == arm for index, _ in self._configured)
 
     def settings_answers(self) -> Sequence[tuple[int, str]]:
-        """Return arms that have been configured since, and why not if they refuse.
+        """Return arms whose configuration has ended, each with the reason of a rejection or "".
 
         Called in every cycle while an answer is due. Thread: control.
         """
@@ -238,90 +240,93 @@ class Backend(ABC, Generic[SettingsT]):
         return answers
 
     def place(self, record: Vector) -> None:
-        """Put a movable thing elsewhere, where :attr:`keeps_time`; else nobody asks.
+        """Set the pose and velocity of a movable object. Called only if :attr:`keeps_time`.
 
         Args:
-            record: Number of the thing, position and quaternion x y z w in the world, linear
-                velocity and angular velocity in its own axes, (14,) [m, m/s, rad/s].
+            record: Index of the object, pose and velocity, (14,). The pose is position [m] and
+                quaternion x y z w in the world. The velocity is the linear velocity in the world
+                [m/s] and the angular velocity in the axes of the object [rad/s].
 
         Thread: control.
         """
-        raise BackendError(f"{type(self).__name__}: moves no things")
+        raise BackendError(f"{type(self).__name__}: cannot move objects")
 
     def inside(self, record: Vector) -> tuple[str, float] | None:
-        """Return which arm a thing would be inside of, more than it is when it touches; or None.
+        """Return the arm that an object at a given pose would penetrate, or None.
 
         Args:
-            record: As that of :meth:`place`.
+            record: Pose of the object, as in :meth:`place`.
 
         Returns:
-            Name of the arm and how deep [m]; None also if nobody knows.
+            Name of the arm and penetration depth beyond a resting contact [m]. None without
+            penetration, or if it is unknown.
 
         Thread: control.
         """
         return None
 
     def spawn(self, record: Vector) -> tuple[str, float] | None:
-        """Put an absent thing into the scene, unless something is there; see :meth:`place`.
+        """Add an absent object to the scene, unless its pose is occupied.
 
         Args:
-            record: As that of :meth:`place`.
+            record: Pose of the object, as in :meth:`place`.
 
         Returns:
-            What it would be inside of, an arm, a thing or ``floor``, and how deep [m]; None if it
-            is there now.
+            Name of the obstacle (an arm, an object or ``floor``) and penetration depth [m]; None
+            on success.
 
         Thread: control.
         """
-        raise BackendError(f"{type(self).__name__}: spawns no things")
+        raise BackendError(f"{type(self).__name__}: cannot spawn objects")
 
     def remove(self, thing: int) -> None:
-        """Take a thing out of the scene, by its number; see :meth:`place`. Thread: control."""
-        raise BackendError(f"{type(self).__name__}: removes no things")
+        """Remove an object from the scene, by its number; see :meth:`place`. Thread: control."""
+        raise BackendError(f"{type(self).__name__}: cannot remove objects")
 
     def save(self) -> object | None:
-        """Return its whole state for :meth:`load`, between two cycles; None if that cannot be.
+        """Return the complete state for :meth:`load`, or None if it cannot be saved.
 
-        Thread: control.
+        Thread: control, between two cycles.
         """
         return None
 
     def load(self, saved: object, seed: int | None = None) -> None:
-        """Go back to what :meth:`save` has returned, without reading or writing.
+        """Restore a state that :meth:`save` has returned, without reading or writing.
 
         Args:
-            saved: From this very backend; it stays as it is.
-            seed: What is random is drawn anew from this; None goes on as it did then.
+            saved: State from this backend object, which is not modified.
+            seed: New seed of the random generators; None restores their saved state.
 
         Raises:
-            BackendError: If it cannot go back, as real arms cannot.
+            BackendError: If states cannot be restored, as on real arms.
 
         Thread: control.
         """
-        raise BackendError(f"backend {type(self).__name__} cannot go back to a saved state")
+        raise BackendError(f"backend {type(self).__name__} cannot restore a saved state")
 
     def engage(self, arm: int, interface: str) -> None:
-        """Begin to execute another command of an arm at rest, from where it is; returns at once.
+        """Start to change the command interface of an arm at rest; returns at once.
 
-        With ``effort`` that is ``tau`` of its state, else ``joint_command``, whose first row is
-        where the arm is now. As long as the arm does not execute it, :meth:`is_ready` is false,
-        and the backend keeps ``tau`` at zero and ``joint_command`` at the measured positions.
+        The command is ``tau`` of its state for ``effort``, else ``joint_command``, whose first row
+        then starts at the present position. Until the arm executes the new command,
+        :meth:`is_ready` is false, and the backend keeps ``tau`` at zero and ``joint_command`` at
+        the measured positions.
 
         Args:
             arm: Index in the cell.
             interface: One of :attr:`interfaces`.
 
         Raises:
-            BackendError: If it cannot even begin.
+            BackendError: If the change cannot be started.
 
         Thread: control.
         """
 
     @classmethod
     def interfaces_with(cls, settings: SettingsT) -> tuple[str, ...]:
-        """Return what an arm with these settings can be commanded, of :attr:`interfaces`."""
+        """Return the :attr:`interfaces` that an arm with these settings offers."""
         return cls.interfaces
 
     @abstractmethod
     def close(self) -> None:
-        """Leave the arms at rest and let go of them; safe to call twice."""
+        """Stop the arms and disconnect from them; safe to call twice."""

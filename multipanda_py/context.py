@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a law or feature may know beyond the states it is given each cycle."""
+"""Context of a controllet or feature: arms, objects and bumpless-transfer data."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 
 MAX_ERROR = np.array([0.15] * 3 + [0.6] * 3)
-"""Maximum distance of a seeded target from the measured pose, as the default gate [m], [rad]."""
+"""Maximum distance of a seeded target from the measured pose, equal to the default gate [m,
+rad]."""
 MAX_STEP = 0.4
-"""Farthest that a seeded target may lie from a measured joint, as the default gate [rad]."""
+"""Maximum distance of a seeded joint target from the measured position, equal to the default gate
+[rad]."""
 NEAR_FORCE, NEAR_SHARE = 5.0, 0.25
 """Maximum difference to a requested force that a switch closes, absolute [N] and relative."""
 SMALL_FORCE, SMALL_TORQUE = 1.0, 0.3
-"""What is not worth a word [N], [Nm]."""
+"""Force and torque below which a transfer is not reported [N, Nm]."""
 
 
 def _six() -> Vector:
@@ -34,24 +36,24 @@ def _six() -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class Handover:
-    """How hard one arm was pressing, as far as that may go on.
+    """Torque and wrench that one arm transfers to the next controllet (bumpless transfer).
 
-    An arm at rest does what its torque asks for, whatever sensors say: that torque is handed
-    over. An arm that moves also brakes and accelerates; of it only the wrench is handed over that
-    is both asked for and measured. A free arm at rest has nothing to hand over.
+    For an arm at rest, the commanded torque is transferred, whatever its sensors measure. A moving
+    arm also brakes and accelerates. Of its torque only the wrench is transferred that is both
+    commanded and measured. For a free arm at rest all values are zero.
 
-    A force that users have requested outlives its law. The next law receives it as a goal.
+    A contact force that users request outlives the controllet: the next one receives it as a goal.
 
     Attributes:
-        tau: Joint torques that keep the arm where it is, without dampers, (n,) [Nm].
-        wrench_in_base: The same as force and torque that the tool exerts on the world, at its
-            point, (6,) [N, Nm]. What of ``tau`` only moves the elbow is not in it.
-        contact_in_base: What of that wrench is measured, too, (6,): the rest is what nobody told
-            of, such as a payload, and what sensors do not show.
-        load_mass: What the robot has been told that it carries beyond its tool [kg]; its weight
-            is compensated and no part of the rest.
-        requested_in_base: Contact force that users request of the arm, (6,) [N, Nm]; zero for none
-            and without contact. A law that controls forces ramps to it.
+        tau: Joint torques that keep the arm at rest, without damping, (n,) [Nm].
+        wrench_in_base: Wrench of ``tau`` at the tool point, exerted on the environment, (6,) [N,
+            Nm]. It excludes the nullspace part of ``tau``.
+        contact_in_base: Measured part of that wrench, (6,) [N, Nm]. The rest is undeclared load,
+            such as a payload, or not visible to the sensors.
+        load_mass: Mass that the robot compensates in addition to its tool [kg]. Its weight is not
+            in the rest.
+        requested_in_base: Contact force that users request of the arm, (6,) [N, Nm]; zero if none
+            is requested or the arm is not in contact. A force controllet ramps to it.
     """
 
     tau: Vector = field(default_factory=lambda: np.zeros(0))
@@ -62,26 +64,26 @@ class Handover:
 
     @property
     def force(self) -> float:
-        """Size of the force [N]."""
+        """Magnitude of the force [N]."""
         return math.sqrt(float(np.dot(self.wrench_in_base[:3], self.wrench_in_base[:3])))
 
     @property
     def contact_force(self) -> float:
-        """Size of the measured part of the force [N]."""
+        """Magnitude of the measured part of the force [N]."""
         return math.sqrt(float(np.dot(self.contact_in_base[:3], self.contact_in_base[:3])))
 
     @property
     def torque(self) -> float:
-        """Size of the torque at the tool [Nm]."""
+        """Magnitude of the torque at the tool [Nm]."""
         return math.sqrt(float(np.dot(self.wrench_in_base[3:], self.wrench_in_base[3:])))
 
     @property
     def matters(self) -> bool:
-        """Whether it is worth a word."""
+        """True if the force or torque is large enough to report."""
         return self.force > SMALL_FORCE or self.torque > SMALL_TORQUE
 
     def within(self, force: float) -> Handover:
-        """Return it scaled down to a largest force [N]."""
+        """Return a copy, scaled down to a maximum force [N]."""
         if self.force <= force:
             return self
         share = force / self.force
@@ -95,7 +97,7 @@ class Handover:
 
     @property
     def missing_in_base(self) -> Vector:
-        """Difference of the requested force to the wrench, along the request, (6,) [N, Nm]."""
+        """Difference of the requested force and the wrench, along the request, (6,) [N, Nm]."""
         requested = self.requested_in_base
         squared = float(np.dot(requested, requested))
         if squared == 0.0:
@@ -105,9 +107,9 @@ class Handover:
     def as_requested(self, jacobian: Matrix) -> Handover:
         """Return the handover with the requested force, if the wrench is near it.
 
-        A spring that starts with less stays below the request, and friction takes a little at each
-        switch. A force that is far from the request still rises, or its contact is about to end.
-        Such a force is left to laws that control forces.
+        A spring that starts with less force stays below the request, and friction reduces the
+        force a little at each switch. If the force is far from the request, it is still rising or
+        the contact is about to end. Such a force is left to force controllets.
 
         Args:
             jacobian: Jacobian of the tool, (6, n).
@@ -126,7 +128,7 @@ class Handover:
         )
 
     def words(self, name: str, share: float) -> str:
-        """Say how much of it an arm goes on with, 0 to 1; nothing if it does not matter."""
+        """Report which fraction of the force a switch preserves, 0 to 1; empty if it is small."""
         if not self.matters:
             return ""
         force, unit = (self.force, "N") if self.force > SMALL_FORCE else (self.torque, "Nm")
@@ -135,11 +137,11 @@ class Handover:
             size = max(force, math.sqrt(float(np.dot(whole[:3], whole[:3]))))
             force, share = size, share * force / max(size, 1e-9)
         if share > 0.98:
-            return f"{name} goes on with {force:.1f} {unit}"
+            return f"{name} keeps {force:.1f} {unit}"
         if share > 0.02:
-            return f"{name} goes on with {share * force:.1f} of {force:.1f} {unit}"
-        told = f"its robot has been told of a load of {self.load_mass:g} kg"
-        return f"{name} lets go of {force:.1f} {unit} ({told})"
+            return f"{name} keeps {share * force:.1f} of {force:.1f} {unit}"
+        told = f"its configured load is {self.load_mass:g} kg"
+        return f"{name} releases {force:.1f} {unit} ({told})"
 
 
 def tool_wrench(state: ArmState, tau: Vector) -> Vector:
@@ -155,7 +157,10 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
 
 
 def share_of(reached: Vector, wanted: Vector) -> float:
-    """Return how much of a wrench (6,) is reached: of its force, or torque if it has none."""
+    """Return the fraction of a wrench (6,) that is reached.
+
+    It is the fraction of the force along its direction, or of the torque if the force is small.
+    """
     part = wanted[:3]
     size = float(part.dot(part))
     if size > SMALL_FORCE**2:
@@ -166,10 +171,10 @@ def share_of(reached: Vector, wanted: Vector) -> float:
 
 
 def bounded_error(error: Vector, clip: Vector) -> None:
-    """Shorten a pose error (6,) [m, rad] in place to what may be seeded.
+    """Shorten a pose error (6,) [m, rad] in place to the maximum for a seeded target.
 
-    Position and rotation apart. Each keeps its direction: a force that points elsewhere would
-    be worse than a smaller one.
+    Position and rotation are limited separately. Each keeps its direction, because a force in
+    another direction would be worse than a smaller one.
     """
     beyond = (np.abs(error) / np.minimum(clip, MAX_ERROR)).tolist()
     for start in (0, 3):
@@ -179,25 +184,25 @@ def bounded_error(error: Vector, clip: Vector) -> None:
 
 
 MOST_NOTICES = 4
-"""Notices of one instance in one cycle; more are dropped."""
+"""Maximum number of notices of one instance per cycle; further ones are dropped."""
 
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """The place where an instance works; fixed while the loop runs.
+    """Environment of a controllet instance; fixed while the loop runs.
 
     Attributes:
         period: Cycle time of the loop [s].
-        arms: Its own arms, in the order of the states it is given.
-        other_arms: The cell's other arms.
-        other_states: Their live states, in the same order.
-        objects: Things in the scene.
-        object_poses: Live poses of the movable ones, in order, (n, 7): position, w x y z. Absent
-            ones are parked where nothing else is.
-        touches: What the law's hands are for, as :attr:`Controllet.touches` says.
-        led: Numbers of own arms that a hand leads, as :attr:`Controllet.led` says.
+        arms: Arms of the instance, in the order of the states that it receives.
+        other_arms: All other arms of the cell.
+        other_states: Live states of the other arms, in the same order.
+        objects: Objects in the scene.
+        object_poses: Live poses of the movable objects, in order, (n, 7): position, w x y z.
+            Absent objects are parked far from the cell.
+        touches: Intended contacts of the grippers, as in :attr:`Controllet.touches`.
+        led: Indices of own arms that a person guides, as in :attr:`Controllet.led`.
         touching: Pairs of names that are meant to touch: arms, ``arm/hand``, objects, ``floor``.
-        notices: Sentences that the loop has not reported yet; see :meth:`notify`.
+        notices: Messages that the loop has not reported yet; see :meth:`notify`.
     """
 
     period: float
@@ -212,13 +217,13 @@ class Context:
     notices: list[str] = field(default_factory=list)
 
     def notify(self, text: str) -> None:
-        """Have the loop report a sentence as an event, after this cycle's update.
+        """Report a message to the user as an event, after the update of this cycle.
 
-        For what a user should know and what is no fault, such as a limit that has begun to act.
-        Say it once when it begins, not every cycle: what comes too fast is dropped.
+        Use it for conditions that are not faults, such as a limit that has become active. Call it
+        once when the condition starts, not every cycle: excess messages are dropped.
 
         Raises:
-            TypeError: If it is no text.
+            TypeError: If the message is not a string.
 
         Thread: control.
         """
@@ -229,20 +234,19 @@ class Context:
 
     @property
     def n_arms(self) -> int:
-        """Number of its own arms."""
         return len(self.arms)
 
     @property
     def n_joints(self) -> int:
-        """Number of joints of each own arm; for laws that take arms of one number only.
+        """Number of joints of each own arm, for controllets whose arms all have the same number.
 
         Raises:
-            ConfigurationError: If the own arms have different numbers.
+            ConfigurationError: If the numbers differ.
         """
         if len({*self.joints}) > 1:
             found = ", ".join(f"{arm.name} {arm.n_joints}" for arm in self.arms)
             raise ConfigurationError(
-                f"number of joints: got {found}, allowed arms of one number here"
+                f"number of joints: got {found}, allowed arms with equal numbers"
             )
         return self.arms[0].n_joints
 
@@ -252,11 +256,11 @@ class Context:
         return tuple(arm.n_joints for arm in self.arms)
 
     def joint_zeros(self) -> list[Vector]:
-        """Return a vector of zeros for each own arm, (n,)."""
+        """Return one vector of zeros per own arm, (n,) each."""
         return [np.zeros(n) for n in self.joints]
 
     def per_arm(self, value: JointVector) -> tuple[Vector, ...]:
-        """Return the value of a :func:`.joint_vector` for each own arm, (n,)."""
+        """Return the value of a :func:`.joint_vector` for each own arm, (n,) each."""
         return value if isinstance(value, tuple) else (value,) * self.n_arms
 
     @property
@@ -271,5 +275,5 @@ class Context:
 
     @classmethod
     def of(cls, period: float, arms: Sequence[ArmDescription]) -> Context:
-        """Return the context of arms that are alone in the world."""
+        """Return a context without other arms and objects."""
         return cls(period, tuple(arms))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a control law."""
+"""Contract of a controllet, the control law of one or more arms."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class JointVectors(tuple[Vector, ...]):
-    """A vector per arm, (n,), that others read where it is.
+    """Joint vectors of all arms, (n,) each, whose memory other objects share.
 
-    ``vectors[arm][:] = ...`` and ``vectors[arm] += ...`` write in place as ever; so does
-    ``vectors[arm] = ...``, where a list would take another array of whatever width.
+    ``vectors[arm][:] = ...``, ``vectors[arm] += ...`` and ``vectors[arm] = ...`` all write in
+    place. In a list, the last one would replace the array by another one of any shape.
     """
 
     __slots__ = ()
 
     def __setitem__(self, arm: int, value: ArrayLike) -> None:
-        """Write the vector of one arm.
+        """Copy the value into the vector of one arm.
 
         Raises:
-            ValueError: If it has another shape.
+            ValueError: If the shape differs.
 
         Thread: control.
         """
@@ -41,22 +41,22 @@ class JointVectors(tuple[Vector, ...]):
             return
         if np.shape(value) != kept.shape:
             raise ValueError(
-                f"what is commanded to arm {arm} of a law: got shape {np.shape(value)}, "
+                f"command of arm {arm} of a controllet: got shape {np.shape(value)}, "
                 f"allowed {kept.shape}"
             )
         kept[:] = value
 
     @classmethod
     def of(cls, name: str, found: object, joints: tuple[int, ...]) -> JointVectors:
-        """Return the arrays that a law has made, as vectors that stay.
+        """Return the arrays of a controllet as vectors that write in place.
 
         Args:
-            name: Of the attribute, for the sentence.
-            found: The arrays, one per arm.
+            name: Name of the attribute, for error messages.
+            found: Arrays of the controllet, one per arm.
             joints: Number of joints of each arm.
 
         Raises:
-            TypeError: If they are not what the loop can read.
+            TypeError: If they are not one float64 array of the right length per arm.
 
         Thread: any, before the loop runs.
         """
@@ -64,14 +64,14 @@ class JointVectors(tuple[Vector, ...]):
         if [_shape(vector) for vector in vectors] != [(n,) for n in joints]:
             raise TypeError(
                 f"{name}: got {_words(found)}, allowed a float64 array per arm, of "
-                f"{' and '.join(map(str, joints))} joints, as "
-                "Controllet.__init__ makes them: super().__init__(context, params)"
+                f"{' and '.join(map(str, joints))} joints. "
+                "Call super().__init__(context, params), which allocates them."
             )
         return vectors if isinstance(vectors, cls) else cls(vectors)
 
 
 def _shape(vector: object) -> tuple[int, ...] | None:
-    """Return the shape of an array of floats, and None of anything else."""
+    """Return the shape of a float64 array, and None for any other object."""
     if isinstance(vector, np.ndarray) and vector.dtype == np.float64:
         shape: tuple[int, ...] = vector.shape
         return shape
@@ -79,7 +79,7 @@ def _shape(vector: object) -> tuple[int, ...] | None:
 
 
 def _words(found: object) -> str:
-    """Say what is there instead."""
+    """Return a short description of an object, for error messages."""
     if isinstance(found, (list, tuple)):
         return f"[{', '.join(map(_words, found))}]"
     if isinstance(found, np.ndarray):
@@ -92,14 +92,14 @@ ParamsT = TypeVar("ParamsT")
 
 
 class Pacer(Protocol):
-    """Bound on the speed of a reference, such as a :class:`.Feature`."""
+    """Speed limit of a reference, such as a :class:`.Feature`."""
 
     @property
     def may_slow(self) -> bool:
-        """Whether :meth:`pace` could return less than 1 in this cycle."""
+        """True if :meth:`pace` could return less than 1 in this cycle."""
 
     def foresee(self, ahead: float, speed: float) -> None:
-        """Take note of a reference that is ``ahead`` [m] of its tool, at a speed [m/s]."""
+        """Announce a reference that leads its tool by ``ahead`` [m], at a speed [m/s]."""
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the allowed fraction of a joint velocity, (n,) [rad/s]."""
@@ -109,52 +109,55 @@ class Pacer(Protocol):
 
 
 class Controllet(ABC, Generic[TargetT, ParamsT]):
-    """One control law that owns one or more arms while it is active.
+    """Control law that owns one or more arms while it is active.
 
-    A subclass names its ``Params`` dataclass and its ``Target`` type, seeds the
-    target in :meth:`on_activate` and writes torques in :meth:`update`. It sees
-    states and targets and nothing else: no ROS, no clock, no files. The number of
-    arms is ``len(states)``; a law for one arm is written for all by a loop.
+    A subclass names its ``Params`` dataclass and its ``Target`` type, seeds the target in
+    :meth:`on_activate` and writes torques in :meth:`update`. Its only inputs are states and
+    targets: it uses no ROS, no clock and no files. The number of arms is ``len(states)``, so a
+    loop over the arms extends a controllet for one arm to any number.
 
     Attributes:
         params: Current parameters; replaced as a whole between two cycles.
-        tau: Where :meth:`update` writes, per arm (n,) [Nm], gravity excluded.
-        command: The same; a law with another ``command_interface`` writes joint positions (n,)
-            [rad] or velocities (n,) [rad/s] there, and ``tau`` means nothing.
-        context: Its arms and what is around them.
-        followed: What a law that plans its motion follows instead of its target, by channel, as a
-            target has it: arrays that stay the same. Rows then have it as the reference.
+        tau: Output of :meth:`update`: torques without gravity, (n,) per arm [Nm].
+        command: Same arrays as ``tau``. If ``command_interface`` is not effort, the controllet
+            writes joint positions [rad] or velocities [rad/s] here, (n,) per arm, and ``tau`` is
+            ignored.
+        context: Own arms and their environment.
+        followed: Planned reference that replaces the target, by channel, in the format of the
+            target. The arrays must stay the same objects. Cycle records store it as the reference.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
-        pacers: Its features that bound how fast a reference may move.
-        is_free: Whether the tool of an arm has a direction that no spring holds, per arm. Terms
-            that are kept from the tool must not drive such a direction, as nothing brakes it.
-            Written at the activation and in :meth:`update`.
-        softest: Number of the arm that the report :data:`.KEPT` is of; -1 for all together.
+        pacers: Features of the instance that limit the speed of the reference.
+        is_free: True if the tool has a direction without a spring, per arm. Torque terms that must
+            not act on the tool must not drive such a direction, because nothing brakes it. Written
+            at the activation and in :meth:`update`.
+        softest: Index of the arm that the report :data:`.KEPT` refers to; -1 for all arms
+            together.
     """
 
     Params: ClassVar[type[Any]] = NoParams
     Target: ClassVar[type[Any]] = Target
     command_interface: ClassVar[str] = INTERFACES[0]
-    """What it writes: one of :data:`.INTERFACES`. Whatever it is, it is bounded afterwards."""
+    """Command interface, one of :data:`.INTERFACES`. The loop limits every command afterwards."""
     commands_actuators: ClassVar[bool] = False
-    """Whether it commands motors and springs of its arms, in :attr:`.ArmState.actuators`; for arms
-    with compliant actuators only. Other joints still execute the torques that it writes."""
+    """True if it commands motors and springs, in :attr:`.ArmState.actuators`; for arms with
+    compliant actuators only. Joints without such an actuator still execute ``tau``."""
     min_arms: ClassVar[int] = 1
     max_arms: ClassVar[int | None] = None
     report_names: ClassVar[tuple[Report | str, ...]] = ()
-    """What :attr:`report` says, at most twelve; plain texts are reports that nothing reads."""
+    """Names of the values in :attr:`report`, up to 12. Use a :class:`.Report` for a value that
+    other code reads, and plain text otherwise."""
     default_features: ClassVar[tuple[str, ...]] = ()
     """Features of an instance whose configuration does not name any."""
     for_features: ClassVar[tuple[str, ...]] = ()
-    """Channels of its target that only features read; without such a feature they are refused."""
+    """Channels of its target that only features read; rejected if no such feature is present."""
     plans_motion: ClassVar[bool] = False
-    """Whether the law itself bounds how it moves to its targets; else they are governed."""
+    """True if the controllet itself limits its motion to a target; otherwise a governor does."""
     touches: ClassVar[tuple[str, ...]] = ()
-    """What its hands are meant to come near to: ``things`` that stand around, each other's
-    ``hands``. Collision avoidance does not keep them away from that by default."""
+    """Objects that its grippers are meant to approach: ``things`` in the scene, or ``hands`` of
+    its other arms. By default, collision avoidance does not repel them from these."""
     led: ClassVar[tuple[int, ...]] = ()
-    """Numbers of its arms that a hand leads and its others follow. Where they come near each
-    other, collision avoidance moves the others only."""
+    """Indices of its arms that a person guides and that its other arms follow. If they come near
+    each other, collision avoidance moves the other arms only."""
 
     def __init__(self, context: Context, params: ParamsT) -> None:
         """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""
@@ -175,39 +178,39 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def refuse(
         cls, values: Mapping[str, Any], arms: Mapping[str, ArmDescription]
     ) -> Iterable[str]:
-        """Return what is wrong with parameters each of which is allowed by itself.
+        """Return faults of a combination of parameters, each of which is within its own bounds.
 
         Args:
-            values: Some of them by name, as they are declared.
-            arms: Its own, by name.
+            values: Some of the parameters by name.
+            arms: Arms of the instance, by name.
 
         Returns:
-            Sentences that begin with the name of a parameter.
+            Messages that begin with the name of a parameter.
 
         Thread: any.
         """
         return ()
 
     def on_parameters(self) -> None:
-        """Recompute what depends on ``params`` only, such as square roots of gains.
+        """Recompute values that depend on ``params`` only, such as square roots of gains.
 
         Thread: control, between two cycles.
         """
 
     def on_target(self, channel: str, place: int, target: TargetT) -> None:
-        """Prepare what follows from a new target, which ``target`` has already.
+        """Precompute values that depend on a new target, which ``target`` already contains.
 
         Args:
-            channel: Which kind arrived.
-            place: Number of the arm; 0 for channels of the whole instance.
-            target: The target.
+            channel: Name of the channel that received a value.
+            place: Index of the arm; 0 for channels of the whole instance.
+            target: Target of the instance.
 
         Thread: control, before the update of the same cycle.
         """
 
     @abstractmethod
     def on_activate(self, states: Sequence[ArmState], target: TargetT) -> None:
-        """Fill ``target`` from the measured states, so that taking over moves nothing.
+        """Fill ``target`` from the measured states, so that the activation causes no motion.
 
         Thread: control, at the start of the first cycle.
         """
@@ -215,18 +218,19 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def on_handover(
         self, states: Sequence[ArmState], target: TargetT, handovers: Sequence[Handover]
     ) -> str:
-        """Go on with what the arms were pressing with, right after :meth:`on_activate`.
+        """Continue with the force of the previous controllet, right after :meth:`on_activate`.
 
-        A law that can moves its seeded target so that its own torque at rest is that of
-        ``handovers``: nothing moves, and no force is lost. By default the arms let go.
+        If possible, move the seeded target so that the torque at rest equals that of
+        ``handovers``: no motion occurs and no force is lost. By default the force is released.
 
         Args:
-            states: As for :meth:`on_activate`.
-            target: Seeded already.
-            handovers: One per arm; zero for a free arm.
+            states: States as for :meth:`on_activate`.
+            target: Target, already seeded.
+            handovers: Transferred torques and wrenches, one per arm; zero for a free arm.
 
         Returns:
-            What goes on, in words for the answer to the switch; empty if there was nothing.
+            Message about the preserved force for the answer to the switch; empty if there was
+            none.
 
         Thread: control, at the start of the first cycle.
         """
@@ -239,18 +243,18 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     ) -> Vector | None:
         """Return the contact force that users request of an arm, even if it is not reached.
 
-        The next law receives it as long as the arm is in contact. The loop reports a measured
-        force that stays too small.
+        The next controllet receives it as long as the arm is in contact. The loop reports a
+        measured force that stays too small.
 
         Args:
             arm: Index of the arm.
-            states: As for :meth:`update`.
-            target: The newest target.
+            states: States as for :meth:`update`.
+            target: Current target.
 
         Returns:
-            Wrench on the environment along the axes of the base, (6,) [N, Nm]; zero for none. None
-            if the law has no force target: the previous request then stays until a user moves the
-            target of this law.
+            Wrench on the environment along the axes of the base, (6,) [N, Nm]; zero if none is
+            requested. None if the controllet has no force target: the previous request then
+            remains until a user moves its target.
 
         Thread: control, between two updates.
         """
@@ -258,18 +262,18 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
     @abstractmethod
     def update(self, states: Sequence[ArmState], target: TargetT, period: float) -> None:
-        """Write the torques of this cycle to ``tau``, or what else it commands to ``command``.
+        """Write the torques of this cycle to ``tau``, or another command to ``command``.
 
         Args:
-            states: One per arm, in the order of the configuration.
-            target: The newest target.
+            states: States, one per arm, in the order of the configuration.
+            target: Current target.
             period: Time since the last update [s].
 
-        Thread: control, every cycle. Allocate little, never block.
+        Thread: control, every cycle. Allocate little memory, never block.
         """
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity that belongs to the free motion of a tool, (n,) [rad/s].
+        """Return the joint velocity of the free motion of a tool, (n,) [rad/s].
 
         By default all motion of the tool is free. It is called while ``is_free`` is set.
 
@@ -285,13 +289,13 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         return velocity
 
     def pace(self, arm: int, dq: Vector) -> float:
-        """Return the share of a reference's joint velocity (n,) [rad/s] that it may have."""
+        """Return the allowed fraction of a reference's joint velocity, (n,) [rad/s]."""
         return min((pacer.pace(arm, dq) for pacer in self.pacers), default=1.0)
 
     def in_the_way(self, arm: int, dq: Vector) -> str:
-        """Return in words what :meth:`pace` keeps a reference from, or that nobody knows."""
+        """Return the reason why :meth:`pace` stops a reference."""
         words = filter(None, (pacer.in_the_way(arm, dq) for pacer in self.pacers))
-        return "; ".join(words) or "something that a feature knows of"
+        return "; ".join(words) or "the limit of a feature"
 
     def on_deactivate(self) -> None:
-        """Forget what must not survive until the next activation. Thread: control."""
+        """Reset state that must not survive until the next activation. Thread: control."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the package: one base, leaves that also are the fitting builtin.
+"""Errors of the package: one base class, and subclasses that also derive from a builtin error.
 
-A message says what was refused, what was got, what is allowed, and where:
-``joint 4 of left: 3.2 rad is outside [-3.0421, -0.1518]``.
+A message names the object, the value and the allowed range: ``joint 4 of left: 3.2 rad is outside
+[-3.0421, -0.1518]``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 MAX_TEXT = 4000
-"""Longest message [characters]; what a client sends comes back in messages."""
+"""Maximum length of a message [characters], because a message may repeat input of a client."""
 
 
 def shortened(text: str) -> str:
-    """Return a text without its middle if it is longer than ``MAX_TEXT``."""
+    """Return a text, without its middle if it is longer than ``MAX_TEXT``."""
     if len(text) <= MAX_TEXT:
         return text
     left, right = MAX_TEXT * 3 // 4, MAX_TEXT // 4
@@ -23,19 +23,19 @@ def shortened(text: str) -> str:
 
 
 def in_decimals(number: float, digits: int) -> str:
-    """Return a number with decimals; one that is huge as a power of ten, not as 300 digits."""
+    """Return a number with fixed decimals, or in scientific notation from 1e6 on."""
     return f"{number:.{digits}f}" if abs(number) < 1e6 else f"{number:.3g}"
 
 
 class MultipandaError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base of all errors that this package raises."""
 
     def __str__(self) -> str:
         return shortened(super().__str__())
 
 
 class ConfigurationError(MultipandaError, ValueError):
-    """Refuse a cell file, a description or an option; lists every fault found."""
+    """Invalid cell file, description or option. Lists all faults found."""
 
     def __init__(self, *faults: str) -> None:
         self.faults: tuple[str, ...] = faults
@@ -43,14 +43,14 @@ class ConfigurationError(MultipandaError, ValueError):
 
 
 class FileRefused(MultipandaError, OSError):
-    """Refuse a file that is no regular file, is too large, or is no text.
+    """File that is not regular, is too large, or is not text.
 
     Its arguments are those of OSError: number, reason and path.
     """
 
 
 class UnknownName(ConfigurationError, LookupError):
-    """Refuse a name that does not exist, and list the names that do."""
+    """Name that does not exist. Lists the known names."""
 
     def __init__(self, what: str, got: str, known: Sequence[str]) -> None:
         self.got, self.known = got, tuple(known)
@@ -59,55 +59,55 @@ class UnknownName(ConfigurationError, LookupError):
 
 
 class TargetRejected(MultipandaError, ValueError):
-    """Refuse a target; the arm keeps the one it has."""
+    """Rejected target; the arm keeps the previous one."""
 
 
 class SourceLost(MultipandaError, ConnectionError):
-    """Report that nothing comes from a device of teleoperation; its arms hold."""
+    """Timeout of a teleoperation device; its arms hold."""
 
 
 class TopicLost(MultipandaError, ConnectionError):
-    """Report that nothing comes on a topic or from a service any more, or never did, in time."""
+    """Timeout of a topic or service, also at the first use."""
 
 
 class ActionRejected(MultipandaError, ValueError):
-    """Refuse an action of a policy; no arm has moved by it."""
+    """Rejected action of a policy; no arm has moved."""
 
 
 class ReportMissing(MultipandaError, LookupError):
-    """Refuse to decide by a number that a law does not report, or that is none."""
+    """Report value that a controllet does not provide, or that is not finite."""
 
 
 class ParameterRejected(MultipandaError, ValueError):
-    """Refuse a parameter value; all parameters stay as they were."""
+    """Rejected parameter value; all parameters stay unchanged."""
 
 
 class SettingsRejected(MultipandaError, ValueError):
-    """Refuse settings of a robot, by the loop or by the robot; it keeps those it has."""
+    """Settings that the loop or the robot rejects; the robot keeps its previous settings."""
 
 
 class PlanRejected(MultipandaError, ValueError):
-    """Refuse to plan: what was asked for cannot be understood, or the start is not allowed."""
+    """Invalid planning request, or start configuration that is not allowed."""
 
 
 class MotionFailed(MultipandaError, RuntimeError):
-    """Say that a motion ended before its goal; the arm holds where it came to rest."""
+    """Motion that ended before its goal; the arm holds at its present position."""
 
 
 class TareRejected(MultipandaError, ValueError):
-    """Refuse to tare an arm, or to undo that; it feels as before."""
+    """Rejected request to tare an arm or to undo a tare; the offsets stay unchanged."""
 
 
 class HoldingRejected(MultipandaError, ValueError):
-    """A hand cannot hold what it is said to."""
+    """Object that cannot be attached to the gripper as requested."""
 
 
 class SwitchRejected(MultipandaError, ValueError):
-    """Refuse a switch of controllets; the active set stays as it was."""
+    """Rejected switch of controllets; the active set stays unchanged."""
 
 
 class RecoveryFailed(MultipandaError, RuntimeError):
-    """Report that arms keep their faults after a recovery was requested.
+    """Recovery after which arms still have a fault.
 
     Attributes:
         reasons: Kind and text of the fault that is latched now, by arm.
@@ -119,39 +119,39 @@ class RecoveryFailed(MultipandaError, RuntimeError):
 
 
 class ActuatorRefused(MultipandaError, ValueError):
-    """Refuse parameters, a preset, a mode or a command of a compliant actuator."""
+    """Invalid parameters, preset, mode or command of a compliant actuator."""
 
 
 class ContractBroken(MultipandaError, AssertionError):
-    """A plug-in does not keep its contract; the message says which part."""
+    """Plug-in that violates its contract; the message names the violated part."""
 
 
 class BackendError(MultipandaError, RuntimeError):
-    """Report that an arm's backend could not do what was asked."""
+    """Request that the backend of an arm could not carry out."""
 
 
 class LoopError(MultipandaError, RuntimeError):
-    """Report that the control loop is not running, and why."""
+    """Control loop that is not running; the message has the reason."""
 
 
 class CellBusy(LoopError):
-    """Refuse a second instance of a cell that is already running."""
+    """Second instance of a cell that is already running."""
 
 
 class LoopTimeout(MultipandaError, TimeoutError):
-    """Report that the control loop did not answer in time."""
+    """Control loop that did not answer in time."""
 
 
 class SimulationRefused(MultipandaError, ValueError):
-    """Refuse what cannot be asked of this cell's simulation, or done to it."""
+    """Request that the simulation of this cell does not support or rejects."""
 
 
 class RenderingUnavailable(MultipandaError, RuntimeError):
-    """Report that no off-screen OpenGL library was found."""
+    """Missing library for off-screen OpenGL."""
 
 
 class MissingExtra(MultipandaError, ModuleNotFoundError):
-    """Report that a library is not installed, and the extra of pip that brings it."""
+    """Missing library; the message names the pip extra to install."""
 
     def __init__(self, text: str, module: str) -> None:
         super().__init__(text)
@@ -159,36 +159,36 @@ class MissingExtra(MultipandaError, ModuleNotFoundError):
 
 
 class BenchError(MultipandaError, RuntimeError):
-    """Report what could not be measured, and why."""
+    """Benchmark that could not be measured; the message has the reason."""
 
 
 class LogError(MultipandaError, ValueError):
-    """Refuse a log that cannot be read, written or made sense of, in a sentence."""
+    """Log that cannot be read, written or interpreted."""
 
 
 class ValidationRefused(MultipandaError, ValueError):
-    """Refuse to compare what cannot be compared, or a task that cannot be done, in a sentence."""
+    """Comparison of data that do not match, or validation task that cannot be executed."""
 
 
 class IdentificationRefused(MultipandaError, ValueError):
-    """Refuse data that cannot tell what is asked of it, and say why."""
+    """Data that do not determine the requested parameters."""
 
 
 class ShadowRefused(MultipandaError, ValueError):
-    """Refuse what a twin cannot follow, or a band that is none, in a sentence."""
+    """Log or arm that the digital twin cannot follow, or invalid tolerance band."""
 
 
 class TaskFailed(MultipandaError, RuntimeError):
-    """Report why a subtask came to nothing, or what is wrong in what a task says."""
+    """Failed subtask, or invalid description of a task."""
 
 
 class PolicyFailed(MultipandaError, RuntimeError):
-    """Report in a sentence why a policy's answer is none; the arms hold."""
+    """Unusable output of a policy; the arms hold."""
 
 
 class NodeRefused(MultipandaError, RuntimeError):
-    """Report what the node of a running cell has refused."""
+    """Request that the node of a running cell has rejected."""
 
 
 class DatasetRefused(MultipandaError, ValueError):
-    """Refuse recorded episodes that are cut, of another robot, or not what is asked of them."""
+    """Recorded episodes that are truncated, of another robot, or without the requested data."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a feature: what any fitting controllet can be given in addition."""
+"""Contract of a feature, an add-on for any compatible controllet."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from multipanda_py.targets import Channel
 
 
 class Feature(Generic[ParamsT]):
-    """A term added to a law's torques after its update, or a limit on the target before it.
+    """Torque term after the update of a controllet, or modification of its target before it.
 
-    What it does to the torques goes into :meth:`add`. Two more methods are called only if a
-    subclass has them: :meth:`on_target` when a target arrives, and :meth:`prepare` at the start
-    of every cycle, both before the law sees the target.
+    Torques go into :meth:`add`. Two more methods are called only if a subclass defines them:
+    :meth:`on_target` when a target arrives, and :meth:`prepare` at the start of every cycle. Both
+    run before the controllet reads the target.
 
-    Every feature has a live parameter ``enabled``, made for it: torques fade in and out, and a
-    feature that prepares the target goes on until it is :attr:`settled`.
+    Every feature has a live parameter ``enabled``, which is added automatically. Torques fade in
+    and out. A disabled feature still prepares the target until it is :attr:`settled`.
 
     Attributes:
-        context: The arms of its controllet and what is around them.
+        context: Arms of the controllet and their environment.
         params: Current parameters; replaced as a whole between two cycles.
-        needs: Names that the law's target must have, such as ``posture``.
-        pacers: Features of the same controllet that bound how fast a reference may move.
+        needs: Attributes that the target of the controllet must have, such as ``posture``.
+        pacers: Features of the same controllet that limit the speed of a reference.
         law: Controllet to which the feature belongs; None outside a loop.
     """
 
     Params: ClassVar[type[Any]] = NoParams
     needs: ClassVar[tuple[str, ...]] = ()
     channels: ClassVar[tuple[str | Channel, ...]] = ()
-    """Kinds of targets that a controllet takes in addition with this feature: names of built-in
-    channels, or its own."""
+    """Channels that a controllet accepts in addition with this feature: names of built-in
+    channels, or new declarations."""
     reads: ClassVar[tuple[str, ...]] = ()
-    """Channels of the law that it uses, of those that the law leaves to features."""
+    """Channels of the controllet that the feature uses, out of ``Controllet.for_features``."""
     last: ClassVar[bool] = False
-    """Whether :meth:`add` judges the torques of all others, and so comes after them."""
+    """True if :meth:`add` uses the torques of all other features and so must run after them."""
 
     order: ClassVar[int] = 0
-    """Place among the features that prepare the target, smaller first. The governor has 0: what
-    reshapes goals comes before it, what bounds the reference after it."""
+    """Order among the features that prepare the target, smaller first. The governor has 0:
+    features that change goals run before it, features that limit the reference after it."""
 
     @classmethod
     def stands_before(cls, law: type[Controllet[Any, Any]]) -> bool:
-        """Whether every instance of a law has this feature, named in the cell file or not."""
+        """Return True if every instance of a controllet gets this feature by default."""
         return False
 
     def __init__(self, context: Context, params: ParamsT) -> None:
@@ -59,122 +59,122 @@ class Feature(Generic[ParamsT]):
         self.on_parameters()
 
     def on_parameters(self) -> None:
-        """Recompute what depends on ``params`` only. Thread: control, between two cycles."""
+        """Recompute values that depend on ``params`` only. Thread: control, between two cycles."""
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Reset what must not survive from an earlier activation. Thread: control."""
+        """Reset state of an earlier activation. Thread: control."""
 
     def on_handover(
         self, states: Sequence[ArmState], target: Any, handovers: Sequence[Handover]
     ) -> None:
-        """Go on with torques of before that no law takes over, right after activation.
+        """Continue with transferred torques that the controllet does not take, after activation.
 
         Args:
-            states: As for :meth:`on_activate`.
-            target: Seeded by the law, which has taken over what it can.
-            handovers: One per arm.
+            states: States as for :meth:`on_activate`.
+            target: Target, seeded by the controllet with its part of the torques.
+            handovers: Transferred torques and wrenches, one per arm.
 
         Thread: control.
         """
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
-        """Begin while the law is at work; as an activation, if nothing else is said here.
+        """Start while the controllet is active; by default the same as :meth:`on_activate`.
 
         Thread: control.
         """
         self.on_activate(states, target)
 
     def is_free(self, arm: int) -> bool:
-        """Return whether the tool of an arm has a direction that no spring of the law holds."""
+        """Return True if the tool of an arm has a direction without a spring of the controllet."""
         return self.law is not None and self.law.is_free[arm]
 
     @property
     def settled(self) -> bool:
-        """Whether :meth:`prepare` may be left out from now on without a step in the target."""
+        """True if :meth:`prepare` can be skipped from now on without a step in the target."""
         return True
 
     @property
     def idle(self) -> bool:
-        """Whether :meth:`prepare` has nothing to do until something new is asked for.
+        """True if :meth:`prepare` has no work until a new target arrives.
 
-        While all features of a controllet are idle, none is asked to prepare anything.
+        While all features of a controllet are idle, the loop skips :meth:`prepare` of all of them.
         """
         return False
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
-        """Take a new target in, which ``target`` has already.
+        """Process a new target, which ``target`` already contains.
 
         Args:
-            channel: Which kind arrived.
-            place: Number of the arm; 0 for channels of the whole controllet.
-            target: The target, which may be changed before the law sees it.
+            channel: Name of the channel that received a value.
+            place: Index of the arm; 0 for channels of the whole controllet.
+            target: Target, which may be changed before the controllet reads it.
 
-        Thread: control, before the law's own ``on_target``.
+        Thread: control, before ``on_target`` of the controllet.
         """
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
-        """Change ``target`` before the law's update.
+        """Modify ``target`` before the update of the controllet.
 
-        Poses, postures and object poses in it are what was asked for at the start of every
-        cycle; each feature sees what the one before has made of them.
+        At the start of every cycle, poses, configurations and object poses in it are those that
+        the user requested. Each feature receives the result of the previous one.
 
         Thread: control, every cycle.
         """
 
     @property
     def may_slow(self) -> bool:
-        """Whether :meth:`pace` could return less than 1 in this cycle."""
+        """True if :meth:`pace` could return less than 1 in this cycle."""
         return True
 
     def foresee(self, ahead: float, speed: float) -> None:
-        """Take note of a reference that moves where its arm is not yet; :meth:`pace` comes later.
+        """Announce a reference that moves ahead of its arm; :meth:`pace` is called later.
 
         Args:
-            ahead: Its distance from the tool [m].
-            speed: Of the reference [m/s].
+            ahead: Distance of the reference from the tool [m].
+            speed: Speed of the reference [m/s].
 
-        Thread: control, every cycle in which it is so.
+        Thread: control, in every cycle with such a reference.
         """
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
-        """Return the share of a reference's joint velocity that it may have, 0 to 1.
+        """Return the allowed fraction of a reference's joint velocity, 0 to 1.
 
-        For laws and features that move a reference on by themselves, and ask before they do.
+        Controllets and features that move a reference call this before they move it.
 
         Args:
-            arm: Number of the arm in its controllet.
-            dq: Velocity that the reference is about to have, (n,) [rad/s].
-            ahead: How far it is ahead of the measured joints, (n,) [rad]; None is not at all.
+            arm: Index of the arm in its controllet.
+            dq: Intended velocity of the reference, (n,) [rad/s].
+            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
 
-        Thread: control, in the law's update; of this cycle :meth:`add` comes later.
+        Thread: control, in the update of the controllet, before :meth:`add` of the same cycle.
         """
         return 1.0
 
     def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return in words what lets :meth:`pace` return next to nothing; empty if it does not.
+        """Return the reason why :meth:`pace` returns nearly zero; empty if it does not.
 
         Args:
-            arm: As for :meth:`pace`.
-            dq: The same.
-            ahead: The same.
+            arm: Index of the arm in its controllet.
+            dq: Intended velocity of the reference, (n,) [rad/s].
+            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
 
-        Thread: control, once when a motion has ended because of it, or a reference is held back.
+        Thread: control, once when a motion has ended because of it, or a reference is stopped.
         """
         return ""
 
     @property
     def is_projected(self) -> bool:
-        """Whether all that :meth:`add` adds went through the dynamically consistent projector.
+        """True if all torques of :meth:`add` pass the dynamically consistent nullspace projector.
 
-        Then :meth:`before_projection` may be called instead, so that what several features add is
-        projected once. It may change with the parameters.
+        Then the loop may call :meth:`before_projection` instead, to project the sum of several
+        features once. The value may change with the parameters.
         """
         return False
 
     def before_projection(self, states: Sequence[ArmState], target: Any) -> list[Vector | None]:
-        """Return what :meth:`add` would project and add, per arm (n,) [Nm]; None is nothing.
+        """Return the torques that :meth:`add` would project, (n,) per arm [Nm]; None for zero.
 
-        The arrays are the feature's own, and the caller may write to them.
+        The feature owns the arrays, and the caller may write to them.
 
         Thread: control, every cycle, instead of :meth:`add`.
         """
@@ -183,4 +183,7 @@ class Feature(Generic[ParamsT]):
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add this term to ``tau``, per arm (n,) [Nm]. Thread: control, every cycle."""
+        """Add the torques of this feature to ``tau``, (n,) per arm [Nm].
+
+        Thread: control, every cycle.
+        """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are there whole or not at all, whatever ends the program that writes them."""
+"""Safe reading of regular files and YAML, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ import yaml
 from multipanda_py.exceptions import ConfigurationError, FileRefused
 
 MAX_TEXT = 1 << 20
-"""Maximum size of a file that people write: cells, parameters, tasks, robots [bytes]."""
+"""Maximum size of hand-written files: cells, parameters, tasks, robots [bytes]."""
 MAX_REMOTE = 1 << 17
-"""Maximum size of a file that a ROS client names, as the node serves nothing meanwhile [bytes]."""
+"""Maximum size of a file that a ROS client names [bytes]. It is small because the node serves no
+other request while it reads."""
 MAX_DESCRIPTION = 1 << 26
-"""Maximum size of a URDF, an MJCF or a JSON that programs write [bytes]."""
+"""Maximum size of a generated URDF, MJCF or JSON file [bytes]."""
 MAX_RECORDING = 1 << 33
 """Maximum size of a log or of one file of a data set [bytes]."""
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -29,14 +30,14 @@ _PART = 1 << 16
 
 
 def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
-    """Open a regular file for reading; a pipe or a device never blocks.
+    """Open a regular file for reading, without blocking on a pipe or device.
 
     Args:
         path: Path of the file.
         max_size: Maximum size [bytes]; None for files that are read in parts.
 
     Raises:
-        FileRefused: If it is no regular file, or is larger.
+        FileRefused: If it is not a regular file, or is larger.
         OSError: If it cannot be opened.
     """
     try:
@@ -49,7 +50,7 @@ def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
         if stat.S_ISDIR(status.st_mode):
             raise FileRefused(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(status.st_mode):
-            raise FileRefused(errno.EINVAL, "is no regular file", str(path))
+            raise FileRefused(errno.EINVAL, "is not a regular file", str(path))
         if max_size is not None and status.st_size > max_size:
             raise _too_large(path, max_size)
     except BaseException:
@@ -59,22 +60,22 @@ def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
 
 
 def parts_of(path: str | Path) -> Iterator[bytes]:
-    """Yield the content of a recording in parts, as for a digest; see :func:`open_regular`."""
+    """Yield the content of a recording in blocks, as for a digest; see :func:`open_regular`."""
     with open_regular(path, MAX_RECORDING) as file:
         while part := file.read(_PART):
             yield part
 
 
 def check_regular(path: str | Path, max_size: int | None = None) -> None:
-    """Refuse what :func:`open_regular` refuses, for a library that opens the file by its path."""
+    """Apply the checks of :func:`open_regular`, for a library that opens the file by its path."""
     open_regular(path, max_size).close()
 
 
 def read_bytes(path: str | Path, max_size: int = MAX_TEXT) -> bytes:
-    """Return the content of a regular file, whose stated size may be wrong (``/proc``).
+    """Return the content of a regular file. The size of ``stat`` may be wrong (``/proc``).
 
     Raises:
-        FileRefused: If it is no regular file, or is larger.
+        FileRefused: If it is not a regular file, or is larger.
         OSError: If it cannot be read.
     """
     with open_regular(path, max_size) as file:
@@ -90,15 +91,15 @@ def read_text(path: str | Path, max_size: int = MAX_TEXT) -> str:
     """Return the UTF-8 text of a regular file.
 
     Raises:
-        FileRefused: If it is no regular file, is larger, or is no UTF-8; the reason repeats
-            nothing of the content.
+        FileRefused: If it is not a regular file, is larger, or is not UTF-8. The message repeats
+            no content.
         OSError: If it cannot be read.
     """
     content = read_bytes(path, max_size)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        reason = f"is no UTF-8 text: byte {error.start}"
+        reason = f"is not UTF-8 text: byte {error.start}"
         raise FileRefused(errno.EILSEQ, reason, str(path)) from None
 
 
@@ -107,35 +108,36 @@ def _too_large(path: str | Path, max_size: int) -> FileRefused:
 
 
 MAX_DEPTH = 60
-"""Maximum number of nested collections."""
+"""Maximum nesting depth of collections."""
 MAX_NODES = 100_000
 """Maximum number of values and keys."""
 SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Parser and constructors of plain values."""
+"""Base loader, which constructs plain values only."""
 _WITHOUT_QUOTES = re.compile(r"(?:[^'\"]|'<[a-z ]+>'|'[-:?,\]}]')*")
-"""Beginning of a reason, up to the first quotation that may be content of the file."""
+"""Start of an error reason, up to the first quotation that may be content of the file."""
 _NAME = re.compile(r"[A-Za-z_/*][A-Za-z0-9_/*.-]{0,40}")
 _OPENS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _CLOSES = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
 
 class PlainLoader(SafeLoader):  # type: ignore[misc]
-    """Loader whose numbers are decimal, 0x or 0 as in C.
+    """YAML loader that reads integers as decimal, hexadecimal (0x) or octal (leading 0).
 
-    The numbers of base 60 of YAML 1.1 (1:30:00) take the square of their length to read.
+    It omits the base-60 numbers of YAML 1.1 (1:30:00), whose parsing time grows with the square of
+    their length.
     """
 
 
 def _construct_int(_: Any, node: yaml.ScalarNode) -> int | float:
-    """Read an integer; one of more than 64 bits becomes a float."""
+    """Read an integer; an integer beyond 64 bits becomes a float."""
     text = node.value.lower().lstrip("+-")
     base = 16 if text.startswith("0x") else 8 if len(text) > 1 and text[0] == "0" else 10
     try:
         number = int(node.value, base)
         return number if -(2**63) <= number < 2**63 else float(number)
-    except (OverflowError, ValueError):  # more digits than any number here has
+    except (OverflowError, ValueError):  # Python limits the number of digits
         raise yaml.constructor.ConstructorError(
-            None, None, f"{len(text)} digits are no number", node.start_mark
+            None, None, f"{len(text)} digits are too many for a number", node.start_mark
         ) from None
 
 
@@ -148,7 +150,7 @@ PlainLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 
 def key_names(keys: Iterable[Any]) -> list[str]:
-    """Return keys by name, or by their length where they may be content of another file."""
+    """Return the names of keys, or the length of a key that may be content of another file."""
     return [
         str(key) if _NAME.fullmatch(str(key)) else f"a key of {len(str(key))} characters"
         for key in keys
@@ -169,7 +171,7 @@ def load(text: str, loader: Any = PlainLoader) -> Any:
         _check(text, loader)
         return yaml.load(text, loader)
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        # a wrong !!tag
+        # These errors come from a wrong !!tag.
         raise yaml.YAMLError("a value does not fit its tag") from error
     except RecursionError as error:
         raise yaml.YAMLError("nested too deeply") from error
@@ -199,7 +201,7 @@ def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT) -> Any:
 
 
 def fault_of(error: yaml.YAMLError) -> str:
-    """Return the place and the kind of an error, without content of the text.
+    """Return the position and the kind of an error, without content of the text.
 
     A client on another machine may name the file, and the log is public.
     """
@@ -214,13 +216,13 @@ def fault_of(error: yaml.YAMLError) -> str:
 
 
 def _check(text: str, loader: Any) -> None:
-    """Refuse aliases, depth and length, which cost much more than their characters."""
+    """Reject aliases, deep nesting and long lists, which cost much more than their characters."""
     depth = nodes = 0
     for event in yaml.parse(text, loader):
         mark: Any = event.start_mark
         if isinstance(event, yaml.AliasEvent):
             raise yaml.composer.ComposerError(
-                None, None, "no aliases (*name) are allowed, as in ROS 2", mark
+                None, None, "aliases (*name) are not allowed, as in ROS 2", mark
             )
         if isinstance(event, _OPENS):
             depth += 1
@@ -234,7 +236,7 @@ def _check(text: str, loader: Any) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a file beside another one, which takes its place if nothing is raised within.
+    """Yield a temporary path next to a file, which replaces the file if no error is raised.
 
     Raises:
         ConfigurationError: If it cannot be written.
@@ -252,7 +254,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
-    """Write a figure of matplotlib whole or not at all, in the format of the file's suffix.
+    """Write a matplotlib figure atomically, in the format of the file's suffix.
 
     Raises:
         ConfigurationError: If it cannot be written.

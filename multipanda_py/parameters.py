@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backend can be told about one arm: declared once, as a law's parameters are.
+"""Declaration and check of parameters: of controllets, features and backend settings.
 
-A frozen dataclass is the only declaration. From it come the checks of the cell file, the ROS
-parameters of the arm's robot, and the flat record that carries new values to the loop::
+A frozen dataclass is the only declaration. From it follow the checks of the cell file, the ROS
+parameters of the arm, and the flat record that transfers new values to the loop.
+
+Example::
 
     @dataclass(frozen=True)
     class ServoSettings(Settings):
-        port: str = text("/dev/ttyACM0", read_only=True, doc="where the servos are")
-        current: float = number(4.0, unit="A", low=0, high=8, doc="largest per motor")
+        port: str = text("/dev/ttyACM0", read_only=True, doc="serial port of the servos")
+        current: float = number(4.0, unit="A", low=0, high=8, doc="maximum current per motor")
 """
 
 from __future__ import annotations
@@ -28,25 +30,25 @@ from multipanda_py.exceptions import ConfigurationError, ParameterRejected
 from multipanda_py.registry import default_robot
 
 Bound: TypeAlias = "float | tuple[float, ...]"
-"""One for all elements, or one for each."""
+"""One bound for all elements, or one per element."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What one parameter may be.
+    """Type, default and bounds of one parameter.
 
     Attributes:
-        name: Name as users type it, with a feature's prefix where it has one.
-        kind: ``number``, ``integer``, ``vector``, ``flag``, ``choice`` or ``text``.
-        default: Value when nothing is given.
+        name: Name in files and on ROS, with a feature's prefix if it belongs to a feature.
+        kind: Kind of value: ``number``, ``integer``, ``vector``, ``flag``, ``choice`` or ``text``.
+        default: Default value.
         unit: SI unit, or an empty string.
-        low: Smallest value allowed; for vectors of each element, or one per element.
-        high: Largest value allowed.
-        options: Values of a choice.
-        doc: One line on what it does.
-        read_only: Whether it is read at the start only; for the settings of backends.
-        exclusive_low: Whether values must be above ``low``.
-        per_joint: Whether it has a number for every joint of the robot.
+        low: Minimum value; for vectors one for all elements, or one per element.
+        high: Maximum value; for vectors one for all elements, or one per element.
+        options: Allowed values of a choice.
+        doc: Description in one line.
+        read_only: True if it is read only at the start; for the settings of backends.
+        exclusive_low: True if values must be above ``low``, not equal to it.
+        per_joint: True if it has one number per joint of the robot.
     """
 
     name: str
@@ -62,10 +64,11 @@ class Spec:
     per_joint: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse bounds of another length than the vector, and a default that is not allowed.
+        """Check the number of bounds, and that the default is allowed.
 
         Raises:
-            ValueError: With what was got, and what is allowed.
+            ValueError: If the declaration is invalid; the message has the value and the allowed
+                range.
         """
         for bound in (self.low, self.high):
             if isinstance(bound, tuple) and (self.kind != "vector" or len(bound) != self.width):
@@ -81,19 +84,19 @@ class Spec:
 
     @property
     def width(self) -> int:
-        """Number of floats that carry the value."""
+        """Number of floats that store the value."""
         return len(self.default) if self.kind == "vector" else 1
 
     @property
     def allowed(self) -> str:
-        """Say in words what is allowed."""
+        """Description of the allowed values, for error messages."""
         if self.kind == "flag":
             return "true or false"
         if self.kind == "choice":
             return "one of " + ", ".join(self.options)
         if self.kind == "text":
             return "text"
-        kind = "a whole number" if self.kind == "integer" else "a number"
+        kind = "an integer" if self.kind == "integer" else "a number"
         if self.kind == "vector":
             kind = f"{self.width} numbers{', one per joint,' * self.per_joint}"
         unit = f" {self.unit}" if self.unit else ""
@@ -107,12 +110,12 @@ class Spec:
         return f"{kind} in {self._range(low, high)}{unit}"
 
     def _range(self, low: float, high: float) -> str:
-        """Say what is allowed, as intervals are written: without the end of a round bracket."""
+        """Return the interval in mathematical notation; a round bracket excludes the bound."""
         return f"{'(' if self.exclusive_low else '['}{low:g}, {high:g}]"
 
     @property
     def bounds(self) -> tuple[tuple[float, float], ...]:
-        """Smallest and largest value of each element."""
+        """Minimum and maximum of each element."""
         low, high = (
             bound if isinstance(bound, tuple) else (bound,) * self.width
             for bound in (self.low, self.high)
@@ -155,7 +158,7 @@ class Spec:
 
 
 def frozen_vector(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a copy that nobody can write to."""
+    """Return a read-only copy."""
     array = np.array(values, dtype=np.float64)
     array.setflags(write=False)
     return array
@@ -168,7 +171,7 @@ def _is_number(value: object) -> bool:
 def _is_within(value: Any, low: float, high: float) -> bool:
     try:
         return _is_number(value) and math.isfinite(value) and low <= value <= high
-    except OverflowError:  # an integer that no float can hold
+    except OverflowError:  # an integer too large for a float
         return False
 
 
@@ -181,8 +184,8 @@ def _is_sequence(value: object) -> bool:
 
 
 JointVector: TypeAlias = "NDArray[np.float64] | tuple[NDArray[np.float64], ...]"
-"""Value of a :func:`joint_vector`: for all arms, or a tuple with one per arm where these differ;
-:meth:`.Context.per_arm` makes one per arm of both."""
+"""Value of a :func:`joint_vector`: one array for all arms, or a tuple with one per arm if they
+differ. :meth:`.Context.per_arm` converts both to one array per arm."""
 
 _KEY = "multipanda"
 _FUNCTIONS = (
@@ -191,21 +194,21 @@ _FUNCTIONS = (
 
 
 class Jointed(Protocol):
-    """What a vector of joints has to know of a robot; see :class:`.Robot`."""
+    """Robot data that a vector of joints needs; see :class:`.Robot`."""
 
     @property
     def n_joints(self) -> int:
-        """Number of its joints."""
+        """Number of joints."""
 
     def figure(self, name: str) -> tuple[float, ...]:
-        """Return a number of every joint."""
+        """Return a named quantity with one number per joint."""
 
     def unit(self, of: str) -> str:
-        """Return a unit of joints that turn, such as Nm/rad, as it is for all of its own."""
+        """Return a unit of revolute joints, such as Nm/rad, adapted to this robot's joints."""
 
 
 Robots: TypeAlias = Mapping[str, Jointed]
-"""What the arms of an instance are, by the arms' names, in order."""
+"""Robots of an instance by name of the arm, in order."""
 
 
 def number(
@@ -232,12 +235,12 @@ def integer(
     doc: str = "",
     read_only: bool = False,
 ) -> Any:
-    """Declare a whole number."""
+    """Declare an integer."""
     return _field(Spec("", "integer", default, unit, low, high, (), doc, read_only))
 
 
 def text(default: str, *, read_only: bool, doc: str = "") -> Any:
-    """Declare text, such as an address; no record carries it, so it must be ``read_only``."""
+    """Declare a text, such as an address. It is always ``read_only``: no record can store it."""
     return _field(Spec("", "text", default, doc=doc, read_only=read_only))
 
 
@@ -250,7 +253,7 @@ def vector(
     read_only: bool = False,
     exclusive_low: bool = False,
 ) -> Any:
-    """Declare a vector of fixed length; a bound holds for each element, or has one for each."""
+    """Declare a vector of fixed length, with one bound for all elements or one per element."""
     low, high = (tuple(b) if isinstance(b, Sequence) else b for b in (low, high))
     value = frozen_vector(default)
     return _field(Spec("", "vector", value, unit, low, high, (), doc, read_only, exclusive_low))
@@ -258,7 +261,7 @@ def vector(
 
 @dataclass(frozen=True)
 class _JointVector:
-    """A vector of joints before the robot is known; texts are names of its figures."""
+    """Vector of joints before the robot is known. Strings are names of quantities of the robot."""
 
     default: float | str
     low: float | str
@@ -268,7 +271,7 @@ class _JointVector:
     arm: int | None
 
     def of(self, name: str, robots: Robots) -> tuple[Spec, ...]:
-        """Return what it is for all arms, or for each if it is not the same for them."""
+        """Return one spec for all arms, or one per arm if they differ."""
         each = [self.of_one(robot) for robot in robots.values()]
         if len({(tuple(spec.default), spec.bounds) for spec in each}) == 1:
             return (dataclasses.replace(each[0], name=name),)
@@ -277,7 +280,6 @@ class _JointVector:
         )
 
     def of_one(self, robot: Jointed) -> Spec:
-        """Return what it is for a robot."""
         values = (
             robot.figure(self.default)
             if isinstance(self.default, str)
@@ -301,18 +303,18 @@ def joint_vector(
     doc: str = "",
     arm: int | None = None,
 ) -> Any:
-    """Declare a vector with a number for every joint of the robot that the law works on.
+    """Declare a vector with one number per joint of the robot that the controllet works on.
 
     Its value is a :data:`JointVector`.
 
     Args:
-        default: One for all joints, or the name of a figure of the robot
-            (:attr:`.Robot.figures`), which has one for each.
+        default: One number for all joints, or the name of a quantity of the robot
+            (:attr:`.Robot.figures`) with one number per joint.
         unit: SI unit.
-        low: Smallest value, likewise.
-        high: Largest value, likewise.
-        doc: One line on what it does.
-        arm: Number of the one arm of the law that it is for; by default it is for each of them.
+        low: Minimum value, a number or the name of a quantity.
+        high: Maximum value, a number or the name of a quantity.
+        doc: Description in one line.
+        arm: Index of the only arm of the controllet that uses it; by default all arms use it.
     """
     declared = _JointVector(default, low, high, unit, doc, arm)
 
@@ -323,12 +325,12 @@ def joint_vector(
 
 
 def flag(default: bool, *, doc: str = "", read_only: bool = False) -> Any:
-    """Declare a switch."""
+    """Declare a boolean."""
     return _field(Spec("", "flag", default, doc=doc, read_only=read_only))
 
 
 def choice(default: str, *, options: Sequence[str], doc: str = "", read_only: bool = False) -> Any:
-    """Declare one of a few named options."""
+    """Declare a choice between named options."""
     return _field(
         Spec("", "choice", default, options=tuple(options), doc=doc, read_only=read_only)
     )
@@ -336,21 +338,22 @@ def choice(default: str, *, options: Sequence[str], doc: str = "", read_only: bo
 
 @dataclass(frozen=True)
 class NoParams:
-    """Parameters of something that has none."""
+    """Empty set of parameters."""
 
 
 def specs_by_field(
     params: type, prefix: str = "", robots: Robots | None = None
 ) -> dict[str, tuple[Spec, ...]]:
-    """Return the specs of a ``Params`` dataclass by field, in order; mostly one for each.
+    """Return the specs of a ``Params`` dataclass by field, in order; usually one per field.
 
     Args:
-        params: The dataclass.
-        prefix: Put before every name.
-        robots: Arms that vectors of joints are for; by default one of :data:`.DEFAULT_MODEL`.
+        params: Dataclass of the parameters.
+        prefix: Prefix of every name.
+        robots: Robots for vectors of joints; by default one :data:`.DEFAULT_MODEL`.
 
     Raises:
-        ConfigurationError: If it is no dataclass, or a field is not declared as it should be.
+        ConfigurationError: If it is not a dataclass, or a field is not declared by a function of
+            this module.
     """
     where = f"{params.__module__}.{params.__qualname__}" if isinstance(params, type) else "Params"
     _refuse_undeclared(params, where)
@@ -362,18 +365,18 @@ def specs_by_field(
             continue
         try:
             found[field.name] = declared.of(name, _of_some(robots, declared.arm))
-        except ValueError as error:  # of bounds or figures that do not fit the robot
+        except ValueError as error:  # bounds or quantities do not fit the robot
             raise ConfigurationError(f"{where}: {field.name}: {error}") from error
     return found
 
 
 def specs_of(params: type, prefix: str = "", robots: Robots | None = None) -> tuple[Spec, ...]:
-    """Return the specs of :func:`specs_by_field` one after the other."""
+    """Return all specs of :func:`specs_by_field` in one tuple."""
     return tuple(spec for own in specs_by_field(params, prefix, robots).values() for spec in own)
 
 
 def is_declared(field: dataclasses.Field[Any]) -> bool:
-    """Return whether a field was made by one of the functions above."""
+    """Return True if a field was declared by one of the functions above."""
     return _KEY in field.metadata
 
 
@@ -394,7 +397,7 @@ def _field(spec: Spec) -> Any:
 
 
 def _of_some(robots: Robots | None, arm: int | None) -> Robots:
-    """Return the arms, or the one that a vector is for, or the default one."""
+    """Return all robots, or the only one that uses a vector, or the default robot."""
     if robots is None:
         return {"": default_robot()}
     return robots if arm is None else dict([[*robots.items()][arm]])
@@ -404,12 +407,12 @@ _P = TypeVar("_P")
 
 
 class ParameterSet(Generic[_P]):
-    """The named parameters of one ``Params`` class, and their flat form.
+    """Named parameters of one ``Params`` class, with conversion from and to a flat vector.
 
     Args:
-        params: The dataclass.
-        prefix: Put before every name (``nullspace.`` for a feature).
-        robots: Arms that vectors of joints are for.
+        params: Dataclass of the parameters.
+        prefix: Prefix of every name (``nullspace.`` for a feature).
+        robots: Robots for vectors of joints.
     """
 
     def __init__(self, params: type[_P], prefix: str = "", robots: Robots | None = None) -> None:
@@ -431,7 +434,7 @@ class ParameterSet(Generic[_P]):
         return np.array(flat, dtype=np.float64)
 
     def decode(self, flat: NDArray[np.float64]) -> _P:
-        """Return the dataclass that a flat vector describes."""
+        """Return the dataclass with the values of a flat vector, (width,)."""
         arguments, start = {}, 0
         for field, specs in self._fields.items():
             values = []
@@ -443,7 +446,6 @@ class ParameterSet(Generic[_P]):
 
 
 def _typed_value(spec: Spec, part: NDArray[np.float64]) -> Any:
-    """Return the value that a part of a flat vector stands for."""
     if spec.kind == "vector":
         return frozen_vector(part)
     if spec.kind == "choice":
@@ -457,7 +459,7 @@ def check_values(
     """Check values against specs and collect every fault.
 
     Returns:
-        The accepted values by name, and one sentence per fault.
+        Accepted values by name, and one message per fault.
     """
     known = {spec.name: spec for spec in specs}
     accepted: dict[str, Any] = {}
@@ -474,34 +476,34 @@ def check_values(
 
 
 def _unknown(name: str, value: object, known: Mapping[str, Spec]) -> str:
-    """Say that a parameter does not exist, and what does."""
+    """Return the message for an unknown parameter, with the known names."""
     own = [spec for spec in known.values() if spec.per_joint and spec.name.startswith(f"{name}.")]
     if not own:
         return f"parameter {name!r} does not exist; known: {', '.join(known) or 'none'}"
     got = f"{len(value)} numbers" if isinstance(value, (list, tuple, np.ndarray)) else repr(value)
     each = ", ".join(f"{spec.name} with {spec.width} numbers" for spec in own)
-    return f"{name}: got {got:.80} for all arms, allowed one per arm, as they differ: {each}"
+    return f"{name}: got {got:.80} for all arms, but these differ. Set one value per arm: {each}"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of one arm; this one has none. Vectors are lists of floats.
+    """Settings of one arm; this base class has none. Vectors are lists of floats.
 
-    What is declared ``read_only`` is read at the start; everything else may change while the arm
+    Settings declared ``read_only`` are read at the start. All others may change while the arm
     holds.
 
     Attributes:
-        given: Names of the settings that were given, not taken from the defaults.
+        given: Names of the settings that were set explicitly, not taken from the defaults.
     """
 
     def __new__(cls, **values: object) -> Self:
-        """Remember what was given."""
+        """Store the names of the explicit settings."""
         self = super().__new__(cls)
         object.__setattr__(self, "given", frozenset(values))
         return self
 
     def __post_init__(self) -> None:
-        """Make lists of floats of all vectors."""
+        """Convert all vectors to lists of floats."""
         for spec in declared(type(self)):
             if spec.kind == "vector":
                 numbers = [float(element) for element in getattr(self, spec.name)]
@@ -512,7 +514,7 @@ class Settings:
 
     @property
     def load(self) -> Any:
-        """Load that the arm carries beyond its tool, a :class:`.Load`; None for none.
+        """Payload of the arm in addition to its tool, a :class:`.Load`; None without payload.
 
         The model of the controllets includes it; see :func:`.load_of`.
         """
@@ -524,7 +526,7 @@ class Settings:
         return ""
 
     def encode(self) -> NDArray[np.float64]:
-        """Return what may change as one record: for each, whether it was given, and its value."""
+        """Return the live settings as one record: a flag for explicit settings, then the value."""
         flat: list[float] = []
         for spec in live(type(self)):
             value = getattr(self, spec.name)
@@ -536,7 +538,7 @@ class Settings:
         return np.array(flat, dtype=np.float64)
 
     def decode(self, record: NDArray[np.float64]) -> Self:
-        """Return these settings with those replaced that were given in a record."""
+        """Return a copy with the explicit settings of a record."""
         given: dict[str, Any] = {}
         flat, start = record.tolist(), 0
         for spec in live(type(self)):
@@ -547,7 +549,7 @@ class Settings:
         return self.replace(given)
 
     def replace(self, values: Mapping[str, Any]) -> Self:
-        """Return these settings with some replaced, which count as given."""
+        """Return a copy with some settings replaced, which then count as explicit."""
         return type(self)(**{name: getattr(self, name) for name in self.given} | dict(values))
 
 
@@ -555,7 +557,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def by_class(function: _F) -> _F:
-    """Remember results by class; mypy takes a dataclass's own hash for that of its class."""
+    """Cache results by class. mypy takes the hash of a dataclass for that of its class."""
     return cast(_F, cache(function))
 
 
@@ -567,22 +569,22 @@ def declared(settings: type[Settings]) -> tuple[Spec, ...]:
 
 @by_class
 def live(settings: type[Settings]) -> tuple[Spec, ...]:
-    """Return the specs of what may change while the arm holds."""
+    """Return the specs of settings that may change while the arm holds."""
     return tuple(spec for spec in declared(settings) if not spec.read_only)
 
 
 def record_width(settings: type[Settings]) -> int:
-    """Return the floats of a record of :meth:`Settings.encode`."""
+    """Return the number of floats in a record of :meth:`Settings.encode`."""
     return sum(1 + int(spec.width) for spec in live(settings))
 
 
 def declaration_fault(settings: object) -> str:
-    """Return what is wrong with the declaration of a backend's settings, or an empty string."""
+    """Return the fault in the declaration of a backend's settings, or an empty string."""
     allowed = "allowed a frozen dataclass derived from multipanda_py.parameters.Settings"
     if not (isinstance(settings, type) and issubclass(settings, Settings)):
         return f"got {settings!r:.80}, {allowed}"
     if settings is not Settings and "__dataclass_fields__" not in vars(settings):
-        return f"got class {settings.__qualname__} that is no dataclass, {allowed}"
+        return f"got class {settings.__qualname__} that is not a dataclass, {allowed}"
     functions = "number, vector, flag, choice, integer or text of multipanda_py.parameters"
     for field in dataclasses.fields(settings):
         if not is_declared(field):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plug-ins and other objects by name: the one table that names modules of upper rooms.
+"""Registry of plug-ins and built-in objects by name. Modules are imported at look-up.
 
-Nothing is imported before it is looked up. A cell file names controllets, features, backends and
-actuators; a contract names built-in channels, and the default robot. Other distributions add
+Only this module names modules of higher layers. A cell file names controllets, features, backends
+and actuators; a contract names built-in channels and the default robot. Other distributions add
 plug-ins by the entry-point groups ``multipanda_py.controllets``, ``.features``, ``.backends`` and
-``.actuators``, and robots, which are data, by ``multipanda_py.robots``
+``.actuators``. Robots are data, and are added by ``multipanda_py.robots``
 (:mod:`~multipanda_py.robots.models`).
 """
 
@@ -33,29 +33,31 @@ BRINGS = {
     "identify": ("scipy", "cvxpy", "clarabel", "joblib"),
     "gym": ("gymnasium",),
 }  # fmt: skip
-"""Modules by extra; every extra brings those of ``run`` too, and ``all`` brings everything."""
+"""Modules by pip extra. Every extra includes those of ``run``, and ``all`` includes every extra in
+this table."""
 LARGE = {"learn": ("torch",)}
-"""The same of extras that ``all`` does not bring."""
+"""Modules of large extras, which ``all`` excludes."""
 APART = {"panel": ("viser", "trimesh", "websockets")}
-"""Likewise, because they bring older versions of what others use."""
+"""Modules of extras that ``all`` excludes, because they need older versions of common
+libraries."""
 DEVICES = {"teleop": ("pygame", "pyspacemouse")}
-"""Likewise, because most cells have none."""
+"""Modules of extras that ``all`` excludes, because most cells have no such devices."""
 SELDOM = {"cluster": ("dask", "distributed")}
-"""Likewise, because few simulate on other machines."""
+"""Modules of extras that ``all`` excludes, because few users simulate on other machines."""
 ELSEWHERE = {"onnx": ("onnx",)}
-"""Likewise, because few run networks in other programs."""
+"""Modules of extras that ``all`` excludes, because few users export networks to other programs."""
 _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfaces")
 
 
 def require(*modules: str) -> None:
-    """Raise :class:`.MissingExtra` if a module is not installed; for the head of a room."""
+    """Raise :class:`.MissingExtra` if a module is not installed; for the top of a package."""
     for module in modules:
         if find_spec(module) is None:
             raise missing(module)
 
 
 def needed(module: str) -> Any:
-    """Import a module where it is used, for what most cells do without.
+    """Import an optional module where it is used.
 
     Raises:
         MissingExtra: If it is not installed.
@@ -65,10 +67,10 @@ def needed(module: str) -> Any:
 
 
 def pyplot() -> Any:
-    """Return matplotlib's pyplot, without a window.
+    """Return matplotlib's pyplot with the Agg backend, which opens no window.
 
     Raises:
-        MissingExtra: If it is not installed; says what to install.
+        MissingExtra: If matplotlib is not installed.
     """
     needed("matplotlib").use("Agg")
     return needed("matplotlib.pyplot")
@@ -76,7 +78,7 @@ def pyplot() -> Any:
 
 @contextmanager
 def extras_named() -> Iterator[None]:
-    """Name the extra where a module is not found within; other modules are left as they are."""
+    """Convert import errors within to :class:`.MissingExtra` for modules of an extra."""
     try:
         yield
     except MissingExtra:
@@ -88,7 +90,7 @@ def extras_named() -> Iterator[None]:
 
 
 def missing(module: str) -> MissingExtra:
-    """Return the error that a module is not there, which says where it comes from."""
+    """Return the error for a missing module, which names the extra to install."""
     return MissingExtra(_sentence(module) or f"{module} is not installed", module)
 
 
@@ -96,11 +98,11 @@ def _sentence(module: str) -> str:
     top = module.partition(".")[0]
     for extra, modules in (BRINGS | LARGE | APART | DEVICES | SELDOM | ELSEWHERE).items():
         if top in modules:
-            return f"{top} is not installed: pip install 'multipanda_py[{extra}]' brings it"
+            return f"{top} is not installed. Run: pip install 'multipanda_py[{extra}]'"
     if top in _ROS or top.endswith("_msgs"):
         return (
-            f"{top} is not installed: the node needs ROS 2, by `make env` or apt "
-            "(doc/quick_start.md); `multipanda run FILE` does without"
+            f"{top} is not installed. The node needs ROS 2: install it by `make env` or apt "
+            "(doc/quick_start.md), or use `multipanda run FILE` without ROS"
         )
     return ""
 
@@ -194,17 +196,16 @@ _SEVERAL = {
     "backends": {"interfaces": "names"},
     "actuators": {"identified": "names"},
 }
-"""What a class declares several of, and what they are."""
+"""Class attributes that must be tuples, and the kind of their elements."""
 
 
 @cache
 def names(kind: str) -> tuple[str, ...]:
-    """Return the names of a kind, built-ins first."""
+    """Return the names of a kind, built-in ones first."""
     return tuple(dict.fromkeys((*built_in(kind), *plug_ins(kind))))
 
 
 def built_in(kind: str) -> tuple[str, ...]:
-    """Return the names of the built-in objects of a kind."""
     return tuple(BUILTINS[kind])
 
 
@@ -224,14 +225,14 @@ def find(kind: str, name: str) -> type[Any]:
     """Return the class of a plug-in, built-in or of another distribution.
 
     Args:
-        kind: ``controllets``, ``features``, ``backends`` or ``actuators``.
+        kind: Kind of plug-in: ``controllets``, ``features``, ``backends`` or ``actuators``.
         name: Name of the plug-in in a cell file.
 
     Raises:
-        UnknownName: If there is none; lists the names that exist.
-        ConfigurationError: If its module cannot be imported or has no such class, or if the class
-            declares one text where several names belong. The error names the file, or the
-            distribution of a plug-in; all other plug-ins stay usable.
+        UnknownName: If the name does not exist; the message lists the known names.
+        ConfigurationError: If the module cannot be imported or has no such class, or if the class
+            declares a string where a tuple is required. The message names the file, or the
+            distribution of a plug-in. All other plug-ins stay usable.
     """
     what, expected = f"{kind.removesuffix('s')} {name!r}", class_name(name)
     if target := BUILTINS[kind].get(name):
@@ -248,7 +249,7 @@ def find(kind: str, name: str) -> type[Any]:
             loaded = import_it()
     except MissingExtra as error:
         raise ConfigurationError(f"{what}: {error}") from error
-    except (Exception, SystemExit) as error:  # what a module does when it is imported
+    except (Exception, SystemExit) as error:  # an import may raise any error
         reason = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{what} of {origin} cannot be loaded: {reason}") from error
     if not isinstance(loaded, type) or not issubclass(loaded, resolve_name(_BASES[kind])):
@@ -259,7 +260,7 @@ def find(kind: str, name: str) -> type[Any]:
         )
     for path, several in _SEVERAL[kind].items():
         declared = _declared(loaded, path)
-        if isinstance(declared, str):  # it would be taken letter by letter
+        if isinstance(declared, str):  # iteration would yield single letters
             raise ConfigurationError(
                 f"{what} of {origin} cannot be loaded: {path}: got {declared!r}, allowed a tuple "
                 f"of {several}: ({declared!r},)"
@@ -276,25 +277,25 @@ def _attribute(module: str, name: str) -> Any:
 
 
 def _file_of(module: str) -> str:
-    """Return the file of a module, or its name if there is none."""
+    """Return the file of a module, or the name of the module if it has no file."""
     try:
         spec = find_spec(module)
-    except ImportError:  # of a package that it is in
+    except ImportError:  # its package cannot be imported
         return module
     return str(spec.origin if spec else module)
 
 
 def default_robot() -> Any:
-    """Return the robot of an arm whose model is not named, a :class:`.Jointed`."""
+    """Return the robot of arms without a named model, a :class:`.Jointed`."""
     return resolve_name("multipanda_py.robots.models:default_robot")()
 
 
 def class_name(name: str) -> str:
-    """Return the class name that the rule gives: ``joint_impedance`` is ``JointImpedance``."""
+    """Return the class name for a plug-in: ``joint_impedance`` becomes ``JointImpedance``."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 @cache
 def plug_ins(kind: str) -> dict[str, EntryPoint]:
-    """Return what other distributions bring of a kind, or of robots, by name."""
+    """Return the plug-ins of other distributions of a kind, or their robots, by name."""
     return {point.name: point for point in entry_points(group=f"multipanda_py.{kind}")}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of an arm at one instant.
+"""State of an arm at one instant.
 
-One cycle of the loop fills one *row* (:mod:`multipanda_py.realtime.cycle_record`): a fixed-size
-record with the cycle's times and every arm's state. The arrays that laws read are views of that
-row, so recording a cycle is a single copy and nothing is gathered twice.
+Each cycle of the loop fills one cycle record (:mod:`multipanda_py.realtime.cycle_record`). It is a
+fixed-size row with the times of the cycle and the state of every arm. The arrays that controllets
+read are views of that row, so one copy records a cycle.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ConfigurationError
 
 MAX_TORQUE_FRACTION = 0.9
-"""Fraction of the torque limits that a wrench of a law may take; the rest is for dampers and
-features."""
+"""Fraction of the torque limits that the wrench of a controllet may use. The rest is for damping
+and features."""
 NAMES = ("lower", "upper", "velocity", "acceleration", "jerk", "torque", "torque_rate")
 
 
@@ -30,23 +30,23 @@ NAMES = ("lower", "upper", "velocity", "acceleration", "jerk", "torque", "torque
 class ArmLimits:
     """Limits of the n joints of an arm, each a read-only array of shape (n,).
 
-    Of a joint that slides, read m for rad and N for Nm.
+    For a prismatic joint, the units are m instead of rad and N instead of Nm.
 
     Attributes:
-        lower: Smallest position [rad]; -inf for a joint that turns without end.
-        upper: Largest position [rad]; inf likewise.
-        velocity: Largest speed [rad/s].
-        acceleration: Largest acceleration [rad/s^2].
-        jerk: Largest jerk [rad/s^3].
-        torque: Largest torque [Nm].
-        torque_rate: Largest change of a commanded torque [Nm/s].
-        slides: Which joints slide; by default none.
-        whole_torque: Of an arm that carries itself: largest torque with what carries it in it
-            [Nm], as where springs end; by default inf, for a robot sees to that.
+        lower: Minimum position [rad]; -inf for a continuous joint.
+        upper: Maximum position [rad]; inf for a continuous joint.
+        velocity: Maximum speed [rad/s].
+        acceleration: Maximum acceleration [rad/s^2].
+        jerk: Maximum jerk [rad/s^3].
+        torque: Maximum torque [Nm].
+        torque_rate: Maximum rate of a commanded torque [Nm/s].
+        slides: Mask of the prismatic joints; by default all False.
+        whole_torque: Maximum total torque including gravity compensation [Nm], for arms on springs
+            that carry their own weight; by default inf, because the robot controller checks it.
 
     Raises:
-        ConfigurationError: If an array is not (n,), a number is not finite where it has to be,
-            bounds are reversed, or a joint slides without end.
+        ConfigurationError: If an array is not (n,), a number is not finite, lower and upper bounds
+            are reversed, or a prismatic joint has no bounds.
     """
 
     lower: NDArray[np.float64]
@@ -83,8 +83,8 @@ class ArmLimits:
         object.__setattr__(self, "slides", slides)
         if (slides & self.endless).any():
             raise ConfigurationError(
-                f"limits: lower and upper: got none for joint {int(slides.argmax()) + 1}, which "
-                "slides; allowed finite numbers"
+                f"limits: lower and upper: joint {int(slides.argmax()) + 1} is prismatic and "
+                "needs finite numbers"
             )
         if (self.lower >= self.upper).any():
             raise ConfigurationError(
@@ -93,36 +93,38 @@ class ArmLimits:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints, n."""
         return self.lower.size
 
     @property
     def bears_weight(self) -> bool:
-        """Whether what carries the arm is counted in a limit of its torque."""
+        """True if the weight of the arm counts in a limit of its torque."""
         return bool(np.isfinite(self.whole_torque).any())
 
     def unit(self, joint: SupportsIndex, of: str = "rad") -> str:
-        """Return a unit such as ``rad/s`` as it is for one joint, counted from 0."""
+        """Return a unit such as ``rad/s``, converted for one joint, counted from 0."""
         return of.replace("Nm", "N").replace("rad", "m") if self.slides[joint] else of
 
     @property
     def endless(self) -> NDArray[np.bool_]:
-        """Which joints turn without end, (n,)."""
+        """Mask of the continuous joints, (n,)."""
         return np.isneginf(self.lower) & np.isposinf(self.upper)
 
     @property
     def span(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Positions that are all different, lowest and highest, (n,) each: at most one turn."""
+        """Lower and upper end of the distinct positions, (n,) each [rad].
+
+        For a continuous joint this is one rotation.
+        """
         lower = np.where(self.endless, -np.pi, self.lower)
         return lower, np.where(self.endless, np.pi, self.upper)
 
     def nearest(self, q: NDArray[np.float64], here: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return q with joints that turn without end within half a turn of ``here``, (n,)."""
+        """Return q with continuous joints within half a rotation of ``here``, (n,) [rad]."""
         turns = np.round((here - q) / math.tau)
         return q + np.where(self.endless, math.tau * turns, 0.0)
 
     def with_torque_rate(self, rate: float | None) -> ArmLimits:
-        """Return the same limits, with a torque rate that is nowhere above ``rate`` [Nm/s]."""
+        """Return a copy with the torque rate limited to ``rate`` [Nm/s]."""
         if rate is None:
             return self
         return replace(self, torque_rate=np.minimum(self.torque_rate, rate))
@@ -133,13 +135,13 @@ class GateLimits:
     """Limits of a target when it arrives.
 
     Attributes:
-        position: Distance of a pose from the measured one [m].
-        rotation: Angle between the two [rad].
-        joint: Distance of a joint from its measured position [rad, m].
-        force: Largest force [N]; joints may allow less.
-        torque: Largest torque [Nm].
-        speed: Largest linear velocity [m/s].
-        turn: Largest angular velocity [rad/s].
+        position: Maximum distance of a pose from the measured one [m].
+        rotation: Maximum angle to the measured orientation [rad].
+        joint: Maximum distance of a joint from its measured position [rad, m].
+        force: Maximum force [N]; the torque limits of the joints may allow less.
+        torque: Maximum torque [Nm].
+        speed: Maximum linear velocity [m/s].
+        turn: Maximum angular velocity [rad/s].
     """
 
     position: float
@@ -152,26 +154,27 @@ class GateLimits:
 
 
 LAWS = -1
-"""In place of an operation mode: springs exert the torque that a law commands."""
+"""Value of the operation mode if the springs exert the torque that a controllet commands."""
 
 
 class ActuatorState:
     """Live state of the compliant actuators of an arm with n joints.
 
-    Every array is a view of the row. In a cell without such actuators there is no room for them,
-    and n is 0 here; joints without springs have zeros.
+    Every array is a view of the cycle record. In a cell without compliant actuators the record
+    does not store them, and n is 0. Joints without springs have zeros.
 
     Attributes:
-        command: What a controllet asks for, (4, n): the number of an operation mode, or
-            :data:`LAWS`; the first and the second command of that mode, NaN for what it is
-            already; a torque that pushes the joint from outside [Nm].
-        mode: Number of the operation mode that a joint is in, (n,).
-        reference: Where both motors are asked to be, (2, n) [rad, or m where that is their unit].
-        position: Where they are, (2, n).
-        velocity: How fast, (2, n).
-        torque: What they exert, (2, n) [Nm].
-        load: What springs exert on them, (2, n) [Nm].
-        carried: What the robot adds to the torque of a law, its weight first of all, (n,) [Nm].
+        command: Command of a controllet, (4, n). Rows: operation mode or :data:`LAWS`, first and
+            second command of that mode (NaN keeps the previous value), external torque on the
+            joint [Nm].
+        mode: Index of the current operation mode, (n,).
+        reference: Commanded positions of both motors, (2, n) [rad, or m for a linear motor].
+        position: Measured positions of both motors, (2, n).
+        velocity: Measured velocities of both motors, (2, n).
+        torque: Torques of the motors, (2, n) [Nm].
+        load: Spring torques on the motors, (2, n) [Nm].
+        carried: Torque that the robot adds to that of a controllet, mainly gravity compensation,
+            (n,) [Nm].
 
     Thread: control.
     """
@@ -185,7 +188,7 @@ class ActuatorState:
 
         Args:
             record: One element of ``row["arms"]``, shape ().
-            joints: Of the arm, n.
+            joints: Number of joints of the arm, n.
         """
         self.command: NDArray[np.float64] = record["actuator_command"][:, :joints]
         self.mode: NDArray[np.int64] = record["actuator_mode"][:joints]
@@ -197,12 +200,12 @@ class ActuatorState:
         self.carried: NDArray[np.float64] = record["tau_carried"][:joints]
 
     def leave_to_laws(self) -> None:
-        """Ask for what laws of torques command, and for no push from outside."""
+        """Set the command for torque controllets, without an external torque."""
         self.command[:] = np.nan
         self.command[0], self.command[3] = LAWS, 0.0
 
     def for_readers(self) -> ActuatorState:
-        """Return this state for those who must not write to it; but ``command`` is a law's."""
+        """Return a read-only view of this state; only ``command`` stays writable."""
         reader = copy(self)
         for name in self.__slots__:
             view = getattr(self, name).view()
@@ -215,16 +218,16 @@ Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
 JOINTS = 7
-"""Of an arm where nobody says how many it has; see :attr:`ArmState.n_joints`."""
+"""Default number of joints of an arm; see :attr:`ArmState.n_joints`."""
 INTERFACES = ("effort", "position", "velocity")
-"""What an arm may be commanded, joint by joint: torques, positions, velocities; in the words of
-ros2_control. Records carry the place in this list."""
+"""Command interfaces of an arm, named as in ros2_control: joint torques, positions, velocities.
+Records store the index in this tuple."""
 REPORT = 12
-"""Numbers that a controllet may report each cycle."""
+"""Maximum number of values that a controllet reports each cycle."""
 
 
 class TaskSpaceDynamics(Protocol):
-    r"""Terms of the dynamics at the tool that task-space laws share; see :class:`.TaskInertia`.
+    r"""Task-space dynamics at the tool that controllets share; see :class:`.TaskInertia`.
 
     With the Jacobian J (6, n) and the joint-space inertia M (n, n):
 
@@ -252,7 +255,7 @@ class TaskSpaceDynamics(Protocol):
         r"""Return the difference :math:`\Lambda - \Lambda_d`, (6, 6), symmetric."""
 
     def slowed_inertia(self, slower: float) -> Matrix:
-        r"""Return the inertia for a damping of ``slower`` :math:`\lambda^2`, (6, 6)."""
+        r"""Return the inertia for a damping of ``slower`` times :math:`\lambda^2`, (6, 6)."""
 
     @property
     def manipulability(self) -> float:
@@ -266,50 +269,51 @@ class TaskSpaceDynamics(Protocol):
 
 
 class ArmState:
-    """Live state of one arm with n joints, as the laws see it.
+    """Live state of one arm with n joints, as controllets receive it.
 
-    Every array is a view that the loop refills each cycle: read it, copy what
-    must outlive the cycle, never write to it. Poses, twists, wrenches and the
-    Jacobian belong to the same frame (``description.ee_frame``), are expressed
-    along the axes of the arm's base and taken at the tool's point.
+    Every array is a view that the loop refills each cycle. Read it, copy data that must outlive
+    the cycle, and never write to it. Poses, twists, wrenches and the Jacobian refer to the point
+    of the frame ``description.ee_frame``. They are expressed along the axes of the arm's base.
 
     Attributes:
-        name: Arm name in the cell.
+        name: Name of the arm in the cell.
         limits: Joint limits of the robot model.
-        n_joints: Number of its joints, n.
+        n_joints: Number of joints, n.
         q: Joint positions, (n,) [rad].
         dq: Joint velocities, (n,) [rad/s].
-        joint_state: Both, (2, n).
-        q_dq: Both one after the other, each with room for the joints of the cell's arm that has
-            most of them; zero where there is none.
+        joint_state: Joint positions and velocities, (2, n).
+        q_dq: Joint positions followed by velocities. Both are padded with zeros to the largest
+            number of joints in the cell.
         tau_J: Measured joint torques, gravity included, (n,) [Nm].
         tau_ext: Estimated external joint torques, (n,) [Nm].
         tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
-        tau_gravity: What the loop adds to them to carry an arm that does not compensate gravity
-            itself; zero for one that does, (n,) [Nm].
-        weight: Torques that carry it and count in what its joints can exert, whoever commands
-            them: the former, or those of an arm on springs; else zero, (n,) [Nm].
-        joint_command: Positions commanded in the last cycle, their velocities and accelerations,
-            (3, n) [rad, rad/s, rad/s^2]. Of an arm under torque control they mean nothing.
-        position_ee_in_base: (3,) [m].
-        rotation_ee_in_base: (3, 3).
-        pose_ee_in_base: Both one after the other, the rotation row by row, (12,).
+        tau_gravity: Gravity compensation that the loop adds, (n,) [Nm]; zero for an arm that
+            compensates gravity itself.
+        weight: Gravity compensation that counts in the torque limits of the joints, (n,) [Nm].
+            Equal to ``tau_gravity`` if the loop adds it. For an arm on springs it is the torque
+            that carries the arm. Otherwise zero.
+        joint_command: Positions, velocities and accelerations commanded in the last cycle, (3, n)
+            [rad, rad/s, rad/s^2]. Undefined under torque control.
+        position_ee_in_base: Position of the tool, (3,) [m].
+        rotation_ee_in_base: Rotation matrix of the tool, (3, 3).
+        pose_ee_in_base: Position followed by the rotation matrix row by row, (12,).
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
-        wrench_ext_in_base: Force and torque that the world exerts on the tool, (6,) [N, Nm].
+        wrench_ext_in_base: Force and torque that the environment exerts on the tool, (6,) [N, Nm].
         fingers: Finger positions, (2,) [m].
-        gripper: Number of the last command, its outcome, whether an object is held, (3,).
-        actuators: What is asked of its compliant actuators, and what they do; empty without any.
-        holds: Number of the movable object that its hand holds, from 1; 0 for none, ().
-        robot_time: Clock of its robot; 0 of a simulated arm, () [s].
-        robot_mode: Operating mode of its robot, as libfranka numbers it; 0 of a simulated arm, ().
-        robot_errors: Bits of its robot's current errors and of those that ended the previous
+        gripper: Number of the last command, its outcome, and 1 if an object is grasped, (3,).
+        actuators: Commands and state of the compliant actuators; empty without such actuators.
+        holds: Index of the movable object in the gripper, from 1, (); 0 if the gripper is empty.
+        robot_time: Clock of the robot; 0 for a simulated arm, () [s].
+        robot_mode: Operating mode of the robot, as numbered by libfranka; 0 for a simulated arm,
+            ().
+        robot_errors: Bit masks of the robot's current errors and of those that ended the previous
             motion, (2,).
         jacobian: Geometric Jacobian J, (6, n).
-        jacobian_gram: :math:`J J^T`, (6, 6).
+        jacobian_gram: Gram matrix :math:`J J^T`, (6, 6).
         mass: Joint-space inertia with reflected rotor inertia, (n, n) [kg m^2].
         coriolis: Coriolis and centrifugal torques C(q, dq) dq, (n,) [Nm].
-        hessian: Returns dJ/dq; element [k, j, r] is the derivative of ``jacobian[r, j]`` with
-            respect to joint k, (n, n, 6). Computed when it is called.
+        hessian: Function that computes dJ/dq, (n, n, 6). Element [k, j, r] is the derivative of
+            ``jacobian[r, j]`` with respect to joint k.
 
     Thread: control.
     """
@@ -355,14 +359,14 @@ class ArmState:
         """Bind the views.
 
         Args:
-            name: Arm name in the cell.
+            name: Name of the arm in the cell.
             limits: Joint limits of its model.
-            record: One element of ``row["arms"]``, shape (); q and dq are neighbours in it, and
-                so are position and rotation of the tool.
+            record: One element of ``row["arms"]``, shape (). q and dq must be adjacent in it, as
+                must position and rotation of the tool.
         """
         self.name = name
         self.limits = limits
-        self.n_joints = joints = limits.n_joints  # the slot has room for the arm with most
+        self.n_joints = joints = limits.n_joints  # the record is padded
         self.q: Vector = record["q"][:joints]
         self.dq: Vector = record["dq"][:joints]
         self.q_dq: Vector = _together(record, "q", "dq")
@@ -397,10 +401,10 @@ class ArmState:
         self._reader: ArmState | None = None
 
     def for_readers(self) -> ArmState:
-        """Return this state for those who must not write to it; a model is attached already.
+        """Return a read-only view of this state, after a model was attached.
 
-        Its arrays are the same and refuse to be written to; only ``jacobian``, which is another
-        array in every cycle, does not.
+        It shares the arrays. Only ``jacobian`` stays writable, because it is a new array in every
+        cycle.
 
         Thread: any, before the loop runs.
         """
@@ -422,14 +426,17 @@ class ArmState:
         hessian: Callable[[], Matrix],
         space: TaskSpaceDynamics,
     ) -> None:
-        """Take live views of a model's terms, which it fills every cycle. Thread: any, once."""
+        """Set live views of the model terms, which the model fills every cycle.
+
+        Thread: any, once.
+        """
         self.mass, self.coriolis, self.hessian, self._space = mass, coriolis, hessian, space
 
     def check_in_place(self, row: Vector) -> None:
-        """Look whether a plug-in has put arrays of its own in the place of those of the row.
+        """Check that a plug-in has not replaced arrays of the cycle record by its own.
 
         Raises:
-            TypeError: If so; nobody else would see what is written there.
+            TypeError: If an array is replaced; the loop would not read values written to it.
 
         Thread: any, before the loop runs.
         """
@@ -437,14 +444,14 @@ class ArmState:
             found = getattr(self, name)
             if not isinstance(found, np.ndarray) or not np.may_share_memory(found, row):
                 raise TypeError(
-                    f"state.{name} of {self.name}: got another array, allowed what is written in "
-                    f"place, state.{name}[...]"
+                    f"state.{name} of {self.name}: the array was replaced. Write in place: "
+                    f"state.{name}[...] = ..."
                 )
 
     def invalidate(self) -> None:
-        """Mark the cached operational-space terms as belonging to an older state.
+        """Mark the cached operational-space terms as outdated.
 
-        Readers see the new Jacobian from here on.
+        Read-only views use the new Jacobian from here on.
         """
         self._space_is_fresh = False
         reader = self._reader
@@ -453,29 +460,29 @@ class ArmState:
             reader._space_is_fresh = False
 
     def operational_space(self) -> TaskSpaceDynamics:
-        """Return the operational-space terms of this state, computed at most once a cycle."""
+        """Return the operational-space terms of this state, computed once per cycle."""
         if not self._space_is_fresh:
             self._space.update(self.mass, self.jacobian)
             self._space_is_fresh = self._space_is_asked = True
         return self._space
 
     def look_ahead(self) -> None:
-        """Compute for a law what it has asked of earlier states: it will ask again.
+        """Compute the terms that the controllet used in earlier cycles, before it asks for them.
 
-        For whoever has time now and will not have it then. Thread: control.
+        The loop calls this when it has spare time. Thread: control.
         """
         reader = self._reader
         if reader is not None and reader._space_is_asked:
             reader.operational_space()
 
     def change_law(self) -> None:
-        """Forget what a law has asked for. Thread: control."""
+        """Reset the record of terms that the controllet uses. Thread: control."""
         if self._reader is not None:
             self._reader._space_is_asked = False
 
 
 def _together(record: NDArray[np.void], first: str, second: str) -> Vector:
-    """Return two neighbouring fields of a record as one vector."""
+    """Return two adjacent fields of a record as one vector."""
     numbers, place = ("f8", record[first].size + record[second].size), record.dtype.fields
     begin, size = place[first][1] if place else 0, record.dtype.itemsize
     view = np.dtype(
@@ -487,15 +494,15 @@ def _together(record: NDArray[np.void], first: str, second: str) -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class ArmSnapshot:
-    """A copy of one arm's state that stays as it is; fields as in :class:`ArmState`.
+    """Immutable copy of one arm's state; fields as in :class:`ArmState`.
 
     Attributes:
-        time: Time of the controlled world at which it was taken [s].
+        time: Time of the copy in the controlled world [s].
         owner: Name of the controllet that owned the arm.
         fault: Name of the latched fault, or an empty string.
-        interface: What it is commanded, one of :data:`INTERFACES`.
-        joint_command: Commanded positions, velocities and accelerations, (3, n); without meaning
-            under torque control.
+        interface: Active command interface, one of :data:`INTERFACES`.
+        joint_command: Commanded positions, velocities and accelerations, (3, n); undefined under
+            torque control.
     """
 
     name: str
@@ -517,5 +524,5 @@ class ArmSnapshot:
 
     @property
     def is_commanded_to_move(self) -> bool:
-        """Whether positions or velocities of an arm are commanded that move it."""
+        """True if the arm receives position or velocity commands that move it."""
         return self.interface != INTERFACES[0] and bool(self.joint_command[1].any())

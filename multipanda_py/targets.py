@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user asks of an active controllet.
+"""Targets: the commands that users send to an active controllet.
 
-A target arrives through *channels*: fixed-width vectors that carry one kind of
-request for one arm (:mod:`.channel`, ``channels/``). A target type names the channels
-it listens to and gives them readable views. The loop refills the views in place, so a
-law simply reads ``target.position_ee_in_base[arm]``.
+A target arrives through *channels*: fixed-width vectors that carry one kind of request for one
+arm. A target type names its channels and gives them readable views. The loop refills the views in
+place, so a controllet simply reads ``target.position_ee_in_base[arm]``.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """One number: ``Report("distance", "m", "of the tool from the line")``.
+    """Name and unit of a reported value: ``Report("distance", "m", "tool to line")``.
 
-    As text it is ``distance [m]``, the key under which :meth:`.Cell.report` has it.
+    As text it is ``distance [m]``, its key in :meth:`.Cell.report`.
 
     Attributes:
-        name: What it is.
-        unit: Its unit, empty for none.
-        doc: A line for the documentation.
+        name: Name of the value.
+        unit: Unit of the value, empty if dimensionless.
+        doc: Description in one line.
     """
 
     name: str
@@ -66,29 +65,28 @@ class Report:
 
 
 class Reports(dict[str, float]):
-    """What a law has reported of its last cycle, by ``name [unit]``."""
+    """Values that a controllet reported in its last cycle, by ``name [unit]``."""
 
     def value(self, report: Report) -> float:
-        """Return one number, to decide something by it.
+        """Return one value, to base a decision on it.
 
         Raises:
-            ReportMissing: If the law does not report it, or what it says is not finite.
+            ReportMissing: If the controllet does not report it, or it is not finite.
         """
         found = self.get(str(report))
         if found is None:
-            raise ReportMissing(
-                f"{report}: is not reported; reported: {', '.join(self) or 'none'}"
-            )
+            raise ReportMissing(f"{report} is not reported; reported: {', '.join(self) or 'none'}")
         if not math.isfinite(found):
             raise ReportMissing(f"{report}: got {found}, allowed a finite number")
         return found
 
 
 def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
-    """Return the texts of a law's reports, in order.
+    """Return the texts of a controllet's reports, in order.
 
     Raises:
-        ConfigurationError: If they are something else, too many, or two have one name.
+        ConfigurationError: If the declaration is not a tuple of texts and Reports, is too long, or
+            contains a name twice.
     """
     odd = [declared] if isinstance(declared, str) else declared
     odd = [part for part in odd if part is declared or not isinstance(part, (Report, str))]
@@ -106,20 +104,20 @@ def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
 
 
 PAUSE = 1.0
-"""After this long without a target the next one begins a stream [s]."""
+"""Maximum time between two targets of one stream [s]; after a longer pause a new stream starts."""
 
 
 class Stream:
-    """What one channel of an arm was asked for last.
+    """Last target of one channel of an arm, to tell streams from jumps.
 
-    The gate refuses targets that are far from the measured state. An arm that something holds
-    back stays behind its stream, though, and must come on when it is free again. So a target
-    beyond the gate is clipped to it if it is near the one before it, which was accepted a moment
-    ago, and only a jump is refused.
+    The gate rejects targets that are far from the measured state. An obstructed arm lags behind
+    its stream, however, and must follow it again once it is free. Therefore a target beyond the
+    gate is clipped to it if it is near the previous accepted target and recent. Only a jump is
+    rejected.
 
     Args:
-        name: Of arm and channel, for the count.
-        clipped: Where clipped targets are counted.
+        name: Name of arm and channel, for the counter.
+        clipped: Counter of clipped targets.
     """
 
     def __init__(self, name: str, clipped: Counter[str]) -> None:
@@ -129,14 +127,14 @@ class Stream:
         self._law: tuple[str, int] = ("", 0)
 
     def of(self, law: str, beginning: int, now: float) -> Stream:
-        """Return it for a law, which knows nothing of what another one was asked for.
+        """Return the stream for a controllet, without targets of another controllet.
 
         Args:
-            law: Its name.
-            beginning: Which of its beginnings counts: one that was stopped, or began anew, knows
-                nothing of what it was asked for before either.
-            now: The machine's time; that of the world in a cell that is stepped by hand, which
-                does the same on every machine [s].
+            law: Name of the controllet.
+            beginning: Number of its activation. A restarted controllet has no previous target
+                either.
+            now: Current time of the machine [s]. In a cell that is stepped by hand it is the time
+                of the world, so that results do not depend on the machine.
         """
         if (law, beginning) != self._law:
             self._last, self._law = None, (law, beginning)
@@ -144,21 +142,21 @@ class Stream:
         return self
 
     def goes_on(self, is_near: Callable[[Any], bool]) -> bool:
-        """Return whether the last target is recent and near; count a clipped one then."""
+        """Return True if the last target is recent and near; then count a clipped target."""
         goes_on = self._last is not None and self._now < self._until and is_near(self._last)
         self._clipped[self._name] += goes_on
         return goes_on
 
     def asked(self, target: Any) -> None:
-        """Remember a target that is accepted, as it was asked for."""
+        """Store an accepted target, as requested."""
         self._last, self._until = target, self._now + PAUSE
 
 
 HERE = Pose.identity()
-"""Pose of a frame in itself: one object, so that a transform by it can be left out."""
+"""Identity pose. It is one object, so that the transform can be skipped."""
 MAX_WIDTH = 4096
 NUMBERS = "std_msgs/msg/Float64MultiArray"
-"""The message of a channel that names none."""
+"""Default ROS message of a channel."""
 PLAIN_MESSAGES = (
     "geometry_msgs/msg/PoseStamped",
     "sensor_msgs/msg/JointState",
@@ -167,21 +165,21 @@ PLAIN_MESSAGES = (
     NUMBERS,
     "std_msgs/msg/Float64",
 )
-"""Messages that need no ``read`` of the channel's own."""
+"""ROS messages that need no ``read`` function of the channel."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _MESSAGE = re.compile(r"[a-z][a-z0-9_]*/(msg|action)/[A-Z][A-Za-z0-9]*")
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What a check may look at besides the value.
+    """Context of a target for the check of a channel.
 
     Attributes:
-        who: The arm, or the controllet for a shared channel.
+        who: Name of the arm, or of the controllet for a shared channel.
         gate: Limits of targets.
-        frame: Pose of the frame that was named, in the arm's base, or in the world for a shared
-            channel; :data:`HERE` if it is that.
-        reports: Returns what the controllet reports.
+        frame: Pose of the named frame, in the arm's base, or in the world for a shared channel;
+            :data:`HERE` if it is that base or world.
+        reports: Function that returns the reports of the controllet.
     """
 
     who: str
@@ -192,21 +190,22 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class AskedOfArm(Asked):
-    """The same for a channel of one arm.
+    """Context of a target for the check of a channel of one arm.
 
     Attributes:
         state: Newest state of the arm.
-        limits: Of its joints.
-        far: Channels whose targets may be far from the measured state: those that the law says,
-            and those of features, such as a preferred posture.
-        stream: Returns what one of its channels was asked for last.
-        joint_parts: What of channel ``joint`` counts for the law: ``q``, ``dq`` or both.
-        jacobian: Returns J of the tool at ``state.q``, (6, n), along the axes of the base.
-        actuated: Its joints with compliant actuators; None if there is none.
-        at_rest: Returns where the springs of these would be at rest, (m,) [rad].
-        parameters: Returns those of the controllet.
-        given: Returns the record that one of its channels was given last, since the controllet
-            has begun and its parameters are what they are; None if there is none.
+        limits: Limits of its joints.
+        far: Channels whose targets may be far from the measured state: those of the controllet,
+            and those of features, such as a preferred configuration.
+        stream: Function that returns the stream of a channel.
+        joint_parts: Parts of channel ``joint`` that the controllet uses: ``q``, ``dq`` or both.
+        jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), along the axes of
+            the base.
+        actuated: Joints with compliant actuators; None without such joints.
+        at_rest: Function that returns the rest positions of their springs, (m,) [rad].
+        parameters: Function that returns the parameters of the controllet.
+        given: Function that returns the last record of a channel since the controllet was started
+            or its parameters were changed; None without one.
     """
 
     state: ArmSnapshot
@@ -222,38 +221,38 @@ class AskedOfArm(Asked):
 
 
 Check: TypeAlias = Callable[[Any, Any], Vector]
-"""Takes a value and an :class:`Asked`, returns the record; raises TargetRejected."""
+"""Function of a value and an :class:`Asked` that returns the record or raises TargetRejected."""
 
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """One kind of request.
+    """Declaration of one kind of target.
 
     Attributes:
-        name: As laws, the handle and refusals call it; of lower case letters, digits and single
-            underscores, since the topic is called after it.
-        width: Floats of a record, besides those per joint.
-        doc: A line for the documentation.
-        unit: Of its numbers.
-        shared: Whether it belongs to the whole controllet; else each of its arms has one.
-        low: Smallest number, if there is no check.
-        high: Largest number, if there is no check.
-        check: Turns a value into a record, or refuses it. By default a value is ``width``
-            finite numbers within the bounds.
-        reshaped: Whether features may reshape it every cycle, beginning with what was asked for.
-        message: ROS type of its topic, or of the action that gives it.
-        read: Takes a message and returns the value; needed for types that the ROS adapter does
-            not know. Stamp and frame of a header are taken care of.
-        topic: Name below the arm or controllet, by default ``target_<name>``.
-        method: How the documentation calls it on the handle.
-        per_joint: Floats of a record for every joint of the arm, in addition to ``width``.
-        later: Whether its records say when they count: the second number is the time [s], 0 for
-            at once, the third how many arms of the law begin together.
-        joint_topics: Further topics, below each joint with a compliant actuator, that take one
-            number for it; its value may then be one for some of them, by name.
+        name: Name for controllets, users and messages, in lower case letters, digits and single
+            underscores. The topic is derived from it.
+        width: Floats of a record, without those per joint.
+        doc: Description in one line.
+        unit: Unit of the numbers.
+        shared: True if the whole controllet has one; otherwise each of its arms has one.
+        low: Minimum of each number, if there is no check.
+        high: Maximum of each number, if there is no check.
+        check: Function that converts a value to a record, or rejects it. By default a value is
+            ``width`` finite numbers within the bounds.
+        reshaped: True if features may modify the value every cycle, starting from the request.
+        message: ROS type of its topic or action.
+        read: Function that converts a message to a value; required for types that the ROS adapter
+            does not know. The adapter evaluates stamp and frame of a header.
+        topic: Topic name below the arm or controllet, by default ``target_<name>``.
+        method: Python call that sets it, for the documentation.
+        per_joint: Floats of a record per joint of the arm, in addition to ``width``.
+        later: True for scheduled targets. The second number of the record is the start time [s], 0
+            for immediately, the third the number of arms that start together.
+        joint_topics: Further topics below each joint with a compliant actuator, with one number
+            each. The value is then a mapping of joint names to numbers.
 
     Raises:
-        ConfigurationError: If a name or width cannot be; says what was got and what is allowed.
+        ConfigurationError: If a name, message, width or bound is invalid.
     """
 
     name: str
@@ -280,7 +279,7 @@ class Channel:
             who = "name" if self.shared else "arm"
             object.__setattr__(self, "method", f'set_channel({who}, "{self.name}", values)')
         where, names = f"channel {self.name!r}", "lower case letters, digits, single underscores"
-        one_bound = "one number for all, as a `check` may have bounds of each"
+        one_bound = "one number for all elements; use a `check` for bounds per element"
         wrong = [
             f"{where}: {what}: got {got!r}, allowed {allowed}"
             for what, got, is_right, allowed in (
@@ -298,16 +297,16 @@ class Channel:
                     self.width,
                     type(self.width) is int
                     and (0 if self.per_joint else 1) <= self.width <= MAX_WIDTH,
-                    f"a whole number from 1 to {MAX_WIDTH}",
+                    f"an integer from 1 to {MAX_WIDTH}",
                 ),
                 (
                     "per_joint",
                     self.per_joint,
                     type(self.per_joint) is int
                     and 0 <= self.per_joint <= (0 if self.shared else MAX_WIDTH),
-                    "0 for a shared channel, which is of no single arm"
+                    "0 for a shared channel, which has no single arm"
                     if self.shared
-                    else f"a whole number from 0 to {MAX_WIDTH}",
+                    else f"an integer from 0 to {MAX_WIDTH}",
                 ),
                 (
                     "message",
@@ -316,7 +315,7 @@ class Channel:
                     or self.is_action
                     or self.read is not None
                     or self.message in PLAIN_MESSAGES,
-                    f"{', '.join(PLAIN_MESSAGES)}, or another with a `read` of the channel's own",
+                    f"{', '.join(PLAIN_MESSAGES)}, or another one with a `read` function",
                 ),
                 ("low", self.low, _is_bound(self.low), one_bound),
                 ("high", self.high, _is_bound(self.high), one_bound),
@@ -337,27 +336,27 @@ class Channel:
 
     @property
     def is_action(self) -> bool:
-        """Whether ROS asks for it by an action of the controllet, and not by a topic."""
+        """True if ROS clients use an action of the controllet, and not a topic."""
         return "/action/" in self.message
 
     @property
     def place(self) -> str:
-        """Where ROS has it, below the cell: ``<arm>/target_pose``."""
+        """Name of its topic or action below the cell: ``<arm>/target_pose``."""
         return f"<{'controllet' if self.shared or self.is_action else 'arm'}>/{self.topic}"
 
     def size(self, n_joints: int) -> int:
-        """Return the floats of a record for an arm with so many joints."""
+        """Return the number of floats in a record for an arm."""
         return self.width + self.per_joint * n_joints
 
     def places(self, n_arms: int) -> int:
-        """Return how many records of it a controllet on ``n_arms`` arms has."""
+        """Return the number of records that a controllet on ``n_arms`` arms has."""
         return 1 if self.shared else n_arms
 
     def record(self, value: Any, asked: Asked) -> Vector:
-        """Return the record of a value that may go to the loop, (size,).
+        """Return the checked record of a value for the loop, (size,).
 
         Raises:
-            TargetRejected: If it may not.
+            TargetRejected: If the value is not allowed.
         """
         where = f"{asked.who}: {self.name}"
         size = self.size(asked.limits.n_joints) if isinstance(asked, AskedOfArm) else self.width
@@ -367,7 +366,7 @@ class Channel:
             found = _real(self.check(value, asked))
         except MultipandaError:
             raise
-        except Exception as error:  # of a check that is other people's
+        except Exception as error:  # a plug-in may raise any error
             raise TargetRejected(
                 f"{where}: its check raised {type(error).__name__}: {error}"
             ) from error
@@ -389,10 +388,10 @@ class Channel:
 
 
 def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
-    """Return ``width`` finite numbers as an array of their own.
+    """Return a copy of ``width`` finite numbers.
 
     Raises:
-        TargetRejected: If they are not.
+        TargetRejected: If the values are not finite numbers, or their count differs.
     """
     try:
         array = _real(values)
@@ -413,13 +412,13 @@ def built_in_channels() -> dict[str, Channel]:
 
 
 def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:
-    """Return the channels of a law and its features by name, in order.
+    """Return the channels of a controllet and its features by name, in order.
 
     Args:
-        declared: Names of built-in channels, and channels of their own.
+        declared: Names of built-in channels, and declarations of new ones.
 
     Raises:
-        ConfigurationError: If a name is unknown, or two channels have one name or topic.
+        ConfigurationError: If a name is unknown, or two channels have the same name or topic.
     """
     table: dict[str, Channel] = {}
     known = built_in_channels()
@@ -437,10 +436,10 @@ def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:
 
 
 def refuse_twin(channel: Channel, other: Channel) -> None:
-    """Refuse two channels under one name.
+    """Check that two different channels have different names and topics.
 
     Raises:
-        ConfigurationError: If they are not one and the same.
+        ConfigurationError: If they do not.
     """
     if channel is other:
         return
@@ -449,7 +448,7 @@ def refuse_twin(channel: Channel, other: Channel) -> None:
         if got == getattr(other, what) and (what == "name" or channel.shared == other.shared):
             raise ConfigurationError(
                 f"channel {channel.name!r}: {what}: got {got!r}, which another channel has "
-                f"({other.doc or other.name!r}); allowed one of its own"
+                f"({other.doc or other.name!r}). Choose another one."
             )
 
 
@@ -462,7 +461,7 @@ def _is_bound(bound: object) -> bool:
 
 
 def _real(values: ArrayLike) -> Vector:
-    """Return a copy as floats; numpy would take digits for numbers and drop imaginary parts."""
+    """Return a float copy. ``numpy`` alone would accept digit strings and drop imaginary parts."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"got {array.dtype}, allowed real numbers")
@@ -470,11 +469,11 @@ def _real(values: ArrayLike) -> Vector:
 
 
 TRAJECTORY_POINTS = 128
-"""Most points of one trajectory."""
+"""Maximum number of points of one trajectory."""
 TRAJECTORY_CONTROLLETS = ("joint_trajectory", "joint_position", "optimization_augmented")
 """Controllets that follow trajectories and report their progress."""
 Joints: TypeAlias = "int | Sequence[int]"
-"""Number of joints of every arm, or one per arm."""
+"""Number of joints of all arms, or one number per arm."""
 
 
 class Target:
@@ -482,28 +481,28 @@ class Target:
 
     Args:
         n_arms: Number of arms of the controllet.
-        extra: Channels that its features take in addition: names of built-in ones, or their own.
-        n_joints: Number of joints of each arm, n; or one per arm, where they differ.
+        extra: Channels of its features: names of built-in ones, or declarations of new ones.
+        n_joints: Number of joints of all arms, n, or one number per arm.
 
     Attributes:
-        joints: The same per arm.
-        data: The records by channel, one per arm or one for all.
-        reshaped: The channels that features may reshape every cycle.
+        joints: Number of joints per arm.
+        data: Records by channel, one per arm or one for all.
+        reshaped: Channels that features may modify every cycle.
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ()
-    """Channels that users may write to, in the order of their records: names of built-in ones,
-    or declarations of the law's own."""
+    """Channels that users may write to, in the order of their records: names of built-in ones, or
+    declarations of new ones."""
     stored: ClassVar[tuple[str | Channel, ...]] = ()
-    """Channels that the law needs, written to by users or only at activation."""
+    """Further channels that the controllet needs, written only at activation or by users."""
     far: ClassVar[tuple[str, ...]] = ()
-    """Channels whose targets may be far from the measured state: the law itself goes there
-    within limits."""
+    """Channels whose targets may be far from the measured state, because the controllet limits its
+    own motion."""
     leaning: ClassVar[tuple[str, ...]] = ()
-    """Channels that the law only leans towards, whose targets may be far while a governor moves
-    there; without one a far posture would be swung to."""
+    """Channels of secondary targets, such as the nullspace configuration. They may be far if a
+    governor moves the reference. Without a governor the arm would swing there."""
     joint_parts: ClassVar[tuple[str, ...]] = ("q", "dq")
-    """What of channel ``joint`` counts: positions, velocities. Anything else is refused."""
+    """Parts of channel ``joint`` that are used: positions, velocities. Others are rejected."""
 
     def __init__(
         self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
@@ -517,22 +516,23 @@ class Target:
         self.reshaped = tuple(name for name, channel in table.items() if channel.reshaped)
 
     def clear(self) -> None:
-        """Forget everything, at the start of an activation."""
+        """Set all records to zero, at the start of an activation."""
         for records in self.data.values():
             for record in records:
                 record[:] = 0.0
 
 
 class JointTarget(Target):
-    """Joint positions and velocities for every arm.
+    """Joint positions and velocities of every arm.
 
     Attributes:
-        q: Per arm, (n,) [rad].
-        dq: Per arm, (n,) [rad/s].
-        leash: Per arm, how far a reference may be from the measured positions, on the way beyond
-            what it was at rest, and at rest; the law sets it for its stiffness, (2, n) [rad].
-        moving: Whether a governor moves the positions, per arm.
-        ddq: Accelerations with which it does, per arm, (n,) [rad/s^2].
+        q: Joint positions per arm, (n,) [rad].
+        dq: Joint velocities per arm, (n,) [rad/s].
+        leash: Maximum distance of the reference from the measured positions, per arm, (2, n)
+            [rad]. First row: additional distance in motion. Second row: distance at rest. The
+            controllet sets it according to its stiffness.
+        moving: True while a governor moves the positions, per arm.
+        ddq: Accelerations of the governor, per arm, (n,) [rad/s^2].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
@@ -549,31 +549,32 @@ class JointTarget(Target):
         self.ddq: list[Vector] = [np.zeros(n) for n in self.joints]
 
     def clear(self) -> None:
-        """Forget everything, at the start of an activation."""
         super().clear()
         self.moving[:] = [False] * len(self.moving)
 
 
 class RateTarget(JointTarget):
-    """A joint target of which only the velocities count."""
+    """Joint target that uses velocities only."""
 
     joint_parts: ClassVar[tuple[str, ...]] = ("dq",)
 
 
 class HeldPosture(JointTarget):
-    """A joint target that nobody can write to: what was measured at activation."""
+    """Joint target without user access: the configuration measured at activation."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = ()
     stored: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
 
 class TrajectoryTarget(JointTarget):
-    """A posture to go to, or a trajectory to follow, whichever came last.
+    """Joint configuration or joint trajectory; the newest one is active.
 
     Attributes:
         count: Number of points as the first element, per arm, (1,).
-        points: Per arm, (128, 1 + 3 n): time since it came [s], q, dq and ddq [rad, s].
-        tolerances: Per arm, (2 n + 1,): of path and goal (n each) [rad], time for it [s].
+        points: Trajectory points per arm, (128, 1 + 3 n): time since arrival [s], q, dq and ddq
+            [rad, s].
+        tolerances: Tolerances per arm, (2 n + 1,): of path and goal, n each [rad], and of the goal
+            time [s].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint", "trajectory")
@@ -593,12 +594,12 @@ class TrajectoryTarget(JointTarget):
 
 
 class CartesianTarget(Target):
-    """Tool pose in the arm's base, and the posture that the nullspace prefers.
+    """Tool pose in the arm's base, and preferred joint configuration of the nullspace.
 
     Attributes:
-        position_ee_in_base: Per arm, (3,) [m].
-        rotation_ee_in_base: Per arm, (3, 3).
-        posture: Preferred joint positions, per arm, (n,) [rad].
+        position_ee_in_base: Position per arm, (3,) [m].
+        rotation_ee_in_base: Rotation matrix per arm, (3, 3).
+        posture: Preferred joint positions per arm, (n,) [rad].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint")
@@ -614,32 +615,32 @@ class CartesianTarget(Target):
         self.posture: list[Vector] = [data[:n] for data, n in zip(self.data["joint"], self.joints)]
 
     def seed(self, states: Sequence[ArmState]) -> None:
-        """Take the measured poses and postures over."""
+        """Set the target to the measured poses and joint positions."""
         for arm, state in enumerate(states):
             self.position_ee_in_base[arm][:] = state.position_ee_in_base
             self.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
             self.posture[arm][:] = state.q
 
     def displace(self, arm: int, error: Vector) -> None:
-        """Move a seeded pose by an error (6,) [m, rad] along and about the axes of the base."""
+        """Move a seeded pose by an error (6,) [m, rad], along and about the axes of the base."""
         self.position_ee_in_base[arm][:] += error[:3]
         self.rotation_ee_in_base[arm][:] = pin.exp3(error[3:]) @ self.rotation_ee_in_base[arm]
 
 
 class HeldPose(CartesianTarget):
-    """A Cartesian target that nobody can write to: the law keeps what it measured."""
+    """Cartesian target without user access: the pose measured at activation."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = ()
     stored: ClassVar[tuple[str | Channel, ...]] = CartesianTarget.channels
 
 
 class ReferenceMotion:
-    """How a reference pose moves as its goal does, besides where it is.
+    """Velocity and acceleration of a moving reference pose.
 
     Attributes:
-        moving: Whether it does; the rest counts only then.
-        twist: (6,) [m/s, rad/s].
-        acceleration: (6,) [m/s^2, rad/s^2].
+        moving: True if the reference moves; the other values are valid only then.
+        twist: Linear and angular velocity, (6,) [m/s, rad/s].
+        acceleration: Linear and angular acceleration, (6,) [m/s^2, rad/s^2].
     """
 
     __slots__ = ("acceleration", "moving", "twist")
@@ -650,12 +651,12 @@ class ReferenceMotion:
 
 
 class MovingCartesianTarget(CartesianTarget):
-    """A Cartesian target that may also say how fast to move and how stiff to be.
+    """Cartesian target with twist and stiffness.
 
     Attributes:
-        twist_ee_in_base: Per arm, (6,) [m/s, rad/s].
-        stiffness: Per arm, (6, 6) [N/m, Nm/rad].
-        motion: How a governor moves the pose, per arm.
+        twist_ee_in_base: Linear and angular velocity per arm, (6,) [m/s, rad/s].
+        stiffness: Stiffness matrix per arm, (6, 6) [N/m, Nm/rad].
+        motion: Motion of the governed reference pose, per arm.
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint", "twist", "stiffness")
@@ -669,18 +670,17 @@ class MovingCartesianTarget(CartesianTarget):
         self.motion = [ReferenceMotion() for _ in range(n_arms)]
 
     def clear(self) -> None:
-        """Forget everything, at the start of an activation."""
         super().clear()
         for motion in self.motion:
             motion.moving = False
 
 
 class ForceTarget(CartesianTarget):
-    """A Cartesian target, how stiff to be, and the wrench that the tool exerts on the world.
+    """Cartesian target with stiffness and with a wrench that the tool exerts on the world.
 
     Attributes:
-        stiffness: Per arm, (6, 6) [N/m, Nm/rad].
-        wrench_in_base: Force and torque at the tool's point, per arm, (6,) [N, Nm].
+        stiffness: Stiffness matrix per arm, (6, 6) [N/m, Nm/rad].
+        wrench_in_base: Force and torque at the tool point, per arm, (6,) [N, Nm].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = (
@@ -698,13 +698,13 @@ class ForceTarget(CartesianTarget):
 
 
 class ObjectTarget(Target):
-    """Pose of an object that several arms hold, the force between them, and postures.
+    """Pose of an object that several arms hold, internal force, and joint configurations.
 
     Attributes:
-        position_object_in_world: (3,) [m].
-        rotation_object_in_world: (3, 3).
-        squeeze: Force with which the arms press the object, (1,) [N].
-        posture: Preferred joint positions, per arm, (n,) [rad].
+        position_object_in_world: Position of the object, (3,) [m].
+        rotation_object_in_world: Rotation matrix of the object, (3, 3).
+        squeeze: Internal force with which the arms press the object, (1,) [N].
+        posture: Preferred joint positions per arm, (n,) [rad].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("object", "squeeze", "joint")

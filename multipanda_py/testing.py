@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States to test laws on, and the contracts that every controllet and every actuator must keep.
+"""Contract checks for plug-in authors, and random arm states for tests.
 
-For authors: ``check_contract("my_law")`` and ``check_actuator("my_springs")`` run what the
-built-in ones are tested with, on any that the registry knows.
+``check_contract("my_controllet")`` and ``check_actuator("my_springs")`` run the tests of the
+built-in plug-ins on any registered one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from multipanda_py.state import INTERFACES, ArmState, Matrix, Vector
 
 JOINTS, ROWS = 4, 50
 _STEP = 1e-6
-"""Of finite differences, as a share of the range [rad, or what the preset is in]."""
+"""Step of finite differences, as a fraction of the range."""
 _CLOSE = 1e-4
-"""How near slopes are to differences, relative to the largest."""
+"""Tolerance between slopes and finite differences, relative to the largest slope."""
 
 
 def check_actuator(
@@ -41,26 +41,28 @@ def check_actuator(
 ) -> None:
     r"""Check an actuator at random deflections and presets.
 
-    Arrays have the shapes they should, and depend on values alone: nothing is written to, nothing
-    remembered, no joint feels another. Torques are slopes of one energy, so that a round trip of
-    joint and motors takes no work: :math:`\partial\tau_i/\partial q = -\partial\tau_{link}/
-    \partial\theta_i`; the link's stiffness is that slope. A motor that goes on does not pull less,
-    up to the largest deflection, where the torque ends. Equilibrium and preset come back from the
-    motors' positions, and what is no number comes out as none.
+    - Arrays have the right shapes, and results depend on the arguments only. Nothing is modified
+      or remembered, and joints do not influence each other. NaN in gives NaN out.
+    - Torques are derivatives of one elastic energy, so that a closed path takes no work:
+      :math:`\partial\tau_i/\partial q = -\partial\tau_{link}/ \partial\theta_i`.
+      ``link_stiffness`` is the negative derivative of the link torque.
+    - The torque does not decrease with the deflection, and is constant beyond the maximum
+      deflection.
+    - ``equilibrium_of`` and ``preset_of`` invert ``references``.
 
     Args:
         kind: Name as in a cell file, or the class.
-        params: Parameters, if not the defaults.
-        seed: Of the random places.
+        params: Parameters that differ from the defaults.
+        seed: Seed of the random deflections and presets.
 
     Raises:
-        ContractBroken: With the part of the contract that is broken.
+        ContractBroken: If a check fails; the message names it.
     """
     found = registry.find("actuators", kind) if isinstance(kind, str) else kind
     for spec in specs_of(found.Params):
         require_kept(bool(spec.doc), f"parameter {spec.name} has no doc")
         has = spec.name in found.identified
-        require_kept(not has or spec.kind == "number", f"identified: {spec.name} is no number")
+        require_kept(not has or spec.kind == "number", f"identified: {spec.name} is not a number")
     names = {spec.name for spec in specs_of(found.Params)}
     require_kept(
         set(found.identified) <= names, f"identified: got {found.identified}, known {names}"
@@ -77,7 +79,7 @@ def check_actuator(
 
 
 def _places(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
-    """Return angles of joints and motors whose springs are within their limits, (3, rows, n)."""
+    """Return random angles of joints and motors within the spring limits, (3, rows, n)."""
     shape = (ROWS, springs.n_joints)
     q = rng.uniform(-2.0, 2.0, shape)
     reach = 0.99 * springs.of["max_deflection"]
@@ -89,7 +91,7 @@ def _places(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
 
 
 def _check_arrays(springs: Actuator[Any], places: Matrix) -> None:
-    """Check shapes, and that results are of values alone."""
+    """Check shapes, and that results depend on the arguments only."""
     for at in (places, places[:, 0]):
         at.setflags(write=False)
         results = (*springs.elastic_torque(*at), springs.link_stiffness(*at))
@@ -106,18 +108,21 @@ def _check_arrays(springs: Actuator[Any], places: Matrix) -> None:
         require_kept(same, "results of one call are changed by the next one")
         again = (*springs.elastic_torque(*at.copy()), springs.link_stiffness(*at.copy()))
         same = all(np.array_equal(a, b) for a, b in zip(before, again))
-        require_kept(same, "equal values give other results: something is remembered")
+        require_kept(same, "equal arguments give different results: the actuator keeps state")
     for other in range(springs.n_joints):
         at = places.copy()
         at[..., other] = np.nan
         for result in springs.elastic_torque(*at)[:2]:
             bad = np.isnan(result)
-            require_kept(bool(bad[:, other].all()), "what is no number comes out as one")
-            require_kept(int(bad.sum()) == len(bad), "a joint feels the deflection of another")
+            require_kept(bool(bad[:, other].all()), "NaN of a joint does not give NaN torques")
+            require_kept(
+                int(bad.sum()) == len(bad),
+                "a joint reacts to the deflection of another",
+            )
 
 
 def _check_slopes(springs: Actuator[Any], places: Matrix) -> None:
-    """Check stiffness and work against finite differences."""
+    """Check stiffness and energy conservation against finite differences."""
     reach = springs.of["max_deflection"]
     ranges = [reach, reach, reach]
     if not springs.is_antagonistic:
@@ -137,19 +142,27 @@ def _check_slopes(springs: Actuator[Any], places: Matrix) -> None:
     for i, j, what in ((0, 1, "motor_1"), (0, 2, "motor_2"), (1, 2, "both motors")):
         scale = max(np.abs(slopes[i, j]).max(), np.abs(slopes[j, i]).max())
         _close(
-            f"torques of link and {what} are of no one energy", slopes[i, j], slopes[j, i], scale
+            f"torques of link and {what} do not follow from one energy",
+            slopes[i, j],
+            slopes[j, i],
+            scale,
         )
 
 
 def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
-    """Check references, that they pull where they should, and where the torque ends."""
+    """Check the map to the motors, the sign of the torque, and its saturation."""
     low, high, reach = springs.preset_low, springs.preset_high, springs.of["max_deflection"]
     for _ in range(ROWS):
         preset = low + (high - low) * rng.uniform(0.02, 1.0, springs.n_joints)
         equilibrium = rng.uniform(-2.0, 2.0, springs.n_joints)
         theta = springs.references(equilibrium, preset)
-        _close("equilibrium_of is no inverse", springs.equilibrium_of(*theta), equilibrium, 1.0)
-        _close("preset_of is no inverse", springs.preset_of(*theta), preset, 1.0)
+        _close(
+            "equilibrium_of does not invert references",
+            springs.equilibrium_of(*theta),
+            equilibrium,
+            1.0,
+        )
+        _close("preset_of does not invert references", springs.preset_of(*theta), preset, 1.0)
     preset = low + 0.5 * (high - low)
     ends = reach + np.abs(preset) * springs.is_antagonistic
     q = np.zeros(springs.n_joints)
@@ -158,7 +171,7 @@ def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
         for share in np.linspace(-1.0, 1.0, 41)
     ])  # fmt: skip
     falls = np.diff(torques, axis=0).min() < -1e-12 * np.abs(torques).max()
-    require_kept(not falls, "the torque falls while the equilibrium goes on")
+    require_kept(not falls, "the torque decreases with increasing equilibrium")
     require_kept(bool((torques[-1] > torques[0]).all()), "the springs exert nothing")
     beyond = springs.elastic_torque(q, *springs.references(10.0 * ends, preset)).link
     _close("the torque grows beyond max_deflection", beyond, torques[-1], np.abs(beyond).max())
@@ -173,7 +186,7 @@ def _close(what: str, got: Vector, wanted: Vector, scale: float) -> None:
 
 
 def require_kept(kept: bool, what: str) -> None:
-    """Raise :class:`.ContractBroken` with a broken part of a contract, unless it is kept."""
+    """Raise :class:`.ContractBroken` with a message unless a condition holds."""
     if not kept:
         raise ContractBroken(what)
 
@@ -184,27 +197,28 @@ _READ = (
     "q", "dq", "tau_J", "tau_ext", "tau", "position_ee_in_base", "rotation_ee_in_base",
     "twist_ee_in_base", "wrench_ext_in_base", "jacobian", "jacobian_gram", "mass", "coriolis",
 )  # fmt: skip
-"""What a law reads of a state."""
+"""Attributes of a state that a controllet reads."""
 LEAK = 10_000
-"""Bytes that a thousand cycles may leave behind."""
+"""Allowed memory growth in 1000 cycles [bytes]."""
 
 
 MOST_BANDWIDTH = 180.0
-"""Fastest velocity loop that a law may have with any gains within its bounds [1/s]."""
+"""Maximum bandwidth of the velocity loop with any gains within their bounds [1/s]."""
 
 
 Models: TypeAlias = str | Robot | Sequence[str | Robot]
 
 
 class StateMaker:
-    """Make live states of arms at any joint positions and velocities.
+    """Generator of live arm states at given or random joint positions and velocities.
 
     Args:
-        n_arms: Number of arms, 0.6 m apart.
-        model: Robot model of all arms by name or as read, or models that they have in turn.
+        n_arms: Number of arms, placed 0.6 m apart.
+        model: Robot model of all arms, by name or as an object, or several that are assigned in
+            turn.
 
     Attributes:
-        context: The context for a law on these arms.
+        context: Context for a controllet on these arms.
     """
 
     def __init__(self, n_arms: int = 1, model: Models = "fr3") -> None:
@@ -225,16 +239,15 @@ class StateMaker:
 
     @property
     def robots(self) -> dict[str, Robot]:
-        """What the arms are, by name."""
+        """Robots of the arms, by name."""
         return {arm.name: arm.robot for arm in self.context.arms}
 
     @property
     def joints(self) -> tuple[int, ...]:
-        """Number of joints of each arm."""
         return self.context.joints
 
     def at(self, q: Sequence[Vector], dq: Sequence[Vector] | None = None) -> list[ArmState]:
-        """Return the states with every model quantity updated for ``q`` and ``dq``, (arms, n)."""
+        """Return the states with all model terms updated for ``q`` and ``dq``, (arms, n)."""
         for i, (state, model) in enumerate(zip(self.states, self.models)):
             state.q[:] = state.joint_command[0] = q[i]
             state.dq[:] = 0.0 if dq is None else dq[i]
@@ -244,19 +257,19 @@ class StateMaker:
     def random(
         self, rng: np.random.Generator, speed: float = 0.0, margin: float = 0.05
     ) -> list[ArmState]:
-        """Return random states within the joint limits, with velocities up to ``speed``."""
+        """Return random states within the joint limits, up to ``speed`` [rad/s]."""
         spans = [state.limits.span for state in self.states]
         q = [rng.uniform(lower + margin, upper - margin) for lower, upper in spans]
         return self.at(q, [rng.uniform(-speed, speed, n) for n in self.joints])
 
 
 def varied_cell(file: str | Path, seed: int, share: float = 0.2) -> Cell:
-    """Return a cell in lockstep whose things, and tips of tools, are not quite as its file says.
+    """Return a cell in lockstep with random masses and friction of its objects and tools.
 
     Args:
-        file: The cell file.
-        seed: Of what is off; with 0 nothing is.
-        share: Largest share by which masses and friction are off.
+        file: Path of the cell file.
+        seed: Seed of the variation; 0 for no variation.
+        share: Maximum relative variation of masses and friction.
     """
     data = CellConfig.from_yaml(file).model_dump()
     random = np.random.default_rng(seed)
@@ -278,14 +291,15 @@ def simple_cell(
     placement: str = "inline",
     **settings: Any,
 ) -> Cell:
-    """Return a cell for tests: by default two arms that hold, stepped by hand.
+    """Return a cell for tests, by default with two holding arms and stepped by hand.
 
     Args:
-        arms: As in the cell file; by default ``left`` and ``right``, 0.6 m apart.
-        controllets: As in the cell file; by default both impedance laws per arm.
-        active: As in the cell file.
-        placement: Where the loop runs.
-        settings: Further keys of the cell file, such as ``objects``; keys of ``cell`` go there.
+        arms: Section of the cell file; by default ``left`` and ``right``, 0.6 m apart.
+        controllets: Section of the cell file; by default both impedance controllets per arm.
+        active: Section of the cell file.
+        placement: Placement of the loop: inline, thread or process.
+        settings: Further keys of the cell file, such as ``objects``. Keys of ``cell`` are put
+            there.
     """
     if arms is None:
         arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
@@ -313,21 +327,24 @@ def check_contract(
 ) -> None:
     """Check a registered controllet on random states.
 
-    Activation at rest commands no motion; commands have the right shapes and are finite in
-    every posture; they depend on the values of states and target and on nothing else; states
-    are not written to; a thousand cycles do not make memory grow; with the default gains, and
-    with each vector or number at its upper bound, no motion is braked so fast that latency
-    would make it swing (:mod:`multipanda_py.control.delay_margin`).
+    - Activation at rest commands no motion.
+    - Commands have the right shapes and are finite in every configuration.
+    - Commands depend on states and target only, and states are not modified.
+    - 1000 cycles allocate no lasting memory.
+    - The velocity loop stays slow enough for the latency, with the default gains and with each
+      gain at its upper bound (:mod:`multipanda_py.control.delay_margin`).
 
     Args:
-        name: As in ``type:`` of a cell file.
-        n_arms: Number of arms; by default the fewest that the law takes.
-        seed: Of the random states.
-        model: Robot model of all arms by name or as read, or models that they have in turn.
-        postures: Number of random postures in which each set of gains is checked for latency.
+        name: Name as in ``type:`` of a cell file.
+        n_arms: Number of arms; by default the minimum of the controllet.
+        seed: Seed of the random states.
+        model: Robot model of all arms, by name or as an object, or several that are assigned in
+            turn.
+        postures: Number of random configurations in which each set of gains is checked for
+            latency.
 
     Raises:
-        ContractBroken: With the part of the contract that is broken.
+        ContractBroken: If a check fails; the message names it.
     """
     law_class = registry.find("controllets", name)
     n = law_class.min_arms if n_arms is None else n_arms
@@ -364,12 +381,12 @@ def check_contract(
         require_kept(all(np.isfinite(t).all() for t in first), "commands are not finite")
         for state, copies in zip(states, before):
             wrong = [n for n, a in zip(_READ, copies) if not np.array_equal(getattr(state, n), a)]
-            require_kept(not wrong, f"the law wrote to a state: {', '.join(wrong)}")
+            require_kept(not wrong, f"the controllet wrote to a state: {', '.join(wrong)}")
         twin.on_activate(other.at(here), twin_target)
-        twin.update(other.at(here), twin_target, PERIOD)  # a law may remember what it has met
+        twin.update(other.at(here), twin_target, PERIOD)  # a controllet may keep state
         twin.update(other.at(here, speeds), twin_target, PERIOD)
         same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.command))
-        require_kept(same, "equal states in other arrays give other commands")
+        require_kept(same, "equal states in other arrays give different commands")
         law.on_deactivate()
         twin.on_deactivate()
     _check_memory(law, maker.random(rng, speed=0.5), target)
@@ -384,17 +401,18 @@ def check_bandwidth(
     seed: int = 0,
     model: Models = "fr3",
 ) -> None:
-    """Check how fast a law and its default features brake, in random postures.
+    """Check the bandwidth of a controllet with its default features in random configurations.
 
     Args:
-        name: As in ``type:`` of a cell file.
-        n_arms: Number of arms; by default the fewest that the law takes.
-        postures: How many for every set of gains.
-        seed: Of the random postures.
-        model: As for :func:`check_contract`.
+        name: Name as in ``type:`` of a cell file.
+        n_arms: Number of arms; by default the minimum of the controllet.
+        postures: Number of configurations per set of gains.
+        seed: Seed of the random configurations.
+        model: Robot model, as for :func:`check_contract`.
 
     Raises:
-        ContractBroken: If the velocity loop is faster than ``MOST_BANDWIDTH``, with the gains.
+        ContractBroken: If the velocity loop is faster than ``MOST_BANDWIDTH``; the message names
+            the gains.
     """
     law_class = registry.find("controllets", name)
     maker = StateMaker(law_class.min_arms if n_arms is None else n_arms, model)
@@ -406,13 +424,13 @@ def check_bandwidth(
             found = bandwidth(probe, q)
             require_kept(
                 found < MOST_BANDWIDTH,
-                f"with {label} it brakes at {found:.0f} 1/s at q = {q.round(3).tolist()}, "
+                f"with {label} the bandwidth is {found:.0f} 1/s at q = {q.round(3).tolist()}, "
                 f"allowed up to {MOST_BANDWIDTH:g}",
             )
 
 
 def corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dict[str, Any]]]:
-    """Return the default parameters, and each gain and all together at their upper bounds."""
+    """Return the defaults, each gain at its upper bound, and all gains at their upper bounds."""
     specs = ParameterSet(law_class.Params, robots=robots).specs
     default = {spec.name: spec.default for spec in specs}
     highest = {
@@ -429,7 +447,7 @@ def corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dic
 
 
 def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
-    """Return a law with its default features and their default parameters."""
+    """Return a controllet with its default features and their default parameters."""
     parameters = ParameterSet(law_class.Params, robots=maker.robots)
     context = replace(maker.context, led=law_class.led)
     law = law_class(context, parameters.decode(parameters.encode(values)))
@@ -458,13 +476,13 @@ def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Pr
 def _check_memory(law: Any, states: list[ArmState], target: Any) -> None:
     law.on_activate(states, target)
     law.update(states, target, PERIOD)
-    # Other threads of this process may leave something behind, but not every time.
+    # Other threads may allocate memory, but not in each of three runs.
     grown = next((g for g in (_growth(law, states, target) for _ in range(3)) if g < LEAK), LEAK)
-    require_kept(grown < LEAK, f"1000 cycles leave {LEAK} bytes behind, or more")
+    require_kept(grown < LEAK, f"1000 cycles leak {LEAK} bytes or more")
 
 
 def _growth(law: Any, states: list[ArmState], target: Any) -> int:
-    """Return by how many bytes memory has grown after a thousand cycles."""
+    """Return the memory growth after 1000 cycles [bytes]."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

@@ -103,7 +103,7 @@ def test_all_runs_a_cell_and_a_notebook_without_ros(environment, tmp_path):
 @pytest.mark.timeout(600)
 def test_without_any_extra_every_program_names_the_one_that_is_missing(environment):
     bare = environment("")
-    line = r"\w+ is not installed: pip install 'multipanda_py\[run\]' brings it"
+    line = r"\w+ is not installed. Run: pip install 'multipanda_py\[run\]'"
     code, said = bare.run("multipanda", "check", DUAL_SIM)
     assert (code, bool(re.fullmatch(f"multipanda: {line}\n", said))) == (1, True), said
     code, said = bare.run("python", "-c", "from multipanda_py import Cell")
@@ -115,7 +115,7 @@ def test_without_any_extra_every_program_names_the_one_that_is_missing(environme
 def test_without_the_simulation_everything_else_works_and_that_is_said(environment):
     base = environment("run")
     assert base.run("multipanda", "--help")[0] == 0
-    line = "mujoco is not installed: pip install 'multipanda_py[sim]' brings it"
+    line = "mujoco is not installed. Run: pip install 'multipanda_py[sim]'"
     for words in (("run", DUAL_SIM), ("render", DUAL_SIM, "-o", "picture.png")):
         code, said = base.run("multipanda", *words)
         assert (code, line in said, "Traceback" in said) == (1, True, False), (words, said)

@@ -343,7 +343,7 @@ def test_a_file_names_itself_and_all_its_faults(tmp_path: Path) -> None:
     ("text", "reason"),
     [("", "not a ROS 2 parameter file"), ("a: 1", "not a ROS 2 parameter file"),
      ("[1, 2]", "not a ROS 2 parameter file"), ("/**: {x: 1}", "not a ROS 2 parameter file"),
-     ("a: [", "not valid YAML"), ("\x00", "not valid YAML"), ("a: &b 1\nc: *b", "no aliases"),
+     ("a: [", "not valid YAML"), ("\x00", "not valid YAML"), ("a: &b 1\nc: *b", "aliases "),
      ("/**: {ros__parameters: {cell: {rate: 1" + "0" * 400 + "}}}", "401 digits"),
      ("/**: {ros__parameters: {cell: {rate: 1" + "0" * 9000 + "}}}", "9001 digits"),
      ("/**: {ros__parameters: {cell: {rate: 0x" + "f" * 900 + "}}}", "902 digits")],

@@ -224,7 +224,7 @@ def test_a_law_that_cannot_go_on_says_that_it_lets_go(make_cell):
     force = -force_on(cell, "table")[2]
     result = cell.switch(["arm/weak"], strictness="force_auto")
     share = 0.15 * 40.0  # the error clip times the stiffness
-    before, said = result.message.split("goes on with ")[1].split(" of ")
+    before, said = result.message.split("keeps ")[1].split(" of ")
     assert float(before) == pytest.approx(share, abs=0.06)
     assert float(said.split(" N")[0]) == pytest.approx(force, abs=0.3)
     cell.step(500)

@@ -75,7 +75,7 @@ def test_a_short_leash_carries_less_and_says_so(make_cell):
     cell = make_cell(LOADED, {**LAWS, "soft": soft}, ["arm/stiff"])
     cell.step(1500)
     words = cell.switch(["arm/soft"], strictness="force_auto").message
-    said, whole = words.split("goes on with ")[1].split(" of ")
+    said, whole = words.split("keeps ")[1].split(" of ")
     cell.step(1)
     arm = cell.loop.arms[0]
     law = cell.loop.owners.active[0].law

@@ -45,7 +45,7 @@ def test_evaluate_says_errors_by_joint_and_draws(files, tmp_path, capsys):
 def test_training_without_torch_says_which_extra_brings_it(files, tmp_path, capsys):
     assert main(["residual", "train", files[1], "-o", str(tmp_path / "out.npz")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "torch is not installed: pip install 'multipanda_py[learn]' brings it" in line
+    assert "torch is not installed. Run: pip install 'multipanda_py[learn]'" in line
     assert not (tmp_path / "out.npz").exists()
 
 
@@ -64,7 +64,7 @@ def test_train_writes_what_evaluate_takes(files, tmp_path, capsys):
 def test_exporting_without_onnx_says_which_extra_brings_it(files, tmp_path, capsys):
     assert main(["residual", "export", files[0], "-o", str(tmp_path / "out.onnx")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "onnx is not installed: pip install 'multipanda_py[onnx]' brings it" in line
+    assert "onnx is not installed. Run: pip install 'multipanda_py[onnx]'" in line
     assert not (tmp_path / "out.onnx").exists()
 
 
