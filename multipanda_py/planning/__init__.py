@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint references: paths, jerk-limited motions and blends."""
+"""Motion planning: paths, trajectories, tasks, and configuration files for MoveIt 2."""

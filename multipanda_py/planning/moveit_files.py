@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All files that MoveIt 2 takes, of any cell, and the parameters of its nodes made of them."""
+"""Configuration files of a cell for MoveIt 2, and the node parameters made of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from multipanda_py.robots.urdf import cell_urdf
 
 PILZ = "pilz_industrial_motion_planner"
 FINGER_ACCELERATION = 1.0
-"""For planning only: hands have a speed, and no acceleration that anybody states [m/s^2]."""
+"""Acceleration of the fingers for planning [m/s^2]. Grippers specify only a speed."""
 SCALING = 0.1
-"""Of velocity and acceleration where nobody asks for more, next to people."""
+"""Default scaling factor of velocity and acceleration, low for work near people."""
 PILZ_CARTESIAN_LIMITS = {
     "max_trans_vel": 1.0, "max_trans_acc": 2.25, "max_trans_dec": -5.0, "max_rot_vel": 1.57,
 }  # fmt: skip
-"""Of Pilz's straight lines and circles [m/s, m/s^2, m/s^2, rad/s]: below those of an FR3."""
+"""Limits of the straight lines and circles of Pilz [m/s, m/s^2, m/s^2, rad/s], below those of
+an
+FR3."""
 _PLANNERS: dict[str, dict[str, Any]] = {
     "RRTConnectkConfigDefault": {"type": "geometric::RRTConnect", "range": 0.0},
     "BiTRRTkConfigDefault": {"type": "geometric::BiTRRT", "range": 0.0},
@@ -46,10 +48,10 @@ _AFTER = [
 
 
 def joint_limits(groups: Groups) -> dict[str, Any]:
-    """Return ``joint_limits.yaml``: velocity, acceleration and jerk of every joint.
+    """Return ``joint_limits.yaml`` with velocity, acceleration and jerk limits of every joint.
 
-    Positions are in the URDF. Numbers are the robots' own limits [rad/s, rad/s^2, rad/s^3; m for
-    rad of a joint that slides], which goals are checked against too.
+    The values are the limits of the robots, which also apply to trajectory goals [rad/s, rad/s^2,
+    rad/s^3; m instead of rad for a prismatic joint]. Position limits are in the URDF.
     """
     limits: dict[str, Any] = {}
     for arm in groups.arms.values():
@@ -69,7 +71,7 @@ def joint_limits(groups: Groups) -> dict[str, Any]:
 
 
 def kinematics(groups: Groups) -> dict[str, Any]:
-    """Return ``kinematics.yaml``: a solver per arm; groups of several arms use theirs."""
+    """Return ``kinematics.yaml`` with one solver per arm. Groups of several arms use these."""
     solver = {
         "kinematics_solver": "kdl_kinematics_plugin/KDLKinematicsPlugin",
         "kinematics_solver_search_resolution": 0.005,
@@ -79,7 +81,7 @@ def kinematics(groups: Groups) -> dict[str, Any]:
 
 
 def ompl(groups: Groups) -> dict[str, Any]:
-    """Return ``ompl_planning.yaml``: sampling planners, for every group."""
+    """Return ``ompl_planning.yaml`` with sampling-based planners for every group."""
     first = {arm.name: arm.joint_names[:2] for arm in groups.arms.values()}
     hands = {groups.hand_group(arm): () for arm in groups.arms.values() if arm.hand}
     sets = {name: first[arms[0]] for name, arms in groups.sets.items()}
@@ -104,7 +106,7 @@ def pilz() -> dict[str, Any]:
     return {
         "planning_plugins": [f"{PILZ}/CommandPlanner"],
         "request_adapters": list(_CHECKS),
-        "response_adapters": list(_AFTER[1:]),  # what it plans has times
+        "response_adapters": list(_AFTER[1:]),  # its plans are timed already
         "default_planner_config": "PTP",
         "capabilities": f"{PILZ}/MoveGroupSequenceAction {PILZ}/MoveGroupSequenceService",
     }
@@ -118,24 +120,25 @@ def _limits(velocity: float, acceleration: float) -> dict[str, Any]:
 
 
 HEADER = "(noname)+"
-"""What MoveIt calls a scene without a name; some readers insist on it."""
+"""First line of a scene file without a name. Some readers require it."""
 FLOOR = "floor"
 FLOOR_SIZE, FLOOR_TOP = (20.0, 20.0, 0.1), -0.005
-"""Edges of the floor, and how far below it begins, so that bases that stand on it do not touch
-it for good [m]."""
+"""Edges of the floor, and height of its top above the floor of the cell [m]. It is lower, so
+that arm
+bases on the floor do not touch it permanently."""
 _NO_COLOR = (0.0, 0.0, 0.0, 0.0)
 _PLACE = "0 0 0\n0 0 0 1"
 
 
 def scene_text(things: Sequence[SceneObject], floor: float) -> str:
-    """Return the ``.scene`` file of things and the floor, in the frame ``world``.
+    """Return the ``.scene`` file of objects and the floor, in the frame ``world``.
 
-    Sizes become MoveIt's: edges of a box, radius of a sphere, radius and length of a cylinder.
-    A capsule is a cylinder with a sphere at each end: one thing of three shapes.
+    Sizes have the format of MoveIt: edges of a box, radius of a sphere, radius and length of a
+    cylinder. A capsule becomes one object of a cylinder and a sphere at each end.
 
     Args:
-        things: Of the cell.
-        floor: Height of its floor [m].
+        things: Objects of the cell.
+        floor: Height of the floor [m].
     """
     center = floor + FLOOR_TOP - FLOOR_SIZE[2] / 2.0
     parts = [HEADER]
@@ -152,7 +155,7 @@ def scene_text(things: Sequence[SceneObject], floor: float) -> str:
 def _shapes(
     solids: Sequence[tuple[str, Sequence[float], str]], color: Sequence[float]
 ) -> Iterator[str]:
-    """Yield how many shapes, what each is and where in its thing, and that there are no frames."""
+    """Yield the number of shapes, type, size, pose and color of each, and 0 subframes."""
     yield str(len(solids))
     for kind, size, place in solids:
         yield from (kind, _numbers(size), place, _numbers(color))
@@ -160,7 +163,7 @@ def _shapes(
 
 
 def _solids(thing: SceneObject) -> list[tuple[str, Sequence[float], str]]:
-    """Return kind, size and place in the thing of each solid that it consists of."""
+    """Return type, size and pose in the object of each solid of the object."""
     if thing.shape == "box":
         return [("box", [2.0 * half for half in thing.size], _PLACE)]
     radius = thing.size[0]
@@ -182,15 +185,16 @@ EXECUTION = {
     "allowed_goal_duration_margin": 2.0,
     "allowed_start_tolerance": 0.05,
 }
-"""Compliant arms lag: an obstacle or a hand that is in the way slows them down, and at the start
-they are a bit off where they were sent [1, s, rad]."""
+"""Tolerances of execution [1, s, rad]. Compliant arms lag behind, are slowed down by contacts
+and
+obstacles, and start with a small position error."""
 
 
 def simple_controllers(groups: Groups) -> dict[str, Any]:
     """Return ``moveit_controllers.yaml``, for ``moveit_simple_controller_manager``.
 
-    MoveIt then switches nothing: the controllet has to be active. Names are relative: MoveIt runs
-    in the cell's namespace.
+    With it, MoveIt switches no controllets, so the right one must be active. Names are relative,
+    because MoveIt runs in the namespace of the cell.
     """
     entries: dict[str, Any] = {
         follower.name: {
@@ -220,12 +224,12 @@ def simple_controllers(groups: Groups) -> dict[str, Any]:
 def switching_controllers(namespace: str = "/") -> dict[str, Any]:
     """Return ``ros_control_controllers.yaml``, for ``moveit_ros_control_interface``.
 
-    MoveIt asks the cell's controller manager what there is and switches to what a plan needs. It
-    is that of the cell, not those of the arms beside it: one manager knows all, and a set of laws
-    is switched at once.
+    With it, MoveIt queries the controller manager of the cell and activates the controllets that a
+    plan needs. It uses the manager of the cell, not those of the arms, because that one switches
+    the controllets of several arms at once.
 
     Args:
-        namespace: Of the cell.
+        namespace: Namespace of the cell.
     """
     return {
         "trajectory_execution": dict(EXECUTION),
@@ -239,18 +243,18 @@ URDF, SRDF, SCENE = "cell.urdf", "cell.srdf", "cell.scene"
 KINEMATICS, LIMITS = "kinematics.yaml", "joint_limits.yaml"
 CARTESIAN_LIMITS = "pilz_cartesian_limits.yaml"
 CONTROLLERS = {"ros_control": "ros_control_controllers.yaml", "simple": "moveit_controllers.yaml"}
-"""Files by how MoveIt finds whom to send trajectories to."""
+"""Controller configuration files, by controller manager plug-in."""
 PLANNERS = {name: f"{name}_planning.yaml" for name in ("ompl", PILZ)}
-"""Files by planning pipeline, the default one first."""
+"""Planner configuration files by planning pipeline, the default one first."""
 _HEADER = "# Written by multipanda moveit from the cell {name}.\n"
 
 
 def moveit_files(config: CellConfig) -> dict[str, str]:
-    """Return the texts of all files by name.
+    """Return the contents of all files by name.
 
     Raises:
-        ConfigurationError: If the cell has no controllet that could follow plans, or a name in it
-            means something else to MoveIt.
+        ConfigurationError: If no controllet of an arm follows trajectories, or a name of the cell
+            conflicts with a planning group.
     """
     groups, name = Groups(config), config.cell.name
     tables = {
@@ -279,10 +283,10 @@ def moveit_files(config: CellConfig) -> dict[str, str]:
 
 
 def read_files(folder: Path) -> dict[str, str]:
-    """Return the texts of all files of a folder that the command has written.
+    """Read all files written by ``multipanda moveit`` from a folder.
 
     Raises:
-        ConfigurationError: If one is missing, which says all of them.
+        ConfigurationError: If files are missing. The message lists them.
     """
     names = [URDF, SRDF, SCENE, KINEMATICS, LIMITS, CARTESIAN_LIMITS]
     names += [*CONTROLLERS.values(), *PLANNERS.values()]
@@ -297,12 +301,12 @@ def read_files(folder: Path) -> dict[str, str]:
 def move_group_parameters(
     files: Mapping[str, str], controllers_by: str, namespace: str = ""
 ) -> dict[str, Any]:
-    """Return the parameters of ``move_group``, and of RViz beside it.
+    """Return the parameters of ``move_group`` and of RViz.
 
     Args:
-        files: Texts by name.
-        controllers_by: A key of :data:`CONTROLLERS`.
-        namespace: Of the cell.
+        files: Contents of the files, by name.
+        controllers_by: Key of :data:`CONTROLLERS`.
+        namespace: Namespace of the cell.
     """
     tables = {name: yaml.safe_load(text) for name, text in files.items() if name.endswith("yaml")}
     parameters: dict[str, Any] = {
@@ -316,7 +320,7 @@ def move_group_parameters(
         **{pipeline: tables[file] for pipeline, file in PLANNERS.items()},
         **tables[CONTROLLERS[controllers_by]],
     }
-    # A capability is loaded by move_group, not by the planner that brings it.
+    # The node move_group loads capabilities, not the planner that provides them.
     parameters["capabilities"] = parameters[PILZ]["capabilities"]
     if "ros_control_namespace" in parameters:
         parameters["ros_control_namespace"] = f"/{namespace.strip('/')}"

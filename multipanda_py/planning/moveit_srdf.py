@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SRDF of a cell: what its links and joints are to a planner."""
+"""SRDF of a cell: planning groups, end effectors, named states and disabled collisions."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from multipanda_py.state import Vector
 from multipanda_py.targets import TRAJECTORY_CONTROLLETS
 
 SAMPLES = 3000
-"""Random postures that decide what never touches."""
+"""Number of random configurations in the search for link pairs that never touch."""
 MARGIN = 0.01
-"""What comes nearer than this counts as touching [m]: samples miss the worst posture."""
+"""Distance below which links count as touching [m], because samples miss the worst case."""
 _SEED = 1
 
 
 class DisabledPair(NamedTuple):
-    """Two links whose collisions are not looked for.
+    """Two links that are not checked for collisions.
 
     Attributes:
-        first: Name of a link.
-        second: Name of the other.
-        reason: As MoveIt's setup assistant calls it: Adjacent, Default, Always or Never.
+        first: Name of the first link.
+        second: Name of the second link.
+        reason: Reason as in the MoveIt setup assistant: Adjacent, Default, Always or Never.
     """
 
     first: str
@@ -44,11 +44,11 @@ class DisabledPair(NamedTuple):
 
 
 def pairs_of_arm(arm: ArmDescription) -> list[DisabledPair]:
-    """Return the pairs of one arm, with its hand and tool.
+    """Return the disabled link pairs of one arm with its gripper and tool.
 
-    Links with fewer than :data:`.SELF_JOINTS` joints between them count as neighbours, as for the
-    collision avoidance of the laws. Of all others it is tried in random postures, with a margin,
-    whether they touch: ``Never``, ``Always``, or sometimes, and then they are checked.
+    Links with fewer than :data:`.SELF_JOINTS` joints between them count as adjacent, as in the
+    collision avoidance of the controllets. Other pairs are tested in random configurations with a
+    margin. Pairs that touch in none (``Never``) or all of them (``Always``) are disabled.
     """
     model = Geometry(arm)
     undecided, found = [], []
@@ -66,9 +66,9 @@ def pairs_of_arm(arm: ArmDescription) -> list[DisabledPair]:
 
 
 def pairs_between(one: ArmDescription, other: ArmDescription) -> Iterator[DisabledPair]:
-    """Yield the pairs of two arms that can never meet: neither moves, or they reach not so far.
+    """Yield the link pairs of two arms that never touch: both are fixed, or they are out of reach.
 
-    Samples would not do here: what meets in one posture of ten thousand has to be seen.
+    This is decided by reach instead of samples, because samples miss rare contacts.
     """
     here, there = Geometry(one), Geometry(other)
     gap = float(np.linalg.norm(one.position_base_in_world - other.position_base_in_world))
@@ -79,12 +79,12 @@ def pairs_between(one: ArmDescription, other: ArmDescription) -> Iterator[Disabl
 
 
 class Geometry:
-    """The collision geometry of an arm as in its URDF.
+    """Collision geometry of an arm according to its URDF.
 
     Attributes:
-        links: Names of the links that have one.
-        joint_of: How many joints of the arm are before a link; fingers count as the hand.
-        reach: Farthest from the base's origin that a point of a link can be, by link [m].
+        links: Names of the links with geometry.
+        joint_of: Number of arm joints before each link. Fingers count like the hand.
+        reach: Maximum distance of any point of a link from the origin of the base, by link [m].
     """
 
     def __init__(self, arm: ArmDescription) -> None:
@@ -101,7 +101,7 @@ class Geometry:
         self.reach = {link: self._reach(link) for link in self.links}
 
     def overlap(self, first: str, second: str) -> bool:
-        """Return whether the shapes of two links, not the links, may touch."""
+        """Return True if the robot description lists the shapes of two links as overlapping."""
         names = [part.name for part in self._arm.robot.links]
         places = [link.removeprefix(self._arm.prefix) for link in (first, second)]
         if not all(place in names for place in places):
@@ -110,14 +110,14 @@ class Geometry:
         return pair in self._arm.robot.overlapping
 
     def postures(self) -> tuple[Vector, Vector]:
-        """Return the bounds of what is tried: those of joints, one turn for what has more."""
+        """Return lower and upper bounds of random configurations, a full rotation as maximum."""
         lower, upper = self._model.lowerPositionLimit, self._model.upperPositionLimit
         slides = [self._slides(joint) for joint in range(1, self._model.njoints)]
         turns = (upper - lower > 2.0 * np.pi) & np.logical_not(slides)
         return np.where(turns, -np.pi, lower), np.where(turns, np.pi, upper)
 
     def touching(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
-        """Return in which share of postures pairs touch; what does so sometimes is 0.5."""
+        """Return the fraction of configurations in which pairs touch: 0, 1, or 0.5 for some."""
         open_pairs = {pair: list(product(*(self._of[link] for link in pair))) for pair in pairs}
         share: dict[tuple[str, str], float] = {}
         lower, upper = self.postures()
@@ -143,7 +143,7 @@ class Geometry:
         pairs: dict[tuple[str, str], list[tuple[int, ...]]],
         checked: dict[tuple[str, str], list[int]],
     ) -> Any:
-        """Make those pairs the only ones that are checked; fill in where their results are."""
+        """Restrict the collision checks to pairs and store the indices of their results."""
         self._solids.removeAllCollisionPairs()
         for pair, solids in pairs.items():
             checked[pair] = []
@@ -190,12 +190,12 @@ GRIPPER = "gripper"
 
 @dataclass(frozen=True)
 class Follower:
-    """A controllet that follows trajectories.
+    """Controllet that follows trajectories.
 
     Attributes:
-        name: Of the controllet, with that of its arm.
-        arms: Its arms, in order.
-        joints: Theirs.
+        name: Name of the controllet in the cell.
+        arms: Names of its arms, in order.
+        joints: Names of the joints of these arms.
     """
 
     name: str
@@ -204,22 +204,23 @@ class Follower:
 
 
 class Groups:
-    """Planning groups of a cell: one per arm, of its name; ``both`` or ``all`` of them; hands.
+    """Planning groups of a cell: one per arm, per gripper, and for sets of arms.
 
-    Other sets of arms that a controllet follows trajectories with are groups too, such as
-    ``left_right``. The group of a hand is ``left_hand``.
+    The group of an arm has its name, and that of its gripper is ``left_hand``. The group of all
+    arms is ``both`` or ``all``. Other sets of arms with a controllet that follows trajectories
+    also become groups, such as ``left_right``.
 
     Args:
-        config: The cell.
+        config: The checked cell file.
 
     Attributes:
-        arms: Every arm by name.
-        sets: Names of arms by group, of groups of several arms.
+        arms: Descriptions of the arms, by name.
+        sets: Names of the arms of each group of several arms, by group.
         followers: Controllets that follow trajectories.
 
     Raises:
-        ConfigurationError: If a group of several arms has the name of an arm, or nobody follows
-            the plans for an arm.
+        ConfigurationError: If a group of several arms has the name of an arm, or no controllet of
+            an arm follows trajectories.
     """
 
     def __init__(self, config: CellConfig) -> None:
@@ -250,7 +251,6 @@ class Groups:
 
     @staticmethod
     def hand_group(arm: ArmDescription) -> str:
-        """Return the name of the group of an arm's hand."""
         return f"{arm.name}_hand"
 
     def _follower(self, instance: InstanceConfig) -> Follower:
@@ -263,15 +263,15 @@ HEADER = '<?xml version="1.0" encoding="utf-8"?>\n<!-- Written by multipanda mov
 
 
 def cell_srdf(groups: Groups, name: str) -> str:
-    """Return the SRDF that goes with the URDF of a cell.
+    """Return the SRDF that belongs to the URDF of a cell.
 
-    A group per arm is the chain from its base to its flange; a hand is a group and an end
-    effector; ``ready``, ``open`` and ``closed`` are named states. The virtual joint says that the
-    URDF's root is where the world is.
+    The group of an arm is the chain from its base to its flange. Each gripper and tool is a group
+    and an end effector. Named states are ``ready``, ``open`` and ``closed``. A fixed virtual joint
+    places the root of the URDF at the origin of the world.
 
     Args:
-        groups: Of the cell.
-        name: Of the robot element, the same as in the URDF.
+        groups: Planning groups of the cell.
+        name: Name of the robot element, as in the URDF.
     """
     robot = ElementTree.Element("robot", name=name)
     for arm in groups.arms.values():
@@ -283,7 +283,7 @@ def cell_srdf(groups: Groups, name: str) -> str:
             _add(group, "group", name=member)
     for arm in groups.arms.values():
         _add_ends(robot, arm)
-    # Sets of arms first: of several states of one name pinocchio takes the first.
+    # Sets of arms come first, because pinocchio uses the first of several states of one name.
     for name_of, arms in {**groups.sets, **{arm: (arm,) for arm in groups.arms}}.items():
         members = [groups.arms[arm] for arm in arms]
         ready = {name: q for arm in members for name, q in zip(arm.joint_names, arm.robot.ready)}
@@ -297,9 +297,9 @@ def cell_srdf(groups: Groups, name: str) -> str:
 
 
 def disabled_pairs(arms: list[ArmDescription]) -> list[DisabledPair]:
-    """Return the pairs of links of a cell that need not be checked, by name.
+    """Return the link pairs of a cell that need no collision checks, sorted by name.
 
-    Arms of one kind that carry the same are looked at once.
+    Arms of the same type with the same gripper and tool are analysed only once.
     """
     seen: dict[tuple[object, ...], tuple[str, list[DisabledPair]]] = {}
     pairs = []
@@ -317,7 +317,7 @@ def disabled_pairs(arms: list[ArmDescription]) -> list[DisabledPair]:
 
 
 def _add_ends(robot: ElementTree.Element, arm: ArmDescription) -> None:
-    """Add what an arm carries: hand and tool, each a group and an end effector."""
+    """Add gripper and tool of an arm, each as a group and an end effector."""
     ends = []
     if arm.gripper is not None:
         name = Groups.hand_group(arm)
@@ -344,7 +344,7 @@ def _add_ends(robot: ElementTree.Element, arm: ArmDescription) -> None:
 def _add_state(
     robot: ElementTree.Element, group: str, name: str, values: dict[str, float]
 ) -> None:
-    """Add a named posture of a group, by joint [rad, m]."""
+    """Add a named configuration of a group, by joint [rad, m]."""
     state = _add(robot, "group_state", name=name, group=group)
     for joint, value in values.items():
         _add(state, "joint", name=joint, value=f"{value:.9g}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find how arms go to places without touching each other or anything else."""
+"""Search for collision-free motions of several arms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 TINY = 1e-4
-"""What a posture may be beyond limits by, as rounding has it [rad, m]."""
+"""Tolerance of joint limits for rounding errors [rad, m]."""
 
 
 def refuse_impossible(
@@ -56,19 +56,21 @@ def refuse_impossible(
     distances: Sequence[Distance],
     margin: float,
 ) -> None:
-    """Refuse places at which an arm cannot be, whatever its other joints and other arms do.
+    """Refuse goals that an arm cannot reach, whatever its other joints and the other arms do.
 
-    A posture says where all of an arm is, the pose of a tool where its hand is and what it holds.
+    A joint configuration determines the poses of all links of the arm. A tool pose determines only
+    those of its gripper and the attached object.
 
     Args:
-        scene: Arms and things.
-        request: Of the motion.
-        grips: What hands hold.
-        distances: What is to be kept.
-        margin: From joint limits [rad, m].
+        scene: Arms and objects.
+        request: Request for the motion.
+        grips: Objects attached to grippers.
+        distances: Minimum distances to keep.
+        margin: Margin of the joint limits [rad, m].
 
     Raises:
-        PlanRejected: With the place, what was got, and what is allowed.
+        PlanRejected: If a goal is impossible. The message contains the goal, its value and the
+            allowed range.
     """
     for number, places in enumerate(request.stops, 1):
         where, known = request.name_of(number), {}
@@ -83,7 +85,7 @@ def refuse_impossible(
 
 
 def _refuse_far(scene: Scene, arm: str, pose: Pose, where: str) -> None:
-    """Refuse what is farther away than an arm that is stretched out is long."""
+    """Refuse a pose farther away than the length of the stretched arm."""
     model, limits = scene.model(arm), scene.arms[arm].limits
     tool = model.frames[model.getFrameId(scene.arms[arm].ee_frame)]
     reach = float(np.linalg.norm(tool.placement.translation))
@@ -123,7 +125,7 @@ def _refuse_near(
     clearance: float,
     where: str,
 ) -> None:
-    """Refuse places in which bodies that are known to be there are too near to each other."""
+    """Refuse goals at which bodies with known poses are too close to each other."""
 
     def place(solid: PathSolid) -> pin.SE3 | None:
         name = solid.frame
@@ -141,7 +143,7 @@ def _refuse_near(
     held = {one.thing for one in grips}
     for one in distances:
         if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
-            continue  # how deep things are in each other is not measured alike everywhere
+            continue  # the depth of overlaps differs between the distance measures
         for pair in one.pairs:
             for solid in pair:
                 if id(solid) not in placed:
@@ -164,7 +166,7 @@ def _refuse_near(
 
 
 class _Placed(NamedTuple):
-    """A solid where it is: as coal has it, and a ball around it."""
+    """Solid of coal at its pose, with its bounding sphere."""
 
     shape: Any
     pose: Any
@@ -180,7 +182,7 @@ def _placed(solid: PathSolid, frame: pin.SE3) -> _Placed:
 
 
 def _distance(a: _Placed, b: _Placed, enough: float) -> float:
-    """Return how far apart solids are, or something above ``enough``; 0 or less in each other."""
+    """Return the distance of two solids, or any value above ``enough``; <= 0 if they overlap."""
     least = float(np.linalg.norm(a.centre - b.centre)) - a.ball - b.ball
     if least > enough:
         return least
@@ -191,21 +193,26 @@ def _distance(a: _Placed, b: _Placed, enough: float) -> float:
 
 
 SLICES = 16
-"""Of a way from one place to the next."""
+"""Number of slices from one goal to the next."""
 LIMIT_MARGIN = 0.02
-"""From the joints' position limits [rad]: an arm that gives way is not at them at once."""
+"""Margin of the joint position limits [rad], so that a compliant arm does not hit them."""
 TRIES, FINER = 8, 2
-"""Most searches, and how often points are made twice as dense, for a motion that is clear between
-them, too."""
+"""Maximum number of searches, and of refinements of the path for violations between its points."""
 FAR = 0.02
-"""What is missed by more is out of reach; other searches would find the same [m, rad]."""
+"""Violation above which a goal counts as unreachable, without further searches [m, rad]."""
 MOST_POINTS = TRAJECTORY_POINTS - POINTS
-"""Maximum number of points of a motion after a retreat: both are one trajectory."""
+"""Maximum number of points of a motion after a retreat, because both form one trajectory."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoundMove:
-    """Points of all arms, and how near bodies come to each other on the way [m]."""
+    """Motion found by the search.
+
+    Attributes:
+        points: Trajectory points of each arm, (p, 1 + 3 n).
+        nearest: Minimum distance of bodies along the motion [m].
+        reason: Summary of the search.
+    """
 
     points: dict[str, Matrix]
     nearest: float
@@ -215,24 +222,23 @@ class FoundMove:
 def find_move(
     scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None = None
 ) -> FoundMove:
-    """Find a motion from where the scene starts.
+    """Search for a motion from the start of the scene.
 
-    Arms that start too near to something for the collision avoidance first retreat from it.
+    Arms that start within the range of the collision avoidance first retreat from it.
 
     Args:
-        scene: All arms and things of a cell as they are; movable are things in hands, and no
-            others.
-        held: By arm the thing in its hand.
-        request: What is asked.
+        scene: All arms and present objects of a cell. Only attached objects are movable.
+        held: Names of the attached objects, by arm.
+        request: Request for the motion.
         law: Collision avoidance of the controllets that will execute the motion.
 
     Raises:
-        PlanRejected: If bodies are within each other at the start, a place cannot be reached, or
-            no way there was found; says which.
+        PlanRejected: If bodies overlap at the start, a goal cannot be reached, or no motion was
+            found. The message contains the reason.
         UnknownName: If there is no such arm.
         MissingExtra: If scipy is not installed.
 
-    Thread: any; up to the request's patience, of its processor time.
+    Thread: any; it takes up to ``request.patience`` of its processor time.
     """
     request.check()
     for thing in request.touching:
@@ -268,7 +274,8 @@ def _search(
     """Search until a motion keeps its distances between its points, too.
 
     Raises:
-        PlanRejected: If none does, with what is missing; or if there was no time for more.
+        PlanRejected: If no such motion was found, or the time is over. The message lists the
+            violations of the best one.
     """
     until, whole = processor_time() + request.patience, problem
     space = free_space(scene, problem.terms)
@@ -303,7 +310,7 @@ def _search(
 
 
 def _missed(found: Solution, request: MoveRequest) -> str:
-    """Say what is missing in the nearest path, and where on it."""
+    """Describe the largest violations of the best path, and the goals at which they occur."""
     each = len(found.path) // len(request.stops)
     words = []
     for one in found.violations[:3]:
@@ -320,7 +327,7 @@ def _goal(arm: str, place: Pose | Vector) -> Objective:
 
 
 def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
-    """Return points of all numbers of slices, in the time that arms need."""
+    """Return trajectory points for the slices of a path, in minimum time."""
     velocity = np.where(np.isfinite(scene.velocity), scene.velocity * speed, np.inf)
     acceleration = np.where(np.isfinite(velocity), scene.acceleration * speed**2, np.inf)
     shares: Vector = np.linspace(0.0, 1.0, len(path))
@@ -328,7 +335,6 @@ def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
 
 
 def _rows_of(scene: Scene, rows: Matrix, arm: str) -> Matrix:
-    """Return the points of one arm."""
     at, d = scene.columns[arm], scene.size
     parts = (rows[:, 1 + order * d : 1 + (order + 1) * d][:, at] for order in range(3))
     found: Matrix = np.column_stack([rows[:, 0], *parts])

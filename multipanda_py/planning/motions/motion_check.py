@@ -16,13 +16,13 @@ from multipanda_py.state import Matrix, Vector
 
 
 class NearBodies(NamedTuple):
-    """Pair of solids that are near each other.
+    """Pair of solids that are close to each other.
 
     Attributes:
         names: Names of both.
         distance: Distance of their surfaces; negative if they overlap [m].
         gradient: Gradient of the distance with respect to the joints of all arms, (n,) [m/rad].
-        may_touch: Flag of a pair that the request names as touching.
+        may_touch: True if the request allows the pair to touch.
     """
 
     names: str
@@ -34,66 +34,82 @@ class NearBodies(NamedTuple):
 class Avoidance(Protocol):
     """Distance measure of the controllets that execute a motion.
 
-    Controllets and planner then judge a motion by the same geometry and the same thresholds.
+    With it, controllets and planner judge a motion by the same geometry and the same thresholds.
     """
 
     @property
     def begins_at(self) -> float:
-        """Largest distance from which an executing controllet pushes bodies apart [m]."""
+        """Maximum distance at which a controllet begins to push bodies apart [m]."""
 
     @property
     def stops_at(self) -> float:
-        """Largest distance at which a controllet stops an approach [m]; 0 if none does."""
+        """Maximum distance at which a controllet stops an approach [m]; 0 if none does."""
 
     @property
     def passes_at(self) -> float:
-        """Largest distance that paths need so that no controllet stops them [m]."""
+        """Distance between bodies on a path that no controllet stops [m]."""
 
     def needs(self, first: str, second: str, gripper: bool) -> float:
-        """Return the distance that paths need between two bodies [m]; 0 if none is kept.
+        """Return the minimum distance of two bodies on a path [m]; 0 if there is none.
 
         Args:
             first: Name of an arm or object.
-            second: Name of an arm or object; may be the same arm.
-            gripper: Flag of pairs with a gripper or its object; otherwise pairs of links.
+            second: Name of an arm or object. May be the same arm.
+            gripper: True for pairs with a gripper or its object, False for pairs of links.
         """
 
     def may_touch(self, first: str, second: str) -> bool:
-        """Return whether the cell file allows two bodies to touch."""
+        """Return True if the cell file allows contact between two bodies."""
 
     def near(self, q: Vector, within: float) -> list[NearBodies]:
-        """Return the pairs nearer than a distance [m] in a configuration of all arms, (n,)."""
+        """Return the pairs of bodies closer than a distance in a configuration.
+
+        Args:
+            q: Joint configuration of all arms, (n,) [rad].
+            within: Distance [m].
+        """
 
     def pace(self, q: Vector, dq: Vector) -> float:
-        """Return the allowed fraction of the velocities of all arms, (n,) [rad/s]."""
+        """Return the velocity scale from 0 to 1 that the controllets allow.
+
+        Args:
+            q: Joint positions of all arms, (n,) [rad].
+            dq: Joint velocities of all arms, (n,) [rad/s].
+        """
 
     def in_the_way(self, q: Vector, dq: Vector) -> str:
-        """Return the names and the distance of the pair that limits these velocities most."""
+        """Describe the pairs of bodies that limit the velocities most, with their distances.
+
+        Args:
+            q: Joint positions of all arms, (n,) [rad].
+            dq: Joint velocities of all arms, (n,) [rad/s].
+        """
 
 
 SAMPLES = 10
-"""Between two points, for velocities and accelerations."""
+"""Number of samples between two points, for the check of velocities and accelerations."""
 SHORTEST = 0.2
-"""Of a motion [s]."""
+"""Minimum duration of a motion [s]."""
 
 
 def timed(shares: Vector, path: Matrix, velocity: Vector, acceleration: Vector) -> Matrix:
-    r"""Return a path as points in the shortest time that keeps limits, from rest to rest.
+    r"""Return trajectory points of a path from rest to rest, in minimum time within the limits.
 
     .. math:: T = \max_{i,s} \left( \frac{|q_i'(s)|}{\dot q_{max,i}},\
-        \sqrt{\frac{|q_i''(s)|}{\ddot q_{max,i}}} \right)
+        \sqrt{\frac{|q_i''(s)|}{\ddot q_{max,i}}} \right).
 
-    over the quintics between points at shares s of the time: the course of the speed is that of
-    the path, which was found with small accelerations, and only its scale is chosen.
+    :math:`q_i(s)` is the position of joint i on quintic segments between the points, at the
+    fraction s of the duration T. Only the duration is optimised. The speed profile is that of the
+    path, which was found with small accelerations.
 
     Args:
-        shares: Of the time at every point, growing from 0 to 1, (p,).
-        path: Positions of m joints, (p, m).
-        velocity: Largest ones, (m,).
-        acceleration: Largest ones, (m,).
+        shares: Time fraction of every point, increasing from 0 to 1, (p,).
+        path: Positions of m joints, (p, m) [rad].
+        velocity: Velocity limits, (m,) [rad/s].
+        acceleration: Acceleration limits, (m,) [rad/s^2].
 
     Returns:
-        Points, (p, 1 + 3 m).
+        Trajectory points, (p, 1 + 3 m).
     """
     rows = complete(shares, path)
     steps = np.diff(shares)[:, None] * np.arange(SAMPLES) / SAMPLES
@@ -109,21 +125,22 @@ def timed(shares: Vector, path: Matrix, velocity: Vector, acceleration: Vector) 
 
 
 WINDOW = 0.5
-"""Time over which the speed falls and rises again [s]."""
+"""Time in which the speed decreases and increases again [s]."""
 
 
 def slowed(rows: Matrix, times: Vector, shares: Vector, most: int) -> Matrix:
-    r"""Return points of the same path at a reduced speed.
+    r"""Return trajectory points of the same path at a reduced speed.
 
     .. math:: q(t) = p(\tau(t)), \quad \dot\tau = r, \quad \dot q = r p', \quad
-        \ddot q = r^2 p'' + r r' p'
+        \ddot q = r^2 p'' + r r' p'.
 
-    with r the moving average of the moving minimum of the shares, so that r is smooth and
-    nowhere above them.
+    Here p is the original trajectory, :math:`\tau` its time, and r the rate. The rate is the
+    moving average of the moving minimum of the allowed fractions. It is smooth and never above
+    them.
 
     Args:
-        rows: Points, (p, 1 + 3 m).
-        times: Times of the shares, evenly spaced over the motion, (k,) [s].
+        rows: Trajectory points, (p, 1 + 3 m).
+        times: Evenly spaced times over the motion, (k,) [s].
         shares: Allowed fractions of the speed at these times, 0 to 1, (k,).
         most: Maximum number of points.
     """
@@ -150,14 +167,16 @@ def _windows(values: Vector, half: int) -> Matrix:
 
 
 DENSE = 0.01
-"""Step between checked configurations [s]; of the fastest joint in slow motions [rad, m]."""
+"""Step between checked configurations: in time [s], or of the fastest joint in slow motions
+[rad, m]."""
 SPARED = 0.5
-"""Fraction of a clearance by which a path may be nearer between its points."""
+"""Fraction by which distances between the points of a path may fall below the clearance."""
 LEAST = 5e-4
 """Minimum of this difference [m]."""
 SLOWEST, ENOUGH = 0.05, 0.9
-"""Smallest fraction of its speed to which a motion is slowed down for the collision avoidance;
-smallest fraction to which a controllet may slow it down further."""
+"""Minimum speed fraction to which a motion is slowed down for the collision avoidance; and
+minimum
+fraction to which a controllet may slow it down further."""
 ROUNDS = 3
 """Maximum number of times that a motion is slowed down."""
 _BELOW = 0.95
@@ -167,8 +186,8 @@ class Checked(NamedTuple):
     """Result of a check.
 
     Attributes:
-        rows: Points, slowed down where controllets would slow down, (p, 1 + 3 m).
-        nearest: Smallest distance of bodies [m].
+        rows: Trajectory points, slowed down where controllets would slow down, (p, 1 + 3 m).
+        nearest: Minimum distance of bodies [m].
         reason: Reason why the motion cannot be executed; empty if it can.
     """
 
@@ -183,9 +202,9 @@ def check_motion(
     """Check that a motion keeps its distances, and that no controllet slows it down.
 
     Args:
-        rows: Points, (p, 1 + 3 m).
+        rows: Trajectory points, (p, 1 + 3 m).
         n: Number of joints of all arms, which are the first of the m columns.
-        space: Distances that all configurations keep.
+        space: Distances that all configurations must keep.
         law: Collision avoidance of the executing controllets.
         most: Maximum number of points.
     """

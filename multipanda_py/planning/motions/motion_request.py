@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motion that has been found, and for what."""
+"""Request for a collision-free motion, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from multipanda_py.state import Matrix, Vector
 
 
 def frames_at(scene: Scene, arm: str, place: Pose | Vector) -> dict[str, pin.SE3]:
-    """Return where frames of an arm are in the world at a place.
+    """Return the poses in the world of the frames of an arm that a goal determines.
 
     Args:
-        scene: With the arm.
-        arm: Its name.
-        place: A posture, which says it of all frames; or a pose of its tool, which says it of
-            those that are fixed to it.
+        scene: Scene with the arm.
+        arm: Name of the arm.
+        place: Joint configuration, which determines all frames, or tool pose, which determines the
+            frames rigidly connected to the tool.
 
     Returns:
-        By names without the arm's prefix, and ``tool``.
+        Poses by frame name without the prefix of the arm, and of ``tool``.
     """
     model, described = scene.model(arm), scene.arms[arm]
     tool = model.frames[model.getFrameId(described.ee_frame)]
@@ -49,31 +49,32 @@ def frames_at(scene: Scene, arm: str, place: Pose | Vector) -> dict[str, pin.SE3
 
 Keep: TypeAlias = Literal["", "upright", "orientation"]
 KEEPS: tuple[Keep, ...] = ("", "upright", "orientation")
-"""What of a tool stays: nothing; what points up in it; how it is turned."""
+"""Constraints of the tool along the motion: none, vertical direction, or orientation."""
 NUMBERS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
-"""Least and largest of what are numbers."""
+"""Minimum and maximum of the numeric options."""
 MOST_STOPS = 100
 """Maximum number of goals of one motion, the last one included, as it is one trajectory."""
 
 
 @dataclass(frozen=True)
 class MoveRequest:
-    """What is asked of a motion.
+    """Request for a collision-free motion.
 
     Attributes:
-        stops: Places one after another, the goal last: by arm a pose of its tool in the world, or
-            a posture, (n,). Arms that are not named may go out of the way.
-        keep: See :data:`KEEPS`; of all arms that have a pose or posture to go to.
-        clearance: Smallest distance of bodies [m]. By default that from which on
-            ``collision_avoidance`` pushes. It is raised to the distance that the executing
-            controllets need. Arms that start nearer retreat first. It is smaller for bodies from
-            which they cannot retreat.
-        speed: Share of the limits of velocity; of those of acceleration its square.
-        patience: Longest search, in processor time of the thread that searches [s]: what else the
-            machine does takes nothing from it.
-        seed: Of it; the same one finds the same motion.
-        touching: Things that hands of named arms may touch, as one that goes to grasp does, or
-            has let go; and that what hands hold may rest on.
+        stops: Waypoints in order, the goal last. Each has by arm a tool pose in the world or a
+            joint configuration, (n,). Arms that are not named may move out of the way.
+        keep: Constraint of the tools of all named arms, see :data:`KEEPS`.
+        clearance: Minimum distance of bodies [m]. The default is the distance at which
+            ``collision_avoidance`` begins to push. It is increased to the distance that the
+            executing controllets need. Arms that start nearer retreat first. It is smaller for
+            bodies from which they cannot retreat.
+        speed: Fraction of the velocity limits. Its square is the fraction of the acceleration
+            limits.
+        patience: Maximum processor time of the search in its thread [s]. Other load of the machine
+            does not count.
+        seed: Random seed. Equal seeds give equal motions.
+        touching: Names of objects that the grippers of named arms may touch, for example before a
+            grasp or after a release, and on which attached objects may rest.
     """
 
     stops: Sequence[Mapping[str, Pose | Vector]]
@@ -85,14 +86,14 @@ class MoveRequest:
     touching: Sequence[str] = ()
 
     def name_of(self, number: int) -> str:
-        """Return what a place is called, by its number from 1."""
+        """Return the name of a waypoint in messages, by its number from 1."""
         return "goal" if number == len(self.stops) else f"via, place {number}"
 
     def check(self) -> None:
-        """Refuse what is none.
+        """Raise an error if the request is invalid.
 
         Raises:
-            PlanRejected: With what was got, and what is allowed.
+            PlanRejected: If an option is invalid. The message contains the allowed values.
         """
         if not self.stops or not all(self.stops):
             raise PlanRejected("goals: got none, allowed a place for one arm or more")
@@ -118,10 +119,10 @@ class MoveRequest:
 def request_of(
     stops: Sequence[Mapping[str, Pose | Vector]], options: Mapping[str, Any]
 ) -> MoveRequest:
-    """Return the request for places with options by name.
+    """Return a checked request for waypoints with options by name.
 
     Raises:
-        PlanRejected: If there is no such option, or its value is none; nothing was searched.
+        PlanRejected: If there is no such option, or its value is invalid.
     """
     known = [field.name for field in fields(MoveRequest) if field.name != "stops"]
     if unknown := [name for name in options if name not in known]:
@@ -142,26 +143,26 @@ def _check_names(names: Any) -> None:
 
 
 NEAR = 0.03
-"""How far a joint may be from where a plan begins [rad, m]: it blends the rest out on its way."""
+"""Maximum joint deviation from the start of a plan [rad, m]. The trajectory blends it out."""
 STAYS = 1e-4
-"""An arm none of whose joints moves by more stays where it is [rad, m]."""
+"""Range of joint motion up to which an arm counts as staying [rad, m]."""
 MOVED, TURNED = 0.01, 0.05
-"""How far a thing may have moved since it was planned around [m], [rad]."""
+"""Maximum translation [m] and rotation [rad] of an object since it was considered in a plan."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MovePlan:
-    """Trajectories of arms that begin and end together.
+    """Trajectories of arms that start and end together.
 
     Attributes:
-        points: By arm, as :meth:`.Cell.follow` takes them, (p, 1 + 3 n).
-        duration: [s].
-        starts: Where all arms stood, moved or not, by arm, (n,).
-        things: Where things were, in the world.
-        held: What hands held, by arm.
-        nearest: How near bodies come to each other on the way, or were at its start [m].
-        reason: How it was found.
-        laws: Parameters of the executing controllets at that time, by controllet.
+        points: Trajectory points by arm, as for :meth:`.Cell.follow`, (p, 1 + 3 n).
+        duration: Duration of the motion [s].
+        starts: Joint configurations of all arms at the start, including those that stay, (n,).
+        things: Poses of the objects in the world at the start.
+        held: Names of the attached objects, by arm.
+        nearest: Minimum distance of bodies along the motion, or at its start [m].
+        reason: Summary of the search.
+        laws: Parameters of the executing controllets at the time of planning, by controllet.
     """
 
     points: Mapping[str, Matrix]
@@ -179,7 +180,7 @@ class MovePlan:
 
     @property
     def moving(self) -> tuple[str, ...]:
-        """Names of the arms that do not stay where they are."""
+        """Names of the arms that move."""
         return tuple(
             arm
             for arm, rows in self.points.items()
@@ -187,7 +188,7 @@ class MovePlan:
         )
 
     def rows(self) -> Matrix:
-        """Return the points of all arms together, (p, 1 + 3 m)."""
+        """Return the trajectory points of all arms together, (p, 1 + 3 m)."""
         points = [*self.points.values()]
         parts = [np.hsplit(rows[:, 1:], 3) for rows in points]
         found: Matrix = np.hstack(
@@ -201,15 +202,15 @@ class MovePlan:
         things: Mapping[str, Pose],
         held: Mapping[str, str],
     ) -> None:
-        """Refuse to begin where arms or things are not as they were planned with.
+        """Raise an error if arms or objects have changed since the plan was made.
 
         Args:
-            postures: Of all arms now, by name, (n,).
-            things: Where things are now.
-            held: What hands hold now, by arm.
+            postures: Present joint configurations of all arms, by name, (n,).
+            things: Present poses of the objects in the world.
+            held: Names of the objects that are attached now, by arm.
 
         Raises:
-            PlanRejected: With what is elsewhere, by how much.
+            PlanRejected: If something has changed. The message contains the difference.
         """
         if {*postures} != {*self.starts}:
             raise PlanRejected(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of tools stays on the way: how they are turned, or what points up in them."""
+"""Constraints along a motion: distances of bodies, grasps, and the orientation of tools."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from multipanda_py.state import Matrix, Vector
 
 
 class Grip(NamedTuple):
-    """One hand on one thing.
+    """Attachment of an object to a gripper.
 
     Attributes:
-        arm: Whose hand.
-        thing: What is in it.
-        pose: Of the thing in the tool.
+        arm: Name of the arm.
+        thing: Name of the object.
+        pose: Pose of the object in the tool frame.
     """
 
     arm: str
@@ -38,7 +38,7 @@ class Grip(NamedTuple):
 
 
 def grips_of(scene: Scene, held: Mapping[str, str]) -> list[Grip]:
-    """Return how things are held, by arm; more than one hand may hold one."""
+    """Return the attachments of objects to grippers. Several grippers may hold one object."""
     found = []
     for arm, thing in held.items():
         tool = frames_at(scene, arm, scene.posture(scene.start, arm))["tool"]
@@ -48,9 +48,10 @@ def grips_of(scene: Scene, held: Mapping[str, str]) -> list[Grip]:
 
 
 def in_one_hand(grips: Sequence[Grip]) -> dict[str, tuple[str, Pose]]:
-    """Return things that one hand holds, with its tool: where they are follows from the arm.
+    """Return tool frame and pose of each object that one gripper holds.
 
-    What two hold has numbers of its own, and both grips to meet.
+    Their poses follow from the arm. An object in two grippers has variables in the optimisation,
+    and constraints for both grippers.
     """
     hands = Counter(grip.thing for grip in grips)
     return {
@@ -59,9 +60,9 @@ def in_one_hand(grips: Sequence[Grip]) -> dict[str, tuple[str, Pose]]:
 
 
 TOUCHING = 2e-3
-"""How deep what rests on or in something may be in it at the start [m]."""
+"""Maximum overlap at the start of objects that rest on or in each other [m]."""
 AROUND = 0.05
-"""How deep what a hand touches may be in the capsules around it and its fingers [m]."""
+"""Maximum overlap of a touched object with the capsules around gripper and fingers [m]."""
 PARTS: tuple[Parts, ...] = ("arm", "hand")
 
 
@@ -72,17 +73,17 @@ def kept_apart(
     law: Avoidance | None = None,
     deepest: float = TOUCHING,
 ) -> list[Distance]:
-    """Return the distances to be kept, smaller ones where bodies begin nearer.
+    """Return the distances to keep, reduced for bodies that start closer.
 
     Args:
-        scene: Arms and things at the start.
-        held: Objects in grippers, by arm.
+        scene: Arms and objects at the start.
+        held: Names of the attached objects, by arm.
         request: Request for the motion.
         law: Collision avoidance of the executing controllets.
         deepest: Maximum overlap at the start [m].
 
     Raises:
-        PlanRejected: If bodies are within each other at the start.
+        PlanRejected: If bodies overlap by more than that at the start.
     """
     found = [one for one in _asked(scene, held, request, law) if one.pairs]
     frames = dict.fromkeys(name for one in found for name in one.frames)
@@ -126,21 +127,21 @@ def _asked(
 
 
 LEAN = 0.02
-"""What a place may be off by from how the tool is turned when it begins, as an arm that gives way
-is not quite where it was sent [rad]; on the way there it is turned as it is to be there."""
+"""Maximum orientation error between a goal and the start with ``keep`` [rad]. It tolerates the
+position error of compliant arms. The motion uses the orientation of the goal."""
 UP = np.array([0.0, 0.0, 1.0])
 
 
 def add_keeping(problem: Problem, scene: Scene, request: MoveRequest) -> None:
-    """Ask that tools of arms that are sent somewhere stay as they are turned.
+    """Add orientation constraints for the tools of all arms with a goal.
 
     Args:
-        problem: With a phase for every place.
-        scene: Arms as they begin.
-        request: Of the motion.
+        problem: Problem with a phase for every goal.
+        scene: Arms at the start.
+        request: Request for the motion.
 
     Raises:
-        PlanRejected: If a place has a tool turned otherwise.
+        PlanRejected: If the orientation at a goal differs from that at the start.
     """
     if not request.keep:
         return
@@ -168,7 +169,7 @@ def _refuse_turned(begin: Matrix, turned: Matrix, keep: str, where: str) -> None
     if keep == "orientation":
         off, words = float(np.linalg.norm(pin.log3(begin.T @ turned))), "is turned"
     else:
-        x, y, z = turned @ begin.T @ UP  # where what points up at the begin points to
+        x, y, z = turned @ begin.T @ UP  # vertical axis of the start, at the goal
         off, words = math.atan2(math.hypot(x, y), z), "leans"
     if off > LEAN:
         raise PlanRejected(

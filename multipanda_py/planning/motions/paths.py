@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways of a tool through space, from rest to rest: straight through poses, or on a circle."""
+"""Trajectories through joint configurations, and tool paths along lines and circles."""
 
 from __future__ import annotations
 
@@ -21,35 +21,37 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import ArmLimits, Matrix
 
 DENSE = 0.4
-"""Least share of the largest distance that one between two postures counts as."""
+"""Minimum step between two configurations, as a fraction of the largest one."""
 
 
 def via_postures(
     postures: Sequence[ArrayLike], limits: ArmLimits, *, speed: float = 0.5
 ) -> Matrix:
-    """Return a trajectory through postures, without a stop at those on the way.
+    """Return a trajectory through joint configurations without intermediate stops.
 
-    Between two postures every joint stays between its two positions. Nothing here knows of what
-    is in the way: :meth:`.Cell.plan` does, and takes postures on the way, too.
+    Between two configurations every joint stays between its two positions. Obstacles are ignored.
+    :meth:`.Cell.plan` avoids them and also accepts intermediate configurations.
 
     Args:
-        postures: (n,) each [rad, m]; the first is where the arm is.
-        limits: Of its joints.
-        speed: Share of their velocities, above 0 to 1; of accelerations its square.
+        postures: Joint configurations, (n,) each [rad, m]. The first is that of the arm.
+        limits: Joint limits of the arm.
+        speed: Fraction of the velocity limits, 0 < speed <= 1. Its square is the fraction of the
+            acceleration limits.
 
     Returns:
-        Points as :meth:`.Cell.follow` takes them, (p, 1 + 3 n), in the shortest time that the
-        limits allow for the course of the motion.
+        Trajectory points as for :meth:`.Cell.follow`, (p, 1 + 3 n), with the minimum duration for
+        this speed profile.
 
     Raises:
-        PlanRejected: If it is no motion of this arm, or leaves its limits.
+        PlanRejected: If the configurations do not fit the arm, are all equal, or exceed its
+            limits.
 
     Thread: any.
     """
     n = limits.n_joints
     try:
         path = np.array([np.asarray(q, dtype=np.float64) for q in postures])
-    except ValueError:  # of different lengths
+    except ValueError:  # different lengths
         path = np.zeros(0)
     if path.ndim != 2 or len(path) < 2 or path.shape[1] != n or not np.isfinite(path).all():
         raise PlanRejected(f"postures: got {postures!r:.200}, allowed 2 or more of {n} numbers")
@@ -66,7 +68,7 @@ def via_postures(
     steps = (np.abs(np.diff(path, axis=0)) / limits.velocity).max(axis=1)
     if not steps.any():
         raise PlanRejected("postures: all are the same, allowed a motion")
-    # The speeds of a short step between long ones would slow down the whole motion.
+    # Without this, a short step between long ones would slow down the whole motion.
     steps = np.maximum(steps, DENSE * steps.max())
     shares = np.concatenate([[0.0], np.cumsum(steps) / steps.sum()])
     shares[-1] = 1.0
@@ -74,22 +76,22 @@ def via_postures(
 
 
 SHORTEST = 0.05
-"""Of a piece of a way [s]."""
+"""Minimum duration of a path segment [s]."""
 TINY = 1e-6
 
 
 @dataclass(frozen=True)
 class ToolPace:
-    """How fast a tool goes at most.
+    """Speed and acceleration limits of a tool.
 
     Attributes:
-        speed: Of its origin [m/s].
-        turn_speed: Of its orientation [rad/s].
-        acceleration: Of its origin, along the way and across it, each [m/s^2].
-        turn_acceleration: Of its orientation [rad/s^2].
+        speed: Maximum speed of the origin [m/s].
+        turn_speed: Maximum angular speed [rad/s].
+        acceleration: Maximum acceleration of the origin, along and across the path, each [m/s^2].
+        turn_acceleration: Maximum angular acceleration [rad/s^2].
 
     Raises:
-        PlanRejected: If one is not positive.
+        PlanRejected: If a value is not positive.
     """
 
     speed: float = 0.2
@@ -103,17 +105,18 @@ class ToolPace:
                 raise PlanRejected(f"{name}: got {value!r}, allowed a number above 0")
 
     def duration(self, distance: float, angle: float, radius: float = math.inf) -> float:
-        r"""Return the shortest time of a piece that begins and ends at rest [s].
+        r"""Return the minimum duration T of a segment from rest to rest [s].
 
         .. math:: T = \max\left(\tfrac{15}{8} \tfrac{d}{v},\
             \sqrt{\tfrac{10}{\sqrt 3} \tfrac{d}{a}}\right)
 
-        for distance and angle alike; on a circle v is at most :math:`\sqrt{a r}`.
+        with distance d, speed v and acceleration a; the same holds for the rotation angle. On a
+        circle of radius r, v is limited to :math:`\sqrt{a r}`.
 
         Args:
-            distance: Along the way [m].
-            angle: Of the orientation [rad].
-            radius: Of the way [m].
+            distance: Length of the segment [m].
+            angle: Rotation angle of the segment [rad].
+            radius: Radius of the segment [m].
         """
         speed = min(self.speed, math.sqrt(self.acceleration * radius))
         return max(
@@ -131,11 +134,11 @@ class _Piece(NamedTuple):
 
 
 class PosePath:
-    r"""Where a tool is to be at a time, to be sent as targets of a law that follows poses.
+    """Tool poses as a function of time, to send as targets of a pose controllet.
 
-    Every piece begins and ends at rest, as :func:`.rest_to_rest` does.
+    Every segment starts and ends at rest, see :func:`.rest_to_rest`.
 
-    Nothing here knows of joints or of what is in the way: :meth:`.Cell.plan` does.
+    Joint limits and obstacles are ignored. :meth:`.Cell.plan` considers both.
 
     Thread: any.
     """
@@ -145,13 +148,13 @@ class PosePath:
 
     @classmethod
     def through(cls, poses: Sequence[Pose], pace: ToolPace | None = None) -> PosePath:
-        """Return the way straight from pose to pose, with a stop at each.
+        """Create a path along straight lines from pose to pose, with a stop at each.
 
-        The origin goes along lines; the orientation turns about one axis between two poses.
+        Between two poses, the orientation rotates about one axis.
 
         Args:
-            poses: Of the tool in any one frame; the first is where it is.
-            pace: At which it goes.
+            poses: Tool poses in one common frame. The first is the present one.
+            pace: Speed and acceleration limits.
 
         Raises:
             PlanRejected: If there are fewer than two poses.
@@ -172,15 +175,17 @@ class PosePath:
         turning: bool = False,
         pace: ToolPace | None = None,
     ) -> PosePath:
-        """Return the way on a circle.
+        """Create a path along a circle.
 
         Args:
-            start: Of the tool, in any one frame.
-            centre: Of the circle, in its frame, (3,) [m]; any point of its axis will do.
-            axis: About which it goes, by the right hand, in its frame, (3,).
-            angle: How far, a whole circle by default; below 0 the other way [rad].
-            turning: Whether the tool turns along; else it keeps its orientation.
-            pace: At which it goes.
+            start: Start pose of the tool, in any frame.
+            centre: Any point on the axis of the circle, in the same frame, (3,) [m].
+            axis: Rotation axis with right-hand direction, in the same frame, (3,).
+            angle: Angle of the arc [rad], a full circle by default. Negative for the opposite
+                direction.
+            turning: True to rotate the tool along the circle. Otherwise its orientation is
+                constant.
+            pace: Speed and acceleration limits.
 
         Raises:
             PlanRejected: If there is no such circle.
@@ -211,11 +216,11 @@ class PosePath:
 
     @property
     def duration(self) -> float:
-        """Of the whole way [s]."""
+        """Duration of the whole path [s]."""
         return sum(piece.duration for piece in self._pieces)
 
     def at(self, time: float) -> Pose:
-        """Return the pose at a time since the start [s]; its ends before and after that."""
+        """Return the pose at a time since the start [s], constant before and after the path."""
         for piece in self._pieces:
             if time < piece.duration:
                 break

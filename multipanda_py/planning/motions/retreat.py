@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timed retreat: first part of a motion that starts too near to something."""
+"""Retreat at the start of a motion, for arms that are too close to other bodies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AROUND = 0.01
 DEEPEST = 0.03
 """Maximum overlap at the start of a retreat, of capsules, which are larger than links [m]."""
 LARGEST = 0.05
-"""Largest step of a joint [rad, m]; a pair that needs more cannot be parted by the arm."""
+"""Maximum step of a joint [rad, m]. A pair that needs more cannot be parted by the arm."""
 MOST = 60
 """Maximum number of steps."""
 _SWEEPS, _SOFT, _MET = 200, 1e-6, 0.5
@@ -41,13 +41,14 @@ def retreat(
     upper: Vector,
     target: float,
 ) -> Matrix:
-    r"""Return configurations along which near pairs part, up to a distance that is free.
+    r"""Return configurations along which close pairs part, until they reach a target distance.
 
-    Every step is the shortest that increases all distances below the target,
+    Every step s is the shortest that increases all distances :math:`d_j` below the target
+    :math:`d_{free}` by up to :math:`\Delta`,
 
     .. math:: \min \|s\|^2 \quad \text{s.t.} \quad g_j^T s \ge \min(\Delta, d_{free} - d_j)
 
-    and that leaves no other pair nearer than the target.
+    with the gradients :math:`g_j`. No other pair may come closer than the target.
 
     Args:
         avoidance: Distance measure of the executing controllets.
@@ -55,11 +56,11 @@ def retreat(
         may_move: Function that returns the projection on the allowed motions, (n, n).
         lower: Lower joint limits, (n,).
         upper: Upper joint limits, (n,).
-        target: Distance that is free [m].
+        target: Target distance [m].
 
     Returns:
-        Configurations from the start on, (k, n); the start alone if nothing is near or the arms
-        cannot part.
+        Configurations from the start on, (k, n). Only the start if no pair is closer than the
+        target or the arms cannot part.
     """
     path, q = [start], start
     for _ in range(MOST):
@@ -82,7 +83,7 @@ def retreat(
 def _step(
     pairs: Sequence[tuple[NearBodies, Vector]], target: float, lowest: Vector, highest: Vector
 ) -> Vector | None:
-    """Return the shortest step that parts all pairs, or None if there is none."""
+    """Return the shortest step that parts all pairs, or None without a solution."""
     gradients = np.array([gradient for _, gradient in pairs])
     missing = np.array([target - pair.distance for pair, _ in pairs])
     needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, STEP), missing)
@@ -92,7 +93,7 @@ def _step(
     )
     squares = (gradients * gradients).sum(axis=1) + _SOFT
     forces, step = np.zeros(len(pairs)), np.zeros(gradients.shape[1])
-    for _ in range(_SWEEPS):  # Hildreth: the dual problem, one constraint after another
+    for _ in range(_SWEEPS):  # Hildreth's method solves the dual problem
         largest = 0.0
         for row, gradient in enumerate(gradients):
             raised = max(forces[row] + (needs[row] - gradient @ step) / squares[row], 0.0)
@@ -118,9 +119,9 @@ class WayOut(NamedTuple):
     """Timed retreat.
 
     Attributes:
-        rows: Points from rest to rest, (p, 1 + 3 m).
-        end: Configuration at its end by arm, (n,) [rad, m].
-        nearest: Smallest distance of bodies on it [m].
+        rows: Trajectory points from rest to rest, (p, 1 + 3 m).
+        end: Joint configuration at its end by arm, (n,) [rad, m].
+        nearest: Minimum distance of bodies along it [m].
     """
 
     rows: Matrix
@@ -128,7 +129,7 @@ class WayOut(NamedTuple):
     nearest: float
 
     def followed_by(self, rows: Matrix) -> Matrix:
-        """Return the points of this retreat and of a motion that begins at rest at its end."""
+        """Return the points of this retreat and of a motion that starts at rest at its end."""
         after = rows[1:].copy()
         after[:, 0] += self.rows[-1, 0]
         return np.concatenate([self.rows, after])
@@ -142,18 +143,18 @@ def way_out(
     margin: float,
     timed: Callable[[Scene, Matrix], Matrix],
 ) -> WayOut | None:
-    """Return the retreat of the arms that are to move; None if they are near nothing.
+    """Return the retreat of the arms with a goal, or None if it is not necessary.
 
     Args:
-        scene: Arms and things at the start.
-        held: Objects in grippers, by arm.
+        scene: Arms and objects at the start.
+        held: Names of the attached objects, by arm.
         request: Request for the motion.
         law: Collision avoidance of the executing controllets.
-        margin: Margin of joint limits [rad, m].
+        margin: Margin of the joint limits [rad, m].
         timed: Function that returns the timing of a path, (p, m).
 
     Raises:
-        PlanRejected: If they cannot retreat without coming near to something else.
+        PlanRejected: If they cannot retreat without coming close to other bodies.
     """
     led = {arm for places in request.stops for arm in places}
     led -= {arm for arm, thing in held.items() if thing in scene.movable}  # in two grippers
@@ -177,7 +178,7 @@ def way_out(
 
 
 def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Matrix]:
-    """Return the function from a configuration to the projection on the allowed motions."""
+    """Return a function from a configuration to the projection on the allowed motions."""
     n = sum(arm.n_joints for arm in scene.arms.values())
 
     def projection(q: Vector) -> Matrix:

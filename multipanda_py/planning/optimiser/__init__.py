@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimisation of paths and postures of arms and movable things, by several slices at a time."""
+"""Optimisation of paths and configurations of arms and movable objects."""
 
 from __future__ import annotations
 

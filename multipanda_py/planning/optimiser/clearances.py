@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which bodies are to keep apart."""
+"""Selection of the bodies that keep a distance from each other."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from multipanda_py.planning.optimiser.term import Objective
 def clearances(
     scene: Scene, goals: Iterable[Objective] = (), margin: float = 0.01
 ) -> list[Distance]:
-    """Return the distances of every arm from itself, from other arms and from things.
+    """Return the distances of every arm from itself, other arms and objects.
 
-    Arms may touch those things that a goal relates them to: a tool that is placed on a box, a box
-    that is placed in a hand.
+    A goal that relates an arm to an object allows contact between them, for example a tool placed
+    on a box, or a box placed in a gripper.
 
     Args:
-        scene: With all of them.
-        goals: What is asked.
-        margin: Smallest distance [m].
+        scene: Arms and objects.
+        goals: Goals of the problem.
+        margin: Minimum distance [m].
 
     Raises:
-        UnknownName: If a goal is about a frame that the scene does not have.
+        UnknownName: If the scene lacks a frame of a goal.
     """
     related = {frozenset(scene.body(frame) for frame in goal.frames) for goal in goals}
     pairs = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Postures of arms whose tools have one pose each, by arm: many in the time of one for all."""
+"""Inverse kinematics: joint configurations that reach goals and keep distances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
 NEARNESS = 0.1
-"""Weight of how far numbers are from where the search began, against constraints of 1e3."""
+"""Weight of the distance from the start of the search, relative to constraints of 1e3."""
 MOST_TRIES = 1000
 
 
@@ -40,35 +40,38 @@ def inverse_kinematics(
     seed: int = 0,
     settings: SolverSettings | None = None,
 ) -> Vector:
-    r"""Find a posture that reaches goals, keeps joints within limits and bodies apart.
+    r"""Find a configuration that reaches goals within joint limits, and keeps bodies apart.
 
     .. math:: \min_x |x - x_0|^2 \quad \text{with} \quad \phi_{goal}(x) = 0, \;
-        q_l \le q \le q_u, \; d(x) \ge d_{min}
+        q_l \le q \le q_u, \; d(x) \ge d_{min}.
 
-    from :math:`x_0` and, where that leads nowhere, from random postures of the arms that are off.
-    A movable thing stays where it is, unless a goal places it: ``PoseGoal("left/tool", grip,
-    "box")`` puts a tool on a box, ``PoseGoal("box", place)`` puts the box somewhere, and both
-    together are the posture in which it is held there.
+    The search starts from :math:`x_0`. If that fails, it starts from random joint positions of the
+    arms with violated constraints. The constraints are goals :math:`\phi_{goal}`, joint limits and
+    distances d.
+
+    A movable object stays at its pose, unless a goal places it. ``PoseGoal("left/tool", grip,
+    "box")`` places a tool on a box, and ``PoseGoal("box", place)`` places the box. Both together
+    give the configuration in which the arm holds it there.
 
     Args:
-        scene: Arms and things.
-        goals: What is to be met, about one or several arms; nothing about rates.
-        near: Slice to be near to and to begin with, (d,); by default the scene's start.
-        apart: Distances to be kept; by default all :func:`.clearances`.
-        limit_margin: From joint limits [rad, m].
-        tries: Most postures to begin with.
-        seed: Of the random ones; the same seed finds the same posture.
-        settings: Tolerance, iterations of a try, and time of all.
+        scene: Arms and objects.
+        goals: Goals of one or several arms, of order 0.
+        near: Start of the search, :math:`x_0`, (d,). By default the start of the scene.
+        apart: Distances to keep. By default all :func:`.clearances`.
+        limit_margin: Margin of the joint limits [rad, m].
+        tries: Maximum number of starts.
+        seed: Random seed. Equal seeds give equal configurations.
+        settings: Tolerance, iterations per start, and time of the whole search.
 
     Returns:
-        A slice, (d,), read-only: ``scene.posture(x, arm)``, ``scene.pose(x, thing)``.
+        Slice, (d,), read-only. Use ``scene.posture(x, arm)`` and ``scene.pose(x, thing)``.
 
     Raises:
-        PlanRejected: If no try gets there, with what is off in the nearest and by how much; or if
-            something asked for is none of this.
-        UnknownName: If the scene does not have what a goal is about.
+        PlanRejected: If no configuration was found, or an argument is invalid. The message
+            contains the violations of the best configuration.
+        UnknownName: If the scene lacks a frame of a goal.
 
-    Thread: any; up to the limit of time, of its processor time.
+    Thread: any; it takes up to ``settings.time`` of its processor time.
     """
     if not goals:
         raise PlanRejected("goals: got none, allowed one or more")
@@ -107,17 +110,17 @@ def find_posture(
     tries: int,
     settings: SolverSettings,
 ) -> Solution:
-    """Solve a problem of one slice from several postures; the nearest if none is feasible.
+    """Solve a problem of one slice from several starts, and return the best solution.
 
-    What is reached is found first, as it is cheap; then solids are moved apart.
+    Goals are solved first, because they are cheap. Distance constraints follow.
 
     Args:
-        scene: What the numbers mean.
-        terms: Of one slice.
-        begin: The first posture to begin with, and the one to be near to, (d,).
-        rng: For the others.
-        tries: Most of them.
-        settings: Tolerance, iterations of a try, and time of all.
+        scene: Scene, which defines the variables of a slice.
+        terms: Terms of one slice.
+        begin: First start, and the slice to stay near to, (d,).
+        rng: Random generator for the other starts.
+        tries: Maximum number of starts.
+        settings: Tolerance, iterations per start, and time of the whole search.
     """
     until = processor_time() + settings.time
     nearness = [
@@ -147,7 +150,7 @@ def find_posture(
 def _moved_apart(
     scene: Scene, terms: Sequence[Term], found: Solution, settings: SolverSettings
 ) -> Solution:
-    """Solve a problem with its distances: without those of what is far away, if that is enough."""
+    """Solve a problem with its distances, at first without those of distant bodies."""
     near, far = _parted(scene, terms, found)
     if not far:
         return solve(scene, terms, found.path, 1.0, 1, settings)
@@ -158,7 +161,7 @@ def _moved_apart(
 
 
 def _parted(scene: Scene, terms: Sequence[Term], found: Solution) -> tuple[list[Term], list[Term]]:
-    """Return the terms that may count in a slice, and distances of what is far away there."""
+    """Return the terms that are relevant in a slice, and distances of distant bodies."""
     distances = {
         k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
     }
@@ -172,7 +175,7 @@ def _parted(scene: Scene, terms: Sequence[Term], found: Solution) -> tuple[list[
 
 
 def _anew(scene: Scene, found: Solution, begin: Vector, rng: np.random.Generator) -> Vector:
-    """Return a posture with other joints of those arms that are off."""
+    """Return a slice with random joint positions of those arms that violate constraints."""
     bodies = {body for violation in found.violations for body in violation.bodies}
     drawn = random_slice(scene, rng)
     x = begin.copy()
@@ -184,7 +187,10 @@ def _anew(scene: Scene, found: Solution, begin: Vector, rng: np.random.Generator
 
 
 def random_slice(scene: Scene, rng: np.random.Generator) -> Vector:
-    """Return joints anywhere within limits, endless ones within a turn, and things at rest."""
+    """Return random joint positions within limits, and objects at their start.
+
+    Joints without position limits are drawn from one revolution.
+    """
     x = scene.start.copy()
     for arm in scene.arms:
         at = scene.columns[arm]
@@ -195,29 +201,29 @@ def random_slice(scene: Scene, rng: np.random.Generator) -> Vector:
 
 
 STEPS = 40
-"""Most of a search from one posture."""
+"""Maximum number of steps of one search."""
 CLOSE = 1e-6
-"""To the pose [m, rad]."""
+"""Tolerance of the pose [m, rad]."""
 TURNED = 1e-5
-"""By which a pose may miss how its tool is to be turned besides [rad]."""
+"""Tolerance of additional orientation constraints of a tool with a pose goal [rad]."""
 DAMPING = 1e-6
 LONGEST = 0.6
-"""Longest step of a joint [rad, m]."""
+"""Maximum step of a joint [rad, m]."""
 SEEDS = 48
-"""Postures that searches begin with, of each arm."""
+"""Number of starts of the search for each arm."""
 BATCH = 8
-"""Seeds after which postures of the arms are put together."""
+"""Number of starts after which configurations of the arms are combined."""
 KNOWN = 12
-"""Most postures of an arm that are kept."""
+"""Maximum number of stored configurations of an arm."""
 _ALIKE = 0.05
 
 
 def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None:
-    """Return the pose of each tool in the world; None if anything else is asked of a slice.
+    """Return the pose goal of each tool in the world, or None if a slice has other goals.
 
     Args:
-        scene: Arms and things; what is in hands does not count.
-        terms: Of the slice.
+        scene: Arms and objects. Goals of attached objects are ignored.
+        terms: Terms of the slice.
     """
     goals: dict[str, Pose] = {}
     turned: list[Axis | Orientation] = []
@@ -236,7 +242,7 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
             goals[arm] = one.pose
         elif frame not in scene.movable:
             return None
-    for one in turned:  # which a pose that is turned so has, too
+    for one in turned:  # the pose goal must already fulfil the orientation goal
         goal = goals.get(one.frames[0].removesuffix("/tool"))
         if goal is None or one.off(goal.rotation) > TURNED:
             return None
@@ -252,16 +258,16 @@ def quick_end(
     begin: Vector,
     rng: np.random.Generator,
 ) -> Vector | None:
-    """Return a free slice that meets poses of tools; None if none was found.
+    """Return a free slice that meets tool poses; None if none was found.
 
     Args:
-        scene: Arms and things.
-        space: Says what is free, and where things are that hands carry.
-        terms: Of the slice, for limits.
-        goals: See :func:`tool_goals`.
-        stays: Slice with the postures of arms that nothing is asked of, (d,).
-        begin: Slice to be near to, (d,).
-        rng: Of postures that searches begin with.
+        scene: Arms and objects.
+        space: Test of distances, and poses of attached objects.
+        terms: Terms of the slice, for the margin of the joint limits.
+        goals: Goal poses of the tools, see :func:`tool_goals`.
+        stays: Slice with the joint positions of arms without a goal, (d,).
+        begin: Slice to stay near to, (d,).
+        rng: Random generator for the starts.
     """
     margins = [t.objective.margin for t in terms if isinstance(t.objective, WithinLimits)]
     x = stays.copy()
@@ -279,18 +285,18 @@ def free_postures(
     margin: float,
     rng: np.random.Generator,
 ) -> Vector | None:
-    """Find postures of all arms that reach poses and are free, near to where they begin.
+    """Find free joint configurations of all arms that reach tool poses, near to a start.
 
     Args:
-        scene: Arms and things.
-        space: Says what is free.
-        goals: Of tools in the world; other arms stay.
-        begin: Postures of all arms, (n,).
-        margin: From joint limits [rad, m].
-        rng: Of postures that searches begin with.
+        scene: Arms and objects.
+        space: Test of distances.
+        goals: Goal poses of the tools in the world. Arms without a goal stay.
+        begin: Start configuration of all arms, (n,).
+        margin: Margin of the joint limits [rad, m].
+        rng: Random generator for the starts.
 
     Returns:
-        Postures of all arms, (n,); None if none was found.
+        Joint configuration of all arms, (n,). None if none was found.
     """
     searches = {
         arm: _postures(scene, arm, pose, begin[scene.columns[arm]], margin, rng)
@@ -322,7 +328,7 @@ def _is_new(q: Vector, known: Sequence[Vector]) -> bool:
 def _nearest_first(
     scene: Scene, known: Mapping[str, Sequence[Vector]], begin: Vector
 ) -> list[tuple[int, ...]]:
-    """Return all choices of a posture for each arm, by how long the slowest joint takes."""
+    """Return all combinations of one configuration per arm, in the order of travel time."""
     times = []
     for arm, postures in known.items():
         at = scene.columns[arm]
@@ -334,7 +340,7 @@ def _nearest_first(
 def _postures(
     scene: Scene, arm: str, pose: Pose, begin: Vector, margin: float, rng: np.random.Generator
 ) -> Iterator[Vector | None]:
-    """Yield a posture for each beginning, None where the search has failed."""
+    """Yield a configuration for each start, or None if the search has failed."""
     model = scene.model(arm)
     data, frame = model.createData(), model.getFrameId(scene.arms[arm].ee_frame)
     at, goal = scene.columns[arm], pin.SE3(pose.rotation, pose.position)
@@ -350,12 +356,15 @@ def _reach(
     model: pin.Model, data: pin.Data, frame: int, goal: pin.SE3, q: Vector, lower: Vector,
     upper: Vector,
 ) -> Vector | None:  # fmt: skip
-    r"""Return a posture with a frame at its goal, by damped Gauss-Newton steps within limits.
+    r"""Return joint positions with a frame at its goal, by damped Gauss-Newton steps.
 
-    .. math:: \Delta q = J^T (J J^T + \lambda I)^{-1} e, \qquad e = \log (T^{-1} T^*)
+    .. math:: \Delta q = J^T (J J^T + \lambda I)^{-1} e, \qquad e = \log (T^{-1} T^*).
+
+    J is the Jacobian, :math:`\lambda` the damping, and e the pose error between the frame T and
+    its goal :math:`T^*`. Steps are clipped to the joint limits.
     """
     for _ in range(STEPS):
-        pin.computeJointJacobians(model, data, q)  # places the joints, too
+        pin.computeJointJacobians(model, data, q)  # also computes the joint poses
         error = pin.log6(pin.updateFramePlacement(model, data, frame).actInv(goal)).vector
         size = float(np.abs(error).max())
         if size < CLOSE:

@@ -18,19 +18,20 @@ from multipanda_py.state import Matrix, Vector
 
 
 def closest_points(first: Matrix, second: Matrix) -> tuple[Matrix, Matrix]:
-    r"""Return the closest points of segments, pair by pair.
+    r"""Return the closest points of pairs of segments.
 
     .. math:: \min_{0 \le s, t \le 1} |a_0 + s u - b_0 - t v|^2
 
-    which is convex: s of the two lines, kept within its segment; t that is best for it, kept
-    within; s that is best for that. Segments of no length are points.
+    with the first ends :math:`a_0, b_0` and the vectors u, v of the two segments. The problem is
+    convex: s of the infinite lines is clipped, then t is optimised for it and clipped, then s for
+    t. Segments of zero length are points.
 
     Args:
-        first: Ends of the first of each pair, (..., 2, 3).
-        second: Of the second.
+        first: Ends of the first segment of each pair, (..., 2, 3).
+        second: Ends of the second segment of each pair, (..., 2, 3).
 
     Returns:
-        Points on the first, and on the second, (..., 3) each.
+        Points on the first and on the second segments, (..., 3) each.
     """
     a, b = first[..., 0, :], second[..., 0, :]
     u, v, w = first[..., 1, :] - a, second[..., 1, :] - b, a - b
@@ -45,30 +46,32 @@ def closest_points(first: Matrix, second: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _dot(a: Matrix, b: Matrix) -> Matrix:
-    """Return products of vectors of three numbers; a sum along so short an axis takes longer."""
+    """Return dot products of 3-vectors, faster than a sum along such a short axis."""
     found: Matrix = a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
     return found
 
 
 AHEAD = 0.1
-"""Pairs farther apart than the margin and this are counted as so far, and do not push [m]."""
+"""Distance beyond the margin [m] from which on pairs have a constant value and no gradient."""
 
 
 class Distance(Objective):
-    r"""Keep two bodies apart: the margin less the distance of every pair of solids [m].
+    r"""Minimum distance of two bodies: margin minus the distance of every pair of solids [m].
 
-    .. math:: \phi = d_{min} - d, \qquad \dot d = n^T (v_a - v_b)
+    .. math:: \phi = d_{min} - d \le 0, \qquad \dot d = n^T (v_a - v_b).
 
-    with the velocities of the two closest points and n from the one of b to that of a; a problem
-    keeps it at most zero. Capsules and balls are measured by the closest points of their axes, so
-    that they still push apart when they overlap; boxes and cylinders by coal.
+    Here :math:`v_a, v_b` are the velocities of the two closest points, and n is the unit vector
+    from the point of b to that of a. Capsules and spheres are measured by the closest points of
+    their axes, so that the gradient is valid even if they overlap. Boxes and cylinders are
+    measured by coal.
 
     Args:
-        scene: With both bodies.
-        first: An arm or a thing.
-        second: Another one, or the same arm for distances within it.
-        margin: Smallest distance [m].
-        parts: Of arms: ``all``, the ``arm`` without its hand, or the ``hand`` with its fingers.
+        scene: Scene with both bodies.
+        first: Name of an arm or object.
+        second: Name of another one, or of the same arm for distances within it.
+        margin: Minimum distance [m].
+        parts: Parts of arms: ``all``, the ``arm`` without its gripper, or the ``hand`` with
+            fingers.
 
     Raises:
         UnknownName: If there is no such body.
@@ -84,12 +87,12 @@ class Distance(Objective):
         pairs = pairs_between(scene, first, second, parts)
         self.pairs = sorted(pairs, key=lambda pair: any(s.shape is not None for s in pair))
         self.frames = tuple(dict.fromkeys(s.frame for pair in self.pairs for s in pair))
-        # Of every pair and side: which frame, the axis' ends in it, the radius.
+        # Frame, ends of the axis in it, and radius, for every pair and side.
         place = {name: at for at, name in enumerate(self.frames)}
         self._frame = np.array([[place[s.frame] for s in pair] for pair in self.pairs], dtype=int)
         self._points, self._ends = _points_of(self.pairs, self.frames)
         self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
-        # What coal measures, by the number of the pair: shapes and their places in the frames.
+        # Shapes of coal and their poses in the frames, by the number of the pair.
         shapes = {
             id(solid): (shape_of(solid), *place_of(solid))
             for pair in self.pairs
@@ -104,22 +107,21 @@ class Distance(Objective):
         self._boxes = self._capsules_by_box()
 
     def units(self, scene: Scene) -> tuple[str, ...]:
-        """Return metres for every pair."""
         return ("m",) * len(self.pairs)
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
-        """Return that the numbers are to be at most zero."""
+        """Return the bounds -inf and 0."""
         n = len(self.pairs)
         return np.full(n, -np.inf), np.zeros(n)
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the margin less the distances, and the derivative of what is near."""
+        """Return margin minus distance, and the Jacobian of close pairs."""
         s, d, n = *slices.x.shape, len(self.pairs)
         placed = [slices.frames[name] for name in self.frames]
         jacobian = np.zeros((s, n, d))
         if not n:
             return np.zeros((s, 0)), jacobian
-        there = [  # of every frame, as one product of all slices
+        there = [  # points of every frame in all slices
             (p.rotation.reshape(-1, 3) @ own.T).reshape(s, 3, -1) + p.position[..., None]
             for p, own in zip(placed, self._points)
         ]
@@ -148,12 +150,12 @@ class Distance(Objective):
         return self.margin - np.minimum(distance, self.margin + AHEAD), jacobian
 
     def is_near(self, slices: Slices) -> bool:
-        """Return whether a pair is near enough to push in one slice or more."""
+        """Return True if a pair has a gradient in any of the slices."""
         values, _ = self.evaluate(slices)
         return bool((values > -AHEAD).any())
 
     def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
-        """Return a pair and a side for every box, and the numbers of its pairs with capsules."""
+        """Return one pair and the side for every box, and the numbers of its capsule pairs."""
         found: dict[tuple[int, int], list[int]] = {}
         for number in self._by_coal:
             for side, solid in enumerate(self.pairs[number]):
@@ -172,11 +174,13 @@ class Distance(Objective):
         side: int,
         numbers: NDArray[np.intp],
     ) -> NDArray[np.bool_]:
-        r"""Return which capsules, by their axes (s, k, 2, 3), are not far from a box for certain.
+        r"""Return the capsules that may be close to a box, by a lower bound of the distance.
 
-        :math:`d \ge |\max(|R^T (m - c)| - h, 0)| - l - r`, with the middle of the capsule m, half
-        its length l, and half the sides of the box h. A ball around a floor would be near to all
-        that is above it.
+        .. math:: d \ge |\max(|R^T (m - c)| - h, 0)| - l - r.
+
+        Here m is the middle of the capsule, l half its length and r its radius. The box has the
+        centre c, the rotation R and half the sides h. A bounding sphere of a floor would be close
+        to all bodies above it.
         """
         shape, turn, centre = self._by_coal[number][side]
         box = placed[self._frame[number, side]]
@@ -191,7 +195,7 @@ class Distance(Objective):
         self, slices: Slices, number: int, rows: NDArray[np.intp], distance: Matrix,
         normal: Matrix, on_a: Matrix, on_b: Matrix,
     ) -> None:  # fmt: skip
-        """Have coal measure a pair in some slices."""
+        """Measure a pair in some slices with coal."""
         request, result = coal.DistanceRequest(), coal.DistanceResult()
         solids, of_coal = self.pairs[number], self._by_coal[number]
         for row in rows.tolist():
@@ -207,16 +211,16 @@ class Distance(Objective):
             distance[row, number] = coal.distance(*placed, request, result)
             on_a[row, number] = result.getNearestPoint1()
             on_b[row, number] = result.getNearestPoint2()
-            normal[row, number] = -result.normal  # coal's is from the first to the second
+            normal[row, number] = -result.normal  # coal's normal is from a to b
 
 
 def _points_of(
     pairs: Sequence[tuple[PathSolid, PathSolid]], frames: Sequence[str]
 ) -> tuple[list[Matrix], NDArray[np.intp]]:
-    """Return the ends of all axes in their frames, and which of all are those of a pair's sides.
+    """Return the ends of all axes in their frames, and the indices of those of each pair.
 
     Returns:
-        Of every frame (k, 3); numbers among all of these, (n, 2, 2).
+        Points of every frame, (k, 3). Indices among all of these, (n, 2, 2).
     """
     known: dict[str, dict[tuple[float, ...], int]] = {frame: {} for frame in frames}
     for pair in pairs:
@@ -237,9 +241,12 @@ def _points_of(
 
 
 def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -> Matrix:
-    r"""Return how fast points of a frame move along a direction, (k, d).
+    r"""Return the Jacobian of the speed of points of a frame along a direction, (k, d).
 
-    .. math:: n^T (v + \omega \times r) = n^T v + (r \times n)^T \omega
+    .. math:: n^T (v + \omega \times r) = n^T v + (r \times n)^T \omega.
+
+    Here n is the direction, r the point relative to the origin of the frame, and :math:`v, \omega`
+    are the velocities of the frame.
     """
     arm = points - placed.position[rows]
     both = np.concatenate([normal, np.cross(arm, normal)], 1)
@@ -248,14 +255,17 @@ def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -
 
 
 def shape_of(solid: PathSolid) -> Any:
-    """Return a solid as coal knows it."""
+    """Return the coal shape of a solid."""
     if solid.shape is not None:
         return solid.shape
     return coal.Capsule(solid.radius, float(np.linalg.norm(solid.end - solid.start)))
 
 
 def place_of(solid: PathSolid) -> tuple[Matrix, Vector]:
-    """Return how coal turns a shape in a solid's frame, and its centre; a capsule lies on z."""
+    """Return rotation and centre of a coal shape in the frame of its solid.
+
+    The axis of a capsule is z in coal.
+    """
     axis = solid.end - solid.start
     length = float(np.linalg.norm(axis))
     centre: Vector = 0.5 * (solid.start + solid.end)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether postures of all arms keep their distances: fast enough to ask of thousands."""
+"""Fast test whether configurations of all arms keep their distances, for sampling."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
 PARTS = 8
-"""Of the way from one slice to the next, the bodies are looked at between them."""
+"""Number of intervals between two slices at whose ends distances are checked."""
 SPARED = 0.5
-"""Share of a margin that may be used up between slices."""
+"""Fraction by which distances between slices may fall below their margin."""
 LEAST = 1e-3
-"""What may be used up in any case [m]."""
+"""Minimum of this difference [m]."""
 
 
 def too_close(terms: Iterable[Term], found: Solution, each: int) -> tuple[Violation, ...]:
-    """Return which distances are not kept on straight ways from each slice to the next.
+    """Return the distance constraints that straight segments between slices violate.
 
-    Between slices half of the margin is enough.
+    Between slices, half of the margin is sufficient.
 
     Args:
-        terms: Of the path's problem.
-        found: The path.
-        each: Slices of a phase.
+        terms: Terms of the problem.
+        found: Path to check.
+        each: Number of slices of a phase.
     """
     distances = [term for term in terms if isinstance(term.objective, Distance)]
     frames = dict.fromkeys(name for term in distances for name in term.objective.frames)
@@ -48,7 +48,7 @@ def too_close(terms: Iterable[Term], found: Solution, each: int) -> tuple[Violat
         if term.is_cost or term.order or not isinstance(term.objective, Distance):
             continue
         spared = max(SPARED * term.objective.margin, 0.0) + LEAST
-        # Of each slice the parts of the way to it.
+        # The intermediate configurations on the segment before each slice.
         part = slice((PARTS - 1) * term.first, (PARTS - 1) * term.last)
         values, _ = term.objective.evaluate(placed.part(part))
         worst = (values - term.target).max(axis=1, initial=-np.inf)
@@ -69,7 +69,10 @@ def too_close(terms: Iterable[Term], found: Solution, each: int) -> tuple[Violat
 
 
 def between(found: Solution) -> Matrix:
-    """Return slices between those of a path, from the start on, (T (PARTS - 1), d)."""
+    """Return configurations between the slices of a path, beginning at its start.
+
+    The shape is (T (PARTS - 1), d) for T slices of d variables.
+    """
     path = np.concatenate([found.scene.start[None], found.path])
     share = np.arange(1, PARTS)[:, None] / PARTS
     way = path[:-1, None] + share * np.diff(path, axis=0)[:, None]
@@ -78,20 +81,22 @@ def between(found: Solution) -> Matrix:
 
 
 SLACK = 5e-4
-"""What a distance may be off by: postures that are found meet it within a tolerance [m]."""
+"""Tolerance of distances [m], because solutions meet their constraints only within a tolerance."""
 
 APART = 1e-4
-"""Least of what is apart when a path begins [m]: other programs measure a little differently."""
+"""Minimum distance kept by bodies that are apart at the start [m]. Other programs measure
+slightly
+different distances."""
 
 
 def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
-    """Return what keeps the distances of a path's problem; None where postures do not tell.
+    """Return the fast test of the distances of a problem; None if it does not apply.
 
-    A thing that the arms move has to be fixed in a hand on all of the path.
+    It applies only if each movable object is fixed to a gripper along the whole path.
 
     Args:
-        scene: Arms and things.
-        terms: Of the problem.
+        scene: Arms and objects.
+        terms: Terms of the problem.
     """
     every = (min(term.first for term in terms), max(term.last for term in terms))
     kept = [term for term in terms if not (term.is_cost or term.order)]
@@ -110,18 +115,18 @@ def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
 
 
 class FreeSpace:
-    """Ask coal whether solids are as far apart as their distances are to be.
+    """Fast test of distances between all solids by coal.
 
-    A thing in a hand goes with it. Between the axes of capsules it is the same distance as
-    :class:`.Distance` has, so what is free here is feasible there.
+    Attached objects move with their gripper. Distances between capsules equal those of
+    :class:`.Distance`, so that free configurations are feasible there.
 
     Args:
-        scene: Arms and things.
-        distances: What is to be kept.
-        grips: Where things are in the frames that carry them, by thing.
+        scene: Arms and objects.
+        distances: Distances to keep.
+        grips: Frame that carries each attached object, and its pose in that frame, by object.
 
     Attributes:
-        n: Joints of all arms.
+        n: Number of joints of all arms.
 
     Thread: one at a time.
     """
@@ -134,7 +139,7 @@ class FreeSpace:
         for arm in scene.arms:
             self._model = pin.appendModel(self._model, _named(scene, arm), 0, pin.SE3.Identity())
             self._places.append(scene.columns[arm])
-        # Joints of arms come in the order of the arms, as in a slice.
+        # The order of the joints is that of the arms, as in a slice.
         self.n = self._model.nq
         self._data = self._model.createData()
         self._geometry = pin.GeometryModel()
@@ -156,7 +161,7 @@ class FreeSpace:
         self._require(1.0, SLACK)
 
     def _add(self, solid: PathSolid, number: int) -> int:
-        """Add a solid to what it moves with; return its number."""
+        """Add a solid to the joint that moves it and return its number."""
         turn, centre = place_of(solid)
         placed = pin.SE3(turn, centre)
         name, on = solid.frame, pin.SE3.Identity()
@@ -177,7 +182,10 @@ class FreeSpace:
         return int(self._geometry.addGeometryObject(geometry))
 
     def _require(self, share: float, least: float) -> None:
-        """Ask for a share of all distances and a little less; what is apart stays apart."""
+        """Set the required distances to a fraction of all margins, minus a tolerance.
+
+        Bodies with a positive margin must not touch.
+        """
         margins = share * self._kept - least
         apart = np.maximum(margins, np.minimum(self._kept, APART))
         margins = np.where(self._kept > 0.0, apart, self._kept - least)
@@ -185,20 +193,28 @@ class FreeSpace:
             request.security_margin = margin
 
     def sparing(self, share: float, least: float) -> FreeSpace:
-        """Return the same with a share of all distances, and a little less than that [m]."""
+        """Return a copy with reduced distances.
+
+        Args:
+            share: Fraction of the margins.
+            least: Tolerance to subtract [m].
+        """
         other = copy(self)
         other._solids = self._geometry.createData()
         other._require(share, least)
         return other
 
     def nearest(self, q: Vector) -> float:
-        """Return the smallest distance of all pairs in postures of all arms [m]."""
+        """Return the smallest distance of all pairs in a configuration of all arms [m]."""
         pair = pin.computeDistances(self._model, self._data, self._geometry, self._solids, q)
         smallest: float = self._solids.distanceResults[pair].min_distance
         return smallest
 
     def too_near(self, q: Vector) -> tuple[tuple[str, str], float] | None:
-        """Return which bodies are too near in postures of all arms, and how near [m], if any."""
+        """Return two bodies that are too close in a configuration, and their distance [m].
+
+        The result is None if all distances are kept.
+        """
         if self.is_free(q):
             return None
         pair = next(k for k, one in enumerate(self._solids.collisionResults) if one.isCollision())
@@ -206,7 +222,11 @@ class FreeSpace:
         return self._of[pair], distance
 
     def with_things(self, path: Matrix) -> Matrix:
-        """Return slices, (s, d), of arms' postures, (s, n), with things where hands carry them."""
+        """Return slices with the poses of attached objects, (s, d).
+
+        Args:
+            path: Joint configurations of all arms, (s, n).
+        """
         scene = self._scene
         slices = np.tile(scene.start, (len(path), 1))
         slices[:, : self.n] = path
@@ -219,22 +239,28 @@ class FreeSpace:
         return slices
 
     def is_free(self, q: Vector) -> bool:
-        """Return whether postures of all arms, (n,), keep all distances."""
+        """Return True if a joint configuration of all arms, (n,), keeps all distances."""
         return not pin.computeCollisions(
             self._model, self._data, self._geometry, self._solids, q, True
         )
 
     def is_way_free(self, begin: Vector, end: Vector, step: float) -> bool:
-        """Return whether the straight way to postures is free, in steps of a joint [rad]."""
+        """Return True if the straight segment between two configurations is free.
+
+        Args:
+            begin: First joint configuration of all arms, (n,).
+            end: Second joint configuration, (n,).
+            step: Maximum step of a joint between two tests [rad].
+        """
         way = end - begin
         count = max(1, int(np.ceil(float(np.abs(way).max()) / step)))
-        # Halves first: what is in the way is rarely at the ends.
+        # The middle is tested first, because obstacles are rarely near the ends.
         shares = sorted(range(1, count + 1), key=lambda k: k & -k, reverse=True)
         return all(self.is_free(begin + way * (k / count)) for k in shares)
 
 
 def _named(scene: Scene, arm: str) -> Any:
-    """Return a model of an arm with names that no other arm has."""
+    """Return a model of an arm with unique frame and joint names."""
     model = scene.model(arm).copy()
     for number in range(1, len(model.frames)):
         model.frames[number].name = f"{arm}/{model.frames[number].name}"

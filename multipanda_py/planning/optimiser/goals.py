@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contact: what touches stays, slides or pivots."""
+"""Objectives on poses of frames: position, orientation, axes and contacts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from multipanda_py.state import Matrix, Vector
 
 
 def relative_point(slices: Slices, frame: str, base: str) -> tuple[Matrix, Matrix]:
-    r"""Return where a frame's origin is in another frame, (s, 3), and the derivative, (s, 3, d).
+    r"""Return the position of a frame in another frame, (s, 3), and its Jacobian, (s, 3, d).
 
     .. math:: p = R_b^T (p_f - p_b), \qquad
-        \dot p = R_b^T (v_f - v_b - \omega_b \times (p_f - p_b))
+        \dot p = R_b^T (v_f - v_b - \omega_b \times (p_f - p_b)).
+
+    Positions p, rotations R, velocities v and angular velocities :math:`\omega` of the frame f and
+    the base b are those in the world.
     """
     f, b = slices.frames[frame], slices.frames[base]
     away = f.position - b.position
@@ -32,10 +35,14 @@ def relative_point(slices: Slices, frame: str, base: str) -> tuple[Matrix, Matri
 def relative_turn(
     slices: Slices, frame: str, base: str, rotation: Matrix
 ) -> tuple[Matrix, Matrix]:
-    r"""Return by what a frame is turned from a rotation in another, (s, 3), and the derivative.
+    r"""Return the rotation error of a frame in another frame, (s, 3), and its Jacobian.
 
     .. math:: e = \log (R^{*T} R_b^T R_f), \qquad
-        \dot e = J_l^{-1}(e) R^{*T} R_b^T (\omega_f - \omega_b)
+        \dot e = J_l^{-1}(e) R^{*T} R_b^T (\omega_f - \omega_b).
+
+    :math:`R^*` is the desired rotation of the frame f in the base b, and :math:`J_l` the left
+    Jacobian of the rotation vector e. The rotations R and angular velocities :math:`\omega` are
+    those in the world.
     """
     f, b = slices.frames[frame], slices.frames[base]
     into = (b.rotation @ rotation).transpose(0, 2, 1)
@@ -45,23 +52,22 @@ def relative_turn(
 
 
 class PoseGoal(Objective):
-    """Where a frame is in another, position [m] and rotation vector [rad], six numbers.
+    """Pose of a frame in another frame: position [m] and rotation vector [rad], six components.
 
     Args:
-        frame: What is placed.
-        pose: Where, in ``base``.
-        base: The world, or a frame that moves: held by both, a thing stays in a hand.
+        frame: Name of the frame.
+        pose: Desired pose in ``base``.
+        base: ``world``, or a moving frame, for example the gripper that holds an object.
     """
 
     def __init__(self, frame: str, pose: Pose, base: str = WORLD) -> None:
         self.pose, self.frames = pose, (frame, base)
 
     def units(self, scene: Scene) -> tuple[str, ...]:
-        """Return metres, then radians."""
         return ("m",) * 3 + ("rad",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return what is left to the pose."""
+        """Return the pose error and its Jacobian."""
         point, moved = relative_point(slices, *self.frames)
         turn, turned = relative_turn(slices, self.frames[0], self.frames[1], self.pose.rotation)
         numbers = np.concatenate([point - self.pose.position, turn], 1)
@@ -69,66 +75,65 @@ class PoseGoal(Objective):
 
 
 class Position(Objective):
-    """Where a frame's origin is in another frame, three numbers [m].
+    """Position of a frame in another frame, three components [m].
 
     Args:
-        frame: What is placed.
-        position: Where, in ``base``, (3,) [m].
-        base: The world, or a frame that moves.
+        frame: Name of the frame.
+        position: Desired position in ``base``, (3,) [m].
+        base: ``world``, or a moving frame.
     """
 
     def __init__(self, frame: str, position: ArrayLike, base: str = WORLD) -> None:
         self.position, self.frames = _triple("position", position), (frame, base)
 
     def units(self, scene: Scene) -> tuple[str, ...]:
-        """Return metres."""
         return ("m",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return what is left to the position."""
+        """Return the position error and its Jacobian."""
         point, moved = relative_point(slices, *self.frames)
         return point - self.position, moved
 
 
 class Orientation(Objective):
-    """How a frame is turned in another, as a rotation vector from the goal, three numbers [rad].
+    """Orientation of a frame in another frame, as a rotation vector, three components [rad].
 
     Args:
-        frame: What is turned.
-        pose: The goal, in ``base``; its position does not count.
-        base: The world, or a frame that moves.
+        frame: Name of the frame.
+        pose: Desired pose in ``base``. Its position has no effect.
+        base: ``world``, or a moving frame.
     """
 
     def __init__(self, frame: str, pose: Pose, base: str = WORLD) -> None:
         self.rotation, self.frames = pose.rotation, (frame, base)
 
     def units(self, scene: Scene) -> tuple[str, ...]:
-        """Return radians."""
         return ("rad",) * 3
 
     def off(self, rotation: Matrix) -> float:
-        """Return how far a frame that is turned so in the base is from it [rad]."""
+        """Return the angle between a rotation matrix in the base and the goal [rad]."""
         return float(np.linalg.norm(log3((self.rotation.T @ rotation)[None])))
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return what is left to the orientation."""
+        """Return the rotation error and its Jacobian."""
         return relative_turn(slices, self.frames[0], self.frames[1], self.rotation)
 
 
 class Axis(Objective):
-    r"""How an axis of a frame leans from a direction in another, two numbers [rad].
+    r"""Direction of an axis of a frame in another frame, two components [rad].
 
     .. math:: e = \frac{\theta}{\sin \theta} [u, v]^T a, \qquad
-        \theta = \operatorname{atan2}(|a \times d|, a \cdot d)
+        \theta = \operatorname{atan2}(|a \times d|, a \cdot d).
 
-    with u, v across the direction d. It is the angle, not the sine: an axis that points the
-    wrong way is as far from its goal as can be, where a dot or cross product would call it there.
+    Here a is the axis, d its desired direction, and u, v are perpendicular to d. The error is the
+    angle instead of its sine, so that it is largest for the opposite direction. A cross product
+    would be zero there.
 
     Args:
-        frame: Of the axis.
-        axis: In the frame, (3,); of any length.
-        direction: Where it is to point in ``base``, (3,).
-        base: The world, or a frame that moves.
+        frame: Name of the frame.
+        axis: Axis in the frame, (3,), of any length.
+        direction: Desired direction in ``base``, (3,).
+        base: ``world``, or a moving frame.
     """
 
     def __init__(
@@ -142,17 +147,20 @@ class Axis(Objective):
         self._across: Matrix = np.stack([u, np.cross(self._direction, u)])
 
     def units(self, scene: Scene) -> tuple[str, ...]:
-        """Return radians."""
         return ("rad",) * 2
 
     def off(self, rotation: Matrix) -> float:
-        """Return how far the axis of a frame that is turned so in the base leans [rad]."""
+        """Return the angle between the axis and its goal [rad].
+
+        Args:
+            rotation: Rotation matrix of the frame in the base, (3, 3).
+        """
         axis: Vector = rotation @ self._axis
         sine = float(np.linalg.norm(np.cross(axis, self._direction)))
         return math.atan2(sine, float(np.dot(axis, self._direction)))
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return how it leans about two axes across the direction."""
+        """Return the error about two axes perpendicular to the direction, and its Jacobian."""
         f, b = (slices.frames[name] for name in self.frames)
         into = b.rotation.transpose(0, 2, 1)
         axis = (into @ f.rotation) @ self._axis
@@ -160,13 +168,13 @@ class Axis(Objective):
         moved = -skew(axis) @ (into @ (f.jacobian[:, 3:] - b.jacobian[:, 3:]))
         side, along = axis @ self._across.T, axis @ self._direction
         sine = np.sqrt((side * side).sum(1))
-        opposite = (sine < 1e-6) & (along < 0.0)  # every way there is as good: take one
+        opposite = (sine < 1e-6) & (along < 0.0)  # all directions are equivalent there
         side = np.where(opposite[:, None], [1e-6, 0.0], side)
         sine = np.where(opposite, 1e-6, sine)
         angle = np.arctan2(sine, along)
         small = (sine < 1e-6) & ~opposite
         safe = np.where(small, 1.0, sine)
-        ratio = np.where(small, 1.0, angle / safe)  # angle by sine
+        ratio = np.where(small, 1.0, angle / safe)  # angle / sine
         # d(ratio) = (d(angle) sine - angle d(sine)) / sine^2, with
         # d(angle) = along d(sine) - sine d(along)
         d_side, d_along = self._across @ moved, (self._direction @ moved)
@@ -179,15 +187,15 @@ class Axis(Objective):
 
 
 class RelativePose(PoseGoal):
-    """Hold one frame in another rigidly, however it is grasped: as in the slice before.
+    """Rigid connection of a frame to another frame, at any relative pose.
 
-    Six numbers per slice [m/s, rad/s]; with a ``pose`` of what is about held, turns from it are
-    below half a turn.
+    The rate of the relative pose is zero, six components per slice [m/s, rad/s]. With an
+    approximate relative ``pose``, rotations from it stay below 180 degrees.
 
     Args:
-        frame: What is held.
-        base: What holds it.
-        pose: About where it is held in ``base``; by default the identity.
+        frame: Name of the held frame.
+        base: Name of the holding frame.
+        pose: Approximate pose of the frame in ``base``. By default the identity.
     """
 
     order = 1
@@ -216,13 +224,13 @@ def _unit(what: str, values: ArrayLike) -> Vector:
 
 
 class Touches(Position):
-    """Let the origins of two frames be one point, three numbers [m]; they may turn about it.
+    """Coincidence of the origins of two frames, three components [m], with free rotation.
 
     This is a pivot: a ball on a face that neither rolls nor slides.
 
     Args:
-        frame: A point of one body.
-        base: The point of the other.
+        frame: Name of a frame at a point of the first body.
+        base: Name of a frame at a point of the second body.
     """
 
     def __init__(self, frame: str, base: str) -> None:
@@ -230,11 +238,11 @@ class Touches(Position):
 
 
 class Stays(Objective):
-    """Keep the point of contact where it was in the other frame, three numbers [m/s].
+    """Constant position of a contact point in another frame, three components [m/s].
 
     Args:
-        frame: A point of one body.
-        base: What it touches.
+        frame: Name of a frame at the point of one body.
+        base: Name of a frame of the touched body.
     """
 
     order = 1
@@ -243,30 +251,28 @@ class Stays(Objective):
         self.frames = (frame, base)
 
     def units(self, scene: Scene) -> tuple[str, ...]:
-        """Return metres."""
         return ("m",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return where the point is."""
+        """Return the position of the point and its Jacobian."""
         return relative_point(slices, *self.frames)
 
 
 class Slides(Objective):
-    """Keep a point in the plane x-y of the other frame, one number, its z [m].
+    """Constraint of a point to the x-y plane of another frame, one component, its z [m].
 
     Args:
-        frame: The point.
-        base: A frame in the plane, z across it.
+        frame: Name of a frame at the point.
+        base: Name of a frame in the plane, with z perpendicular to it.
     """
 
     def __init__(self, frame: str, base: str = WORLD) -> None:
         self.frames = (frame, base)
 
     def units(self, scene: Scene) -> tuple[str, ...]:
-        """Return metres."""
         return ("m",)
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return how far above the plane it is."""
+        """Return the height above the plane and its Jacobian."""
         point, moved = relative_point(slices, *self.frames)
         return point[:, 2:], moved[:, 2:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where frames are in all slices of a path, and how they move with its numbers."""
+"""Forward kinematics and Jacobians of frames in all slices of a path."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """One frame in s slices of d numbers.
+    """Pose and Jacobian of one frame in s slices of d variables.
 
     Attributes:
-        position: In the world, (s, 3) [m].
-        rotation: In the world, (s, 3, 3).
-        jacobian: Of its origin's velocity, then its angular velocity, in the world, (s, 6, d).
+        position: Position in the world, (s, 3) [m].
+        rotation: Rotation matrix in the world, (s, 3, 3).
+        jacobian: Jacobian of linear, then angular velocity in the world, (s, 6, d).
     """
 
     position: Vector
@@ -33,12 +33,12 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """Slices that follow each other, and where frames are in them.
+    """Successive slices and their frames.
 
     Attributes:
-        scene: What the numbers mean.
-        x: (s, d).
-        frames: By name.
+        scene: Scene, which defines the variables of a slice.
+        x: Variables of the slices, (s, d).
+        frames: Poses and Jacobians, by frame.
     """
 
     scene: Scene
@@ -55,21 +55,21 @@ class Slices:
 
 
 class Kinematics:
-    """Place the frames that are asked for, and no others.
+    """Forward kinematics of selected frames.
 
     Args:
-        scene: What there is.
-        frames: Names.
+        scene: Arms and objects.
+        frames: Names of the frames.
 
     Raises:
         UnknownName: If there is no such frame.
 
-    Thread: one at a time; it has room of its own.
+    Thread: one at a time, because it has internal buffers.
     """
 
     def __init__(self, scene: Scene, frames: Iterable[str]) -> None:
         self.scene = scene
-        self._order: list[str] = []  # what frames are on comes before them
+        self._order: list[str] = []  # parent frames come first
         for name in frames:
             self._need(scene.frame(name))
         self._models: dict[str, tuple[Any, Any]] = {}
@@ -92,7 +92,7 @@ class Kinematics:
             self._order.append(name)
 
     def place(self, x: Matrix) -> Slices:
-        """Return where the frames are in slices, (s, d)."""
+        """Return poses and Jacobians of the frames in slices, (s, d)."""
         found: dict[str, Placement] = {}
         for arm in self._models:
             self._place_arm(arm, x, found)

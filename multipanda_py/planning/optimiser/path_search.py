@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths from several beginnings, which stay clear between slices, too."""
+"""Path search from several initial paths, with distance checks between slices."""
 
 from __future__ import annotations
 
@@ -32,17 +32,20 @@ from multipanda_py.planning.optimiser.solver import SolverSettings, processor_ti
 from multipanda_py.state import Matrix, Vector
 
 STEP, FINE = 0.4, 0.05
-"""Longest edge of a tree, and step in which it is looked at, by the fastest joint [rad, m]."""
+"""Maximum length of a tree edge, and step of its distance checks, of the fastest joint [rad,
+m]."""
 NODES = 3000
-"""Most of a tree."""
+"""Maximum number of nodes of a tree."""
 WIDEST = 200
-"""Draws after which samples are anywhere; before that they are around the straight way."""
+"""Number of samples after which they cover the whole range. Before that they are near the
+straight
+path."""
 SHORTCUTS = 60
-"""Tries to cut a corner."""
+"""Number of attempts to cut a corner."""
 
 
 class _Tree:
-    """Postures, and from which each was reached."""
+    """Tree of joint configurations with their parents."""
 
     def __init__(self, root: Vector) -> None:
         self.nodes = np.empty((NODES + 1, len(root)))
@@ -63,7 +66,7 @@ class _Tree:
         return len(self.parents) > NODES
 
     def way_to(self, number: int) -> list[Vector]:
-        """Return postures from one back to the root."""
+        """Return the configurations from a node back to the root."""
         found = []
         while number >= 0:
             found.append(self.nodes[number].copy())
@@ -80,22 +83,23 @@ def sampled_way(
     rng: np.random.Generator,
     until: float,
 ) -> Matrix | None:
-    """Find corners of a free way: the straight one, arm after arm, or by two trees of samples.
+    """Find a free path between two configurations, by straight segments or by RRT-Connect.
 
-    Trees grow towards each other from both ends (RRT-Connect: Kuffner and LaValle, ICRA 2000);
-    corners are cut where the straight way is free (Geraerts and Overmars, IJRR 2007).
+    Straight paths are tried first, for all arms together and for one arm after another. Then trees
+    grow towards each other from both ends (RRT-Connect: Kuffner and LaValle, ICRA 2000). Corners
+    are cut where the straight segment is free (Geraerts and Overmars, IJRR 2007).
 
     Args:
-        space: Says what is free.
-        begin: Postures of all arms, (n,).
-        end: Others, (n,).
-        bounds: Of samples, lower and upper ones, finite, (n,) each.
-        parts: Which numbers are those of which arm.
-        rng: Of samples: the same one finds the same way.
-        until: When to give up, as of :func:`.processor_time` [s].
+        space: Test of distances.
+        begin: First joint configuration of all arms, (n,).
+        end: Last joint configuration of all arms, (n,).
+        bounds: Finite lower and upper bounds of the samples, (n,) each.
+        parts: Columns of each arm in a configuration.
+        rng: Random generator. Equal seeds give equal paths.
+        until: Time to give up, of :func:`.processor_time` [s].
 
     Returns:
-        Corners, both ends among them, (k, n); None if there is no such way, or none was found.
+        Corners including both ends, (k, n). None if no path was found.
     """
     if not (space.is_free(begin) and space.is_free(end)):
         return None
@@ -107,7 +111,7 @@ def sampled_way(
 
 
 def _simple(begin: Vector, end: Vector, parts: list[slice]) -> Iterator[list[Vector]]:
-    """Yield the straight way, and those on which arms move one after another."""
+    """Yield the straight path, and paths on which the arms move one after another."""
     yield [begin, end]
     for order in (parts, parts[::-1]) if len(parts) > 1 else ():
         corners = [begin]
@@ -144,7 +148,7 @@ def _connect(
 def _sample(
     begin: Vector, end: Vector, bounds: tuple[Vector, Vector], drawn: int, rng: np.random.Generator
 ) -> Vector:
-    """Return postures around the straight way, farther and farther from it."""
+    """Return a random configuration near the straight path, at increasing distance."""
     lower, upper = bounds
     middle = begin + rng.uniform() * (end - begin)
     width = min(1.0, 0.2 + drawn / WIDEST)
@@ -153,7 +157,7 @@ def _sample(
 
 
 def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | None:
-    """Grow a tree towards postures: by one edge, or until they are reached or it is stopped."""
+    """Grow a tree towards a configuration, by one edge or until an obstacle."""
     number, grown = tree.nearest(q), None
     while not tree.is_full:
         here = tree.nodes[number]
@@ -169,7 +173,7 @@ def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | 
 
 
 def _cut(space: FreeSpace, corners: list[Vector], rng: np.random.Generator) -> Matrix:
-    """Replace detours by straight ways where these are free."""
+    """Replace detours by straight segments where these are free."""
     path = np.array(corners)
     for _ in range(SHORTCUTS):
         lengths = np.abs(np.diff(path, axis=0)).max(axis=1)
@@ -188,7 +192,7 @@ def _cut(space: FreeSpace, corners: list[Vector], rng: np.random.Generator) -> M
 
 
 def along(corners: Matrix, shares: Vector) -> Matrix:
-    """Return postures at shares of the length of a way through corners, (s, n)."""
+    """Return configurations at fractions of the length of a path through corners, (s, n)."""
     at = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(corners, axis=0)).max(axis=1))])
     if at[-1] == 0.0:
         return np.repeat(corners[:1], len(shares), axis=0)
@@ -199,40 +203,42 @@ def along(corners: Matrix, shares: Vector) -> Matrix:
 
 
 POSTURES = 20
-"""Most postures to begin with in the search for one at the end of a phase."""
+"""Maximum number of starts of the search for a configuration at the end of a phase."""
 FEW = 2
-"""The same, where dozens of postures of each arm have been tried already."""
+"""The same number if dozens of configurations of each arm have been tried already."""
 DETOUR = 0.3
-"""Farthest that the middle of a detour is from the straight way, as a share of joints' ranges."""
+"""Maximum distance of the middle of a detour from the straight path, relative to the joint
+ranges."""
 FINER = 2
-"""How often the slices of a path are doubled where bodies come too close between them."""
+"""Maximum number of times that the slices are doubled if bodies are too close between them."""
 
 
 def find_path(
     problem: Problem, *, tries: int = 10, seed: int = 0, settings: SolverSettings | None = None
 ) -> Solution:
-    """Find a path where the start alone is no good beginning: goals far off, or arms in the way.
+    """Find a path for goals that are far away, or with arms or objects in between.
 
-    A posture for the end of every phase is found first; without one there is no path. The search
-    then begins with ways from one to the next around what is between them, see
-    :func:`.sampled_way`, or where postures do not tell what is free with straight ones; after that
-    with other postures and with detours. Where bodies come closer than half their margin between
-    the slices of a path, it is found again with twice the slices.
+    The search first finds a configuration for the end of every phase. Without one there is no
+    path. It then optimises from initial paths around obstacles, see :func:`.sampled_way`. Where
+    the fast distance test does not apply, the initial paths are straight. Further attempts use
+    other configurations and detours. If bodies are closer than half of their margin between the
+    slices, the search repeats with twice as many slices.
 
     Args:
-        problem: What is asked.
-        tries: Most beginnings.
-        seed: Of postures and detours; the same seed finds the same path.
-        settings: Tolerance, iterations of a try, and time of all; by default 5 s.
+        problem: Problem to solve.
+        tries: Maximum number of initial paths.
+        seed: Random seed. Equal seeds give equal paths.
+        settings: Tolerance, iterations per attempt, and time of the whole search, by default 5 s.
 
     Returns:
-        The path, with the problem's slices, or two or four times as many; else the nearest one.
+        Feasible path, with the slices of the problem, or two or four times as many. Otherwise the
+        path with the smallest violation.
 
     Raises:
-        PlanRejected: If nothing is asked of the path, or tries are none.
+        PlanRejected: If the problem has no terms, or ``tries`` is out of range.
         MissingExtra: If scipy is not installed.
 
-    Thread: any; up to the limit of time, of its processor time.
+    Thread: any; it takes up to ``settings.time`` of its processor time.
     """
     if not 1 <= tries <= MOST_TRIES:
         raise PlanRejected(f"tries: got {tries}, allowed 1 to {MOST_TRIES}")
@@ -273,7 +279,7 @@ def _phase_ends(
     anew: bool,
     settings: SolverSettings,
 ) -> list[Vector] | Solution:
-    """Return postures at the ends of phases, or a straight way to one that nothing reaches."""
+    """Return configurations at the ends of phases, or a straight path to an unreachable one."""
     scene, x = problem.scene, problem.scene.start
     ends: list[Vector] = []
     for phase in range(problem.phases):
@@ -293,7 +299,7 @@ def _phase_ends(
             ends.append(x)
             continue
         own = replace(settings, iterations=min(settings.iterations, 60))
-        tries = POSTURES if goals is None else FEW  # which say what is in the way
+        tries = POSTURES if goals is None else FEW  # a few starts find the violation to report
         found = find_posture(scene, terms, begin, rng, tries, own)
         x = found.path[0]
         ends.append(x)
@@ -314,16 +320,19 @@ def _phase_ends(
 
 
 def _travel(scene: Scene, ends: list[Vector]) -> float:
-    """Return how long joints take at full speed, all phases added [s]."""
+    """Return the travel time at full joint speed, summed over all phases [s]."""
     ways = np.abs(np.diff([scene.start, *ends], axis=0)) / scene.velocity
     return float(ways.max(axis=1).sum())
 
 
 def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) -> Matrix:
-    r"""Return a path through postures, from rest to rest; with random numbers by detours.
+    r"""Return a path through configurations, with rest at each, and random detours.
 
     .. math:: x = x_0 + w (x_1 - x_0) + 4 w (1 - w) \Delta, \qquad
         w = 10 s^3 - 15 s^4 + 6 s^5
+
+    with the ends :math:`x_0, x_1` and the time fraction s of a phase. The detour :math:`\Delta` is
+    zero without a random generator.
     """
     scene, path = problem.scene, []
     w = _rest_to_rest(problem.each)[:, None]
@@ -339,7 +348,7 @@ def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) 
 def _around(
     problem: Problem, space: FreeSpace, ends: list[Vector], rng: np.random.Generator, until: float
 ) -> Matrix | None:
-    """Return a path through postures that is free between them; None if none was found."""
+    """Return a free path through configurations, or None if none was found."""
     scene, path = problem.scene, []
     parts = [scene.columns[arm] for arm in scene.arms]
     n = parts[-1].stop
@@ -353,7 +362,7 @@ def _around(
 
 
 def _rest_to_rest(count: int) -> Vector:
-    """Return how much of a way is behind at so many moments, from rest to rest."""
+    """Return completed path fractions at equal time steps, from rest to rest."""
     s = np.arange(1, count + 1) / count
     shares: Vector = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
     return shares
@@ -362,7 +371,7 @@ def _rest_to_rest(count: int) -> Vector:
 def _solve(
     problem: Problem, space: FreeSpace | None, start: Matrix, settings: SolverSettings
 ) -> Solution:
-    """Solve a problem without the distances of what is far away, if these are kept then."""
+    """Solve a problem without the distances of distant bodies, and with them if necessary."""
     if space is None:
         return problem.solve(settings, start=start)
     found = problem.without_far(start).solve(settings, start=start)
@@ -378,7 +387,10 @@ def _clear(
     until: float,
     settings: SolverSettings,
 ) -> Solution:
-    """Return a feasible path that is clear between its slices, with more of them if need be."""
+    """Return a feasible path that also keeps distances between its slices.
+
+    The number of slices is doubled where necessary.
+    """
     if not found.is_feasible:
         return found
     spared = None if space is None else space.sparing(SPARED, LEAST)

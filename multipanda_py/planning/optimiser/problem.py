@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A path to be found: phases, slices, and what is asked of them."""
+"""Path optimisation problem: phases, slices, costs and constraints."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from multipanda_py.planning.optimiser.term import Kind, Objective, Term, make_te
 from multipanda_py.state import Matrix
 
 MOST_SLICES = 2000
-"""In one path; more is a mistake, or two paths."""
+"""Maximum number of slices of one path."""
 
 
 class Problem:
-    """Collect what is asked of a path, and find it.
+    """Path optimisation problem with its costs and constraints.
 
-    The path begins at rest at the scene's start, which is none of its slices: slice number i is
-    at time (i + 1) period, and a phase of n slices ends with its last one.
+    The path starts at rest at the start of the scene, which is not one of its slices. Slice i is
+    at time (i + 1) ``period``, and a phase of n slices ends with the last of them.
 
     Args:
-        scene: Arms and things.
+        scene: Arms and objects.
         phases: Number of phases.
-        slices_per_phase: Of each.
-        duration: Of each phase [s].
+        slices_per_phase: Number of slices of each phase.
+        duration: Duration of each phase [s].
 
     Attributes:
-        scene: As given.
-        slices: Number of all, T.
-        each: Slices of a phase.
-        period: Between slices [s].
-        terms: What was asked for.
+        scene: Arms and objects.
+        slices: Number of all slices, T.
+        each: Number of slices of a phase.
+        period: Time between slices [s].
+        terms: Costs and constraints.
 
     Raises:
-        PlanRejected: If a number is none that could be.
+        PlanRejected: If a number is out of range.
     """
 
     def __init__(
@@ -72,22 +72,23 @@ class Problem:
         target: ArrayLike = 0.0,
         order: int | None = None,
     ) -> Problem:
-        """Ask for something, and return the problem.
+        """Add a cost or constraint and return the problem.
 
         Args:
-            objective: What it is about.
-            kind: ``cost``: as small as can be, squared and summed over time; ``equal``: zero, or
-                within the objective's own bounds; ``at_most``: not above zero.
-            phases: From the end of one phase to the end of another, (0, 1) is the first; by
-                default all.
-            at: The slice at the end of so many phases instead; the last one is ``problem.phases``.
-            scale: What its numbers are multiplied with, above 0.
-            target: What is taken off its numbers.
-            order: 1 to 3 for the rate of something, 0 for itself; by default its own.
+            objective: Objective of the term.
+            kind: ``cost``: squared and integrated over time; ``equal``: zero, or within the bounds
+                of the objective; ``at_most``: <= 0.
+            phases: Range from the end of one phase to the end of another; (0, 1) is the first
+                phase. By default all phases.
+            at: Single slice at the end of this number of phases, instead of a range. The last
+                slice is ``problem.phases``.
+            scale: Positive factor of the components.
+            target: Value to subtract from the components.
+            order: Order of the time derivative, 0 to 3. By default that of the objective.
 
         Raises:
-            PlanRejected: If something is none of this.
-            UnknownName: If the scene does not have what it is about.
+            PlanRejected: If an argument is invalid.
+            UnknownName: If the scene lacks a frame or body of the objective.
         """
         if kind not in ("cost", "equal", "at_most"):
             raise PlanRejected(f"kind: got {kind!r}, allowed 'cost', 'equal' or 'at_most'")
@@ -111,7 +112,7 @@ class Problem:
         """Return the same problem with twice the slices.
 
         Raises:
-            PlanRejected: If these are too many.
+            PlanRejected: If the number of slices exceeds ``MOST_SLICES``.
         """
         finer = Problem(self.scene, self.phases, 2 * self.each, self.each * self.period)
         for objective, kind, asked in self._asked:
@@ -119,7 +120,7 @@ class Problem:
         return finer
 
     def without_far(self, path: Matrix) -> Problem:
-        """Return the same problem without the distances of what is far away on all of a path."""
+        """Return the same problem without the distances of bodies far apart along a whole path."""
         near = Problem(self.scene, self.phases, self.each, self.each * self.period)
         kept = [term.objective for term in self.terms if isinstance(term.objective, Distance)]
         frames = dict.fromkeys(name for one in kept for name in one.frames)
@@ -133,7 +134,7 @@ class Problem:
         return near
 
     def _range(self, phases: tuple[float, float] | None, at: float | None) -> tuple[int, int]:
-        """Return the first slice and one after the last."""
+        """Return the index of the first slice, and of the one after the last."""
         if phases is not None and at is not None:
             raise PlanRejected("got phases and at, allowed one of them")
         if at is not None:
@@ -157,19 +158,19 @@ class Problem:
     def solve(
         self, settings: SolverSettings | None = None, *, start: ArrayLike | None = None
     ) -> Solution:
-        """Find the path.
+        """Solve the problem.
 
         Args:
-            settings: Tolerance and limits.
-            start: A path to begin the search with, (T, d), such as that of a like problem; by
-                default the scene's start in all slices.
+            settings: Tolerances and limits.
+            start: Initial path of the search, (T, d), such as that of a similar problem. By
+                default the start of the scene in all slices.
 
         Raises:
-            PlanRejected: If the path to begin with has another shape or is not finite, or
-                nothing was asked for.
+            PlanRejected: If the initial path has another shape or is not finite, or the problem
+                has no terms.
             MissingExtra: If scipy is not installed.
 
-        Thread: any; up to the limit of time.
+        Thread: any; it takes up to the limit of time.
         """
         if not self.terms:
             raise PlanRejected("nothing is asked of the path")

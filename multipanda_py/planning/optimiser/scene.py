@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan is made for: arms, movable things, and frames on them."""
+"""Scene of a plan: arms, movable objects, their frames, and the variables of a slice."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 _SMALL = 1e-6
-"""Angle below which series replace quotients [rad]; what they leave out is below 1e-13."""
+"""Angle below which series replace quotients [rad]. Their error is below 1e-13."""
 
 
 def skew(vectors: Vector) -> Matrix:
-    """Return the matrices of cross products, (s, 3) to (s, 3, 3)."""
+    """Return the cross-product matrices of vectors, (s, 3) to (s, 3, 3)."""
     result = np.zeros((*vectors.shape, 3))
     x, y, z = vectors[..., 0], vectors[..., 1], vectors[..., 2]
     result[..., 0, 1], result[..., 0, 2], result[..., 1, 2] = -z, y, -x
@@ -38,25 +38,26 @@ def skew(vectors: Vector) -> Matrix:
 
 def exp3(vectors: Vector) -> Matrix:
     """Return the rotation matrices of rotation vectors, (s, 3) to (s, 3, 3)."""
-    rotation = needed("scipy.spatial.transform").Rotation  # takes nothing that is read-only
+    rotation = needed("scipy.spatial.transform").Rotation  # requires writable arrays
     result: Matrix = rotation.from_rotvec(np.array(vectors)).as_matrix()
     return result
 
 
 def log3(rotations: Matrix) -> Vector:
-    """Return the rotation vectors of rotation matrices, of angles up to pi, (s, 3)."""
+    """Return the rotation vectors of rotation matrices, with angles up to pi, (s, 3)."""
     rotation = needed("scipy.spatial.transform").Rotation
     result: Vector = rotation.from_matrix(np.array(rotations)).as_rotvec()
     return result
 
 
 def left_jacobian(vectors: Vector) -> Matrix:
-    r"""Return what turns the rate of a rotation vector into an angular velocity, (s, 3, 3).
+    r"""Return the left Jacobians of rotation vectors w, (s, 3, 3).
 
     .. math:: J = I + \frac{1 - \cos\theta}{\theta^2} [w]_\times
         + \frac{\theta - \sin\theta}{\theta^3} [w]_\times^2
 
-    The velocity is in the frame that the rotation leads to.
+    They map the rate of w to the angular velocity in the fixed frame. :math:`\theta` is the length
+    of w.
     """
     angle, cross = _angle_and_cross(vectors)
     small = angle < _SMALL
@@ -74,7 +75,7 @@ def left_jacobian_inverse(vectors: Vector) -> Matrix:
         + \left(\frac{1}{\theta^2} - \frac{\cot(\theta / 2)}{2 \theta}\right) [w]_\times^2
     """
     angle, cross = _angle_and_cross(vectors)
-    small = angle < 1e-3  # the difference of two large quotients
+    small = angle < 1e-3  # avoids the difference of two large quotients
     safe = np.where(small, 1.0, angle)
     exact = 1.0 / safe**2 - 1.0 / (2.0 * safe * np.tan(safe / 2.0))
     second = np.where(small, 1.0 / 12.0 + angle**2 / 720.0, exact)
@@ -89,41 +90,44 @@ def _angle_and_cross(vectors: Vector) -> tuple[Vector, Matrix]:
 
 WORLD = "world"
 POSE = 6
-"""Numbers of a movable thing: its position, then its turn from the start as a rotation vector."""
+"""Number of variables of a movable object: position, then rotation vector from its start
+orientation."""
 
 
 class Scene:
-    r"""Know what the numbers of a slice are, and which frames there are.
+    r"""Arms and objects of a plan, with the variables of a slice.
 
-    A slice is :math:`x = (q_1, \ldots, q_N, p_1, w_1, \ldots)`: joints of all arms, then of each
-    movable thing its position in the world [m] and the rotation vector w that turns it from its
-    orientation at the start, :math:`R = R_0 \exp [w]_\times` [rad]. Angles of w up to a whole turn
-    are one of a kind; a thing turns less than that in one plan.
+    A slice is :math:`x = (q_1, \ldots, q_N, p_1, w_1, \ldots)`. It has the joint positions q of
+    all arms, then for each movable object its position p in the world [m] and a rotation vector w
+    [rad]. The vector rotates it from its orientation at the start, :math:`R = R_0 \exp
+    [w]_\times`. Rotations in one plan must stay below a full turn, where w is not unique.
 
-    Frames: ``world``; ``ARM/tool`` (what the arm is controlled by), ``ARM/LINK`` by the name
-    without the arm's prefix; ``THING``; and what :meth:`add_frame` adds.
+    Frames are ``world``, the names of objects, and those of :meth:`add_frame`. Of an arm there are
+    ``ARM/tool``, its controlled frame, and ``ARM/LINK``, with link names without the prefix of the
+    arm.
 
     Args:
-        arms: With their bases in the world.
-        things: What is around; those with a mass are movable.
-        postures: Joint positions at the start by arm, (n,) each; by default ready ones.
+        arms: Descriptions of the arms, with their bases in the world.
+        things: Objects. Those with a mass are movable.
+        postures: Joint positions at the start by arm, (n,) each. By default the ``ready``
+            configurations.
 
     Attributes:
-        arms: By name.
-        things: By name.
-        columns: Where an arm or a movable thing is in a slice.
-        size: Numbers of a slice.
-        start: The slice that a plan begins with, (size,), read-only.
-        lower: Lower joint limits, -inf for things, (size,).
-        upper: Upper ones, inf for things, (size,).
-        velocity: Largest speeds, inf for things, (size,).
-        acceleration: Largest accelerations, inf for things, (size,).
-        units: Of every number, rad or m, (size,).
-        frames: Frames of one's own, and things that tools carry: what they are on, and where.
+        arms: Descriptions of the arms, by name.
+        things: Objects, by name.
+        columns: Columns of each arm and movable object in a slice.
+        size: Number of variables of a slice, d.
+        start: Slice at the start of a plan, (d,), read-only.
+        lower: Lower joint limits, -inf for objects, (d,).
+        upper: Upper joint limits, inf for objects, (d,).
+        velocity: Maximum speeds, inf for objects, (d,).
+        acceleration: Maximum accelerations, inf for objects, (d,).
+        units: Unit of every variable, rad or m, (d,).
+        frames: Parent and relative pose of added frames, and of objects attached to tools.
 
     Raises:
-        ConfigurationError: If there is no arm, or two have one name.
-        PlanRejected: If a posture has the wrong size or is not finite.
+        ConfigurationError: If there is no arm, or two have the same name.
+        PlanRejected: If a joint configuration has the wrong size or is not finite.
     """
 
     def __init__(
@@ -171,14 +175,14 @@ class Scene:
 
     @classmethod
     def of(cls, config: CellConfig, postures: Mapping[str, ArrayLike] | None = None) -> Scene:
-        """Return the scene of a cell file."""
+        """Create the scene of a cell file."""
         return cls(describe_arms(config), describe_objects(config), postures)
 
     def carrying(self, held: Mapping[str, tuple[str, Pose]]) -> Scene:
-        """Return the same with things fixed to tools, instead of with numbers of their own.
+        """Return a copy with objects fixed to tools, without variables of their pose.
 
         Args:
-            held: By thing the frame that carries it, ``ARM/tool``, and where it is in that.
+            held: Frame that carries each object, ``ARM/tool``, and pose in that frame, by object.
         """
         for thing, (tool, _) in held.items():
             self.known("thing", thing, [*self.things])
@@ -203,15 +207,15 @@ class Scene:
     def configuration(
         self, postures: Mapping[str, ArrayLike], poses: Mapping[str, Pose] | None = None
     ) -> Vector:
-        """Return a slice, as at the start but for what is given, (size,), read-only.
+        """Return a slice that equals the start except for given values, (d,), read-only.
 
         Args:
             postures: Joint positions by arm, (n,) [rad, m].
-            poses: In the world by movable thing.
+            poses: Poses in the world, by movable object.
 
         Raises:
-            UnknownName: If there is no such arm or movable thing.
-            PlanRejected: If a posture has the wrong size or is not finite.
+            UnknownName: If there is no such arm or movable object.
+            PlanRejected: If a joint configuration has the wrong size or is not finite.
         """
         x = self.start.copy()
         for name, posture in postures.items():
@@ -233,7 +237,7 @@ class Scene:
 
     @property
     def movable(self) -> list[str]:
-        """Names of the things that have numbers in a slice."""
+        """Names of the objects with variables in a slice."""
         return [name for name in self.columns if name in self.things]
 
     def posture(self, x: Vector, arm: str) -> Vector:
@@ -241,7 +245,7 @@ class Scene:
         return x[..., self.columns[self.known("arm", arm, [*self.arms])]]
 
     def pose(self, x: Vector, thing: str) -> Pose:
-        """Return the pose of a movable thing in the world in one slice."""
+        """Return the pose of a movable object in the world in one slice."""
         found = x[self.columns[self.known("movable thing", thing, self.movable)]]
         return Pose(found[:3], self.things[thing].rotation @ exp3(found[None, 3:])[0])
 
@@ -249,13 +253,13 @@ class Scene:
         """Add a frame, such as ``box/left_side``.
 
         Args:
-            name: A new one.
-            on: The frame that it is fixed to.
-            pose: In that frame.
+            name: New name.
+            on: Name of the parent frame.
+            pose: Pose in the parent frame.
 
         Raises:
-            ConfigurationError: If the name is taken.
-            UnknownName: If there is nothing to fix it to.
+            ConfigurationError: If the name exists already.
+            UnknownName: If there is no such parent frame.
         """
         if name in self.frame_names:
             raise ConfigurationError(f"frame {name}: there already")
@@ -263,7 +267,7 @@ class Scene:
 
     @property
     def frame_names(self) -> tuple[str, ...]:
-        """All frames."""
+        """Names of all frames."""
         links = [
             f"{arm.name}/{link.removeprefix(arm.prefix)}"
             for arm in self.arms.values()
@@ -273,21 +277,21 @@ class Scene:
         return tuple(dict.fromkeys([WORLD, *tools, *links, *self.things, *self.frames]))
 
     def frame(self, name: str) -> str:
-        """Return the name of a frame that exists.
+        """Return the name of an existing frame.
 
         Raises:
-            UnknownName: If it does not.
+            UnknownName: If there is no such frame.
         """
         return self.known("frame", name, self.frame_names)
 
     def model(self, arm: str) -> Any:
-        """Return pinocchio's model of an arm, in the world; made once."""
+        """Return the pinocchio model of an arm in the world, created at the first call."""
         if arm not in self._models:
             self._models[arm] = build_pinocchio(self.arms[arm], base_in_world=True)
         return self._models[arm]
 
     def body(self, frame: str) -> str:
-        """Return the arm or thing that a frame moves with, or the world.
+        """Return the name of the arm or object that moves a frame, or ``world``.
 
         Raises:
             UnknownName: If there is no such frame.
@@ -305,10 +309,10 @@ class Scene:
 
     @staticmethod
     def known(what: str, name: str, known: Sequence[str]) -> str:
-        """Return a name that is known.
+        """Return a name if it is known.
 
         Raises:
-            UnknownName: If it is not.
+            UnknownName: If it is not known.
         """
         if name not in known:
             raise UnknownName(what, name, tuple(known))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solids of arms and things, as their distances are measured along a path."""
+"""Collision solids of arms and objects, and the pairs whose distance is measured."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from multipanda_py.state import Vector
 
 Parts: TypeAlias = Literal["all", "arm", "hand"]
 NEIGHBOURS = 3
-"""Links of one arm with fewer joints than this between them are not measured: they are always
-close, and two joints apart they never touch but for rounded corners."""
+"""Number of joints between two links of an arm from which on their distance is measured.
+Closer links
+are always near each other and touch only by their rounded capsules."""
 
 
 @dataclass(frozen=True, eq=False)
 class PathSolid:
-    """A capsule, or a box or cylinder as coal knows it.
+    """Capsule, or box or cylinder as a coal shape.
 
     Attributes:
-        body: Arm or thing.
-        frame: What it moves with.
-        start: One end of the axis in the frame, (3,) [m]; of other solids their centre.
-        end: The other end, (3,) [m].
-        radius: Around the axis; of other solids of a ball around them [m].
-        joint: Number of the joint of its arm that it moves with; -1 of things.
-        stays: Flag of a link that no joint moves except about its own axis, such as the base.
-        is_hand: Flag of a gripper or tool.
-        shape: What coal measures, None for a capsule or ball.
+        body: Name of the arm or object.
+        frame: Name of the frame to which the solid is fixed.
+        start: First end of the capsule axis in the frame, (3,) [m]. Centre of other shapes.
+        end: Second end of the capsule axis in the frame, (3,) [m]. Centre of other shapes.
+        radius: Radius of the capsule. Radius of the bounding sphere of other shapes [m].
+        joint: Number of the joint that moves the solid; -1 for objects.
+        stays: True for a link that no joint moves except about its own axis, such as the base.
+        is_hand: True for a gripper or tool.
+        shape: Shape for coal. None for a capsule or sphere.
     """
 
     body: str
@@ -49,7 +50,7 @@ class PathSolid:
 
 
 def solids_of(scene: Scene, body: str) -> list[PathSolid]:
-    """Return the solids of an arm or a thing."""
+    """Return the solids of an arm or an object."""
     if body in scene.things:
         return [_thing(scene, body)]
     arm = scene.arms[body]
@@ -76,7 +77,7 @@ def solids_of(scene: Scene, body: str) -> list[PathSolid]:
 
 
 def _in_tool(scene: Scene, arm: str, link: str) -> Pose:
-    """Return where a link that is named tool is in ``ARM/tool``, which is its tip."""
+    """Return the pose of the link named ``tool`` in the frame ``ARM/tool``, its tip."""
     model = scene.model(arm)
     tip, own = (
         model.frames[model.getFrameId(frame)].placement
@@ -106,9 +107,15 @@ def pairs_between(
 ) -> list[tuple[PathSolid, PathSolid]]:
     """Return the pairs of solids to measure between two bodies, or within one arm.
 
-    They are those that ``collision_avoidance`` measures. Left out are neighbours within an arm,
-    also the last links and the object in their gripper. Pairs that no number of a slice moves are
-    left out too, and the base that arms of one robot share.
+    They are those that ``collision_avoidance`` measures. Excluded are neighbours within an arm,
+    the last links and the object in their gripper, and the common base of two arms of one robot.
+    Pairs that no variable of the optimisation moves are excluded, too.
+
+    Args:
+        scene: Scene with both bodies.
+        first: Name of an arm or object.
+        second: Name of another one, or of the same arm.
+        parts: Parts of the arms: ``all``, ``arm`` without gripper, or ``hand``.
     """
     if first == second:
         found = [

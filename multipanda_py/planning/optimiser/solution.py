@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an optimisation found, and where it falls short."""
+"""Result of an optimisation, with its violated constraints."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Ended: TypeAlias = Literal["solved", "contradiction", "iterations", "time"]
 
 @dataclass(frozen=True)
 class Violation:
-    """One constraint that is not met.
+    """One violated constraint.
 
     Attributes:
-        objective: Which, by its name and what it is about.
-        bodies: Arms and things that it is about.
-        phase: In which phase it is worst, from 0.
-        slice: In which slice of the path, from 0.
-        amount: By how much, in ``unit``: the length of what is missing to a goal, the number that
-            is worst of others.
-        unit: Of the amount.
+        objective: Name of the objective with its frames or bodies.
+        bodies: Names of the arms and objects concerned.
+        phase: Index of the phase with the largest violation.
+        slice: Index of the slice of the path with the largest violation.
+        amount: Amount of the violation in ``unit``. Norm of the error for a goal, otherwise the
+            largest component.
+        unit: Unit of the amount.
     """
 
     objective: str
@@ -36,7 +36,7 @@ class Violation:
 
     @property
     def missed(self) -> str:
-        """Which one by how much."""
+        """Text with the objective and the amount."""
         return f"{self.objective} is off by {self.amount:.3g} {self.unit}"
 
     def __str__(self) -> str:
@@ -45,19 +45,19 @@ class Violation:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The path that was found, feasible or the best there is.
+    """Path that was found: feasible, or with the smallest violation.
 
     Attributes:
-        scene: What its numbers mean.
-        path: (slices, d), read-only.
-        times: Of the slices since the start, (slices,) [s].
-        is_feasible: Whether all constraints are met within the tolerance.
-        violations: Those that are not, worst first.
-        worst: Largest amount by which a constraint is off, met ones included.
+        scene: Scene, which defines the variables of a slice.
+        path: Path, (slices, d), read-only.
+        times: Times of the slices since the start, (slices,) [s].
+        is_feasible: True if all constraints are met within the tolerance.
+        violations: Violated constraints, the largest first.
+        worst: Largest error of all constraints, including those within the tolerance.
         cost: Sum of squares of all costs.
-        iterations: Steps of Gauss-Newton.
-        ended: ``solved``; ``contradiction``: stiffer constraints came no nearer;
-            ``iterations`` or ``time``: a limit was reached.
+        iterations: Number of Gauss-Newton steps.
+        ended: ``solved``; ``contradiction`` if stiffer constraints reduced no violation;
+            ``iterations`` or ``time`` if a limit was reached.
     """
 
     scene: Scene
@@ -75,12 +75,12 @@ class Solution:
         return self.scene.posture(self.path, arm)
 
     def pose(self, thing: str, number: int = -1) -> Pose:
-        """Return where a movable thing is in a slice, by default the last, in the world."""
+        """Return the pose of a movable object in the world, in the slice ``number``."""
         return self.scene.pose(self.path[number], thing)
 
     @property
     def reason(self) -> str:
-        """One sentence: what came of it."""
+        """Summary of the result in one sentence."""
         if self.is_feasible:
             return f"solved in {self.iterations} iterations, cost {self.cost:.4g}"
         why = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Augmented Lagrangian with damped Gauss-Newton steps on a path."""
+"""Augmented Lagrangian solver with damped Gauss-Newton steps, for paths."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from multipanda_py.state import Matrix, Vector
 def processor_time() -> float:
     """Return the processor time of the calling thread [s].
 
-    On a machine that is busy with something else a search takes longer, and finds the same.
+    With it, a search takes longer on a busy machine, but finds the same result.
     """
     return time.thread_time()
 
 
 class NormalEquations:
-    r"""Sum :math:`H = \sum J^T W J` and :math:`g = \sum J^T W r`, and solve :math:`H s = -g`.
+    r"""Normal equations :math:`H = \sum J^T W J`, :math:`g = \sum J^T W r` of a path.
 
-    Blocks of H on and below the diagonal are kept: [t, o] is the one of slices t and t - o.
+    Blocks of H on and below the diagonal are stored: [t, o] is the block of slices t and t - o.
 
     Args:
-        slices: Number of them, T.
-        size: Numbers of each, d.
-        order: Largest number of slices that one looks back.
+        slices: Number of slices, T.
+        size: Number of variables of a slice, d.
+        order: Maximum number of previous slices on which a term depends.
     """
 
     def __init__(self, slices: int, size: int, order: int) -> None:
@@ -51,15 +51,22 @@ class NormalEquations:
         self._banded = np.zeros((band, slices * size))
 
     def clear(self) -> None:
-        """Begin a new sum."""
+        """Reset H and g to zero."""
         self.blocks[:], self.gradient[:] = 0.0, 0.0
 
     def add(self, term: Term, residual: Matrix, jacobian: Matrix | None, weight: Matrix) -> None:
-        """Count a term with a weight of each of its numbers, (n, m)."""
+        """Add a term of n slices and m components to H and g.
+
+        Args:
+            term: Term to add.
+            residual: Residuals r, (n, m).
+            jacobian: Jacobian J. None for a term that selects variables.
+            weight: Weights W of the residuals, (n, m).
+        """
         weighted = weight * residual
         k = term.order
         for j in range(k + 1):
-            # Only slices of the path can move, not those before it.
+            # The slices before the path are fixed.
             skip = max(0, j - term.first)
             rows = slice(term.first + skip - j, term.last - j)
             if term.columns is not None:
@@ -81,7 +88,11 @@ class NormalEquations:
                     self.blocks[both, i - j] += left @ right
 
     def solve(self, damping: float) -> Matrix | None:
-        """Return the step, (T, d), or None if H with the damping on its diagonal is singular."""
+        r"""Solve :math:`(H + \lambda I) s = -g` and return s, (T, d); None if singular.
+
+        Args:
+            damping: Damping :math:`\lambda`.
+        """
         banded = self._banded
         banded.reshape(-1)[self._to] = self.blocks.reshape(-1)[self._from]
         banded[0] += damping
@@ -95,14 +106,14 @@ class NormalEquations:
 
 @dataclass(frozen=True)
 class SolverSettings:
-    """When to be content, and when to give up.
+    """Tolerances and limits of a search.
 
     Attributes:
-        violation: What a constraint may be off by, in its own unit.
-        step: Largest step [rad, m] at which a path counts as settled; smaller makes costs exact.
-        iterations: Most steps.
-        time: Most processor time of the thread that searches [s]. It is a rope, not a rule: what
-            ends by iterations is the same on every machine.
+        violation: Tolerance of a constraint, in its own unit.
+        step: Maximum step of a converged path [rad, m]. A smaller value gives more exact costs.
+        iterations: Maximum number of steps.
+        time: Maximum processor time of the searching thread [s]. It is only a safeguard: a search
+            that ends by iterations has the same result on every machine.
     """
 
     violation: float = 1e-4
@@ -112,22 +123,23 @@ class SolverSettings:
 
 
 STIFFNESS = 1e3
-"""Penalty on a squared violation at first, against costs of about 1."""
+"""Initial penalty of a squared violation, relative to costs of about 1."""
 STIFFER = 10.0
-"""What it is multiplied with where violations do not fall by themselves."""
+"""Factor that increases the penalty if violations decrease too slowly."""
 STIFFEST = 1e7
 LONGEST = 0.5
-"""Longest step of a number [rad, m]."""
+"""Maximum step of a variable [rad, m]."""
 GAIN = 0.1
-"""Share of the augmented Lagrangian, by the largest step at which a path counts as settled, that
-a longer step has to gain."""
+"""Minimum relative decrease of the augmented Lagrangian for a step that is longer than
+``step``, as a
+multiple of ``step``."""
 HOPELESS = 3
-"""Rounds without progress after which the constraints contradict each other."""
+"""Number of rounds without progress after which the constraints count as contradictory."""
 
 
 @dataclass(eq=False)
 class _Point:
-    """A path, and all that is computed of it."""
+    """Path with the values of all terms."""
 
     path: Matrix
     values: list[tuple[Matrix, Matrix | None]]
@@ -135,7 +147,7 @@ class _Point:
 
 @dataclass(eq=False)
 class _PathSearch:
-    """One run of the solver: kinematics, terms, multipliers."""
+    """State of one run of the solver: kinematics, terms, multipliers."""
 
     scene: Scene
     terms: Sequence[Term]
@@ -151,13 +163,12 @@ class _PathSearch:
         self.equations = NormalEquations(self.slices, self.scene.size, order)
 
     def at(self, path: Matrix) -> _Point:
-        """Evaluate all terms."""
         slices = self.kinematics.place(np.concatenate([self.before, path]))
         before = len(self.before)
         return _Point(path, [term.evaluate(slices, before) for term in self.terms])
 
     def pushes(self, point: _Point) -> list[Matrix]:
-        """Return by what each number is pushed: costs themselves, violations with multipliers."""
+        """Return the residuals of costs, and the violations with multipliers of constraints."""
         found = []
         for number, (term, (residual, _)) in enumerate(zip(self.terms, point.values)):
             if not term.is_cost:
@@ -173,7 +184,7 @@ class _PathSearch:
         )
 
     def step(self, point: _Point, damping: float) -> tuple[Matrix | None, Matrix]:
-        """Return the step of Gauss and Newton, and the gradient."""
+        """Return the Gauss-Newton step and the gradient."""
         equations = self.equations
         equations.clear()
         for term, push, (_, jacobian) in zip(self.terms, self.pushes(point), point.values):
@@ -182,7 +193,7 @@ class _PathSearch:
         return equations.solve(damping), equations.gradient
 
     def begin(self, point: _Point) -> None:
-        """Have no multipliers."""
+        """Reset the multipliers to zero."""
         self.multipliers = [np.zeros_like(residual) for residual, _ in point.values]
 
     def violation(self, point: _Point) -> float:
@@ -197,7 +208,7 @@ class _PathSearch:
         )
 
     def stiffen(self, point: _Point, factor: float) -> None:
-        """Push against what is violated, and by a stiffer penalty."""
+        """Update the multipliers, and increase the penalty by a factor."""
         for number, (term, push) in enumerate(zip(self.terms, self.pushes(point))):
             if not term.is_cost:
                 self.multipliers[number] = self.stiffness * push
@@ -212,22 +223,24 @@ def solve(
     each: int,
     settings: SolverSettings,
 ) -> Solution:
-    r"""Minimise the costs between the bounds.
+    r"""Minimise costs with constraints.
 
     .. math::
         \min_x \frac{1}{2} \sum r_c^2 + \frac{\mu}{2} \sum
-        \left(r + \frac{\lambda}{\mu} - [r + \frac{\lambda}{\mu}]_l^u\right)^2
+        \left(r + \frac{\lambda}{\mu} - [r + \frac{\lambda}{\mu}]_l^u\right)^2.
 
-    by steps of Gauss and Newton with :math:`\lambda` and :math:`\mu` fixed, until they are short;
-    then :math:`\lambda` becomes what pushes now, and :math:`\mu` grows where that was not enough.
+    :math:`r_c` are the residuals of costs, r those of constraints, and :math:`[\,]_l^u` clips them
+    to their bounds. The multipliers :math:`\lambda` and the penalty :math:`\mu` are constant
+    during Gauss-Newton steps, which continue until they are short. Then :math:`\lambda` is
+    updated, and :math:`\mu` increases if violations have not decreased enough.
 
     Args:
-        scene: What the numbers mean.
+        scene: Scene, which defines the variables of a slice.
         terms: Costs and constraints.
-        path: To begin with, (T, d).
-        period: Between slices [s].
-        each: Slices of a phase.
-        settings: Tolerance and limits.
+        path: Initial path, (T, d).
+        period: Time between slices [s].
+        each: Number of slices of a phase.
+        settings: Tolerances and limits.
     """
     until = processor_time() + settings.time
     search = _PathSearch(scene, terms, len(path))
@@ -244,7 +257,7 @@ def solve(
         value = search.value(point)
         point, moved, damping = _advance(search, point, damping)
         if moved > settings.step and value - search.value(point) > GAIN * settings.step * value:
-            continue  # towards a goal out of reach steps are long, and gain nothing
+            continue  # for an unreachable goal, steps are long without a decrease
         violation = search.violation(point)
         if violation < settings.violation:
             ended = "solved"
@@ -260,7 +273,7 @@ def solve(
 
 
 def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point, float, float]:
-    """Return the next path, by how much it moved at most, and the damping to go on with."""
+    """Return the next path, its maximum step, and the next damping."""
     value = search.value(point)
     for _ in range(8):
         step, gradient = search.step(point, damping)
@@ -304,7 +317,7 @@ def _solution(
 
 
 def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> list[Violation]:
-    """Return by how much a constraint is off, at most one for each unit."""
+    """Return the violations of a constraint, one for each unit."""
     off = np.abs(term.outside(residual)) / term.scale
     found = []
     for unit in dict.fromkeys(term.units):

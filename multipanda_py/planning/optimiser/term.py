@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a path moves: within limits, smoothly, to rest."""
+"""Terms of a path problem, and objectives on its variables: limits, smoothness, rest."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from multipanda_py.state import Matrix, Vector
 
 
 class Objective(ABC):
-    r"""Give numbers in every slice, and how they change with it.
+    r"""Function of a slice that a problem uses as a cost or constraint.
 
     .. math:: \phi(x_t) \in R^m, \qquad
-        \Delta^k \phi_t / \Delta t^k = \Delta t^{-k} \sum_j (-1)^j \binom{k}{j} \phi(x_{t-j})
+        \Delta^k \phi_t / \Delta t^k = \Delta t^{-k} \sum_j (-1)^j \binom{k}{j} \phi(x_{t-j}).
 
-    A problem makes a cost of the difference of order k, or keeps it between bounds.
+    :math:`x_t` are the variables of slice t, and :math:`\Delta t` is the time between slices. A
+    problem uses the difference of order k as a cost, or keeps it between bounds.
 
     Attributes:
-        order: The k of an objective that is about a rate, by default 0.
-        frames: Names of the frames whose places it needs.
+        order: Order k of the time derivative, by default 0.
+        frames: Names of the frames whose poses are needed.
     """
 
     order: int = 0
@@ -42,45 +43,44 @@ class Objective(ABC):
         r"""Return the units of :math:`\phi`, (m,), such as m and rad."""
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector] | None:
-        """Return what the numbers are to be between, (m,) each, or None for a target of zero."""
+        """Return lower and upper bounds, (m,) each, or None for a target of zero."""
         return None
 
     def columns(self, scene: Scene) -> np.ndarray | None:
-        """Return which numbers of a slice the objective's are, where they are just these."""
+        """Return the columns that the objective selects, or None for other functions."""
         return None
 
     def check(self, scene: Scene) -> None:
-        """Refuse what the scene does not have."""
+        """Raise an error if the scene lacks a frame or body of the objective."""
         for name in self.frames:
             scene.frame(name)
 
 
 class SliceNumbers(Objective):
-    """Numbers of a slice as they are: joints of arms, places of things.
+    """Variables of a slice: joint positions of arms, and poses of objects.
 
     Args:
-        of: Names of arms and movable things; by default all.
+        of: Names of arms and movable objects. By default all.
     """
 
     def __init__(self, *of: str) -> None:
         self.of = of
 
     def columns(self, scene: Scene) -> np.ndarray:
-        """Return their places in a slice."""
+        """Return the columns of the variables in a slice."""
         names = self.of or tuple(scene.columns)
         return np.concatenate([np.r_[scene.columns[name]] for name in names])
 
     def units(self, scene: Scene) -> tuple[str, ...]:
-        """Return the units of joints, and of places of things."""
         return tuple(scene.units[column] for column in self.columns(scene).tolist())
 
     def check(self, scene: Scene) -> None:
-        """Refuse names that the scene has no numbers for."""
+        """Raise an error if the scene has no variables for a name."""
         for name in self.of:
             scene.known("arm or movable thing", name, [*scene.columns])
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the numbers, and which they are."""
+        """Return the variables and the selection matrix."""
         columns = self.columns(slices.scene)
         x = slices.x
         selection = np.eye(x.shape[1])[columns]
@@ -92,24 +92,27 @@ Kind: TypeAlias = Literal["cost", "equal", "at_most"]
 
 @dataclass(eq=False)
 class Term:
-    r"""Scaled differences of an objective, a cost or between bounds.
+    r"""Scaled difference of an objective over several slices, as a cost or constraint.
 
-    .. math:: r_t = s \left(\Delta t^{-k} \sum_j c_j \phi(x_{t-j}) - \phi^*\right)
+    .. math:: r_t = s \left(\Delta t^{-k} \sum_j c_j \phi(x_{t-j}) - \phi^*\right).
+
+    Here s is the scale, :math:`\Delta t` the time between slices, k the order, and :math:`\phi^*`
+    the target. The :math:`c_j` are the coefficients of the difference.
 
     Attributes:
-        objective: What it is about.
-        name: For sentences.
-        first: Number of its first slice, from 0.
-        last: One after the last.
-        is_cost: Whether it is a cost; else r is kept from ``lower`` to ``upper``.
-        scale: s; of a cost with the square root of the slice's time in it.
-        target: What is taken off, (m,) or one number.
-        lower: Of r, (m,).
-        upper: Of r, (m,).
-        factors: :math:`c_j \Delta t^{-k}`, (k + 1,).
-        columns: Which numbers of a slice it is about, if it is about just these.
-        units: Of its numbers, (m,).
-        bodies: Arms and things that it is about.
+        objective: Objective :math:`\phi`.
+        name: Name in messages.
+        first: Index of the first slice.
+        last: Index after the last slice.
+        is_cost: True for a cost. Otherwise r is kept between ``lower`` and ``upper``.
+        scale: Scale s. For a cost it includes the square root of :math:`\Delta t`.
+        target: Target :math:`\phi^*`, (m,) or one number.
+        lower: Lower bounds of r, (m,).
+        upper: Upper bounds of r, (m,).
+        factors: Coefficients :math:`c_j \Delta t^{-k}`, (k + 1,).
+        columns: Columns of the selected variables, or None for other objectives.
+        units: Units of the components, (m,).
+        bodies: Names of the arms and objects concerned.
     """
 
     objective: Objective
@@ -128,19 +131,20 @@ class Term:
 
     @property
     def order(self) -> int:
-        """How many slices before its own it looks at."""
+        """Number of previous slices on which the term depends."""
         return len(self.factors) - 1
 
     def evaluate(self, slices: Slices, before: int) -> tuple[Matrix, Matrix | None]:
-        """Return r, (n, m), and what each slice that it looks at does to it.
+        """Return r, (n, m), and its Jacobians.
 
         Args:
-            slices: All of the path, with ``before`` slices ahead of it.
-            before: How many.
+            slices: All slices of the path, preceded by ``before`` fixed slices.
+            before: Number of fixed slices.
 
         Returns:
-            r, and the Jacobians (n, k + 1, m, d) for x of the slice, the one before and so on;
-            None for a term of ``columns``, whose Jacobian is ``scale factors``.
+            r, and its Jacobians (n, k + 1, m, d) with respect to the slice, the one before and so
+            on. The Jacobian is None for a term with ``columns``, because it is ``scale *
+            factors``.
         """
         k, n = self.order, self.last - self.first
         seen = slice(before + self.first - k, before + self.last)
@@ -159,11 +163,11 @@ class Term:
 
     @property
     def is_vector(self) -> bool:
-        """Whether its numbers are parts of one: of a place or a turn that is missed."""
+        """True if the components are parts of one vector, such as a position or rotation error."""
         return self.columns is None and self.lower.shape == (1,)
 
     def outside(self, residual: Matrix) -> Matrix:
-        """Return by how much r is above (+) or below (-) its bounds."""
+        """Return the deviation of r above (+) or below (-) its bounds."""
         outside: Matrix = residual - np.clip(residual, self.lower, self.upper)
         return outside
 
@@ -178,7 +182,18 @@ def make_term(
     target: Vector | float = 0.0,
     order: int | None = None,
 ) -> Term:
-    """Return an objective over slices of a path with a time between them [s]."""
+    """Create a term of an objective.
+
+    Args:
+        scene: Scene of the problem.
+        objective: Objective of the term.
+        kind: Kind of the term, see :meth:`.Problem.add`.
+        slices: Index of the first slice, and of the one after the last.
+        period: Time between slices [s].
+        scale: Positive factor of the components.
+        target: Value to subtract from the components.
+        order: Order of the time derivative. By default that of the objective.
+    """
     k = objective.order if order is None else order
     bounds = objective.bounds(scene)
     is_cost = kind == "cost"
@@ -206,11 +221,11 @@ def make_term(
 
 
 class WithinLimits(SliceNumbers):
-    """Keep joints within their limits [rad, m].
+    """Joint position limits [rad, m].
 
     Args:
-        of: Names of arms; by default all.
-        margin: From the limits [rad, m].
+        of: Names of arms. By default all.
+        margin: Margin of the limits [rad, m].
     """
 
     def __init__(self, *of: str, margin: float = 0.0) -> None:
@@ -218,26 +233,25 @@ class WithinLimits(SliceNumbers):
         self.margin = margin
 
     def columns(self, scene: Scene) -> np.ndarray:
-        """Return the places of the joints that have limits."""
+        """Return the columns of the joints with limits."""
         columns = super().columns(scene)
         limited: np.ndarray = columns[np.isfinite(scene.velocity[columns])]
         return limited
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
-        """Return the limits of positions."""
         columns = self.columns(scene)
         return scene.lower[columns] + self.margin, scene.upper[columns] - self.margin
 
 
 class VelocityLimits(WithinLimits):
-    """Keep speeds of joints within a share of their limits [rad/s, m/s].
+    """Joint speeds within a fraction of their limits [rad/s, m/s].
 
     Args:
-        of: Names of arms; by default all.
-        share: Of the limits, above 0, at most 1.
+        of: Names of arms. By default all.
+        share: Fraction of the limits, 0 < share <= 1.
 
     Raises:
-        PlanRejected: If the share is none.
+        PlanRejected: If the fraction is out of range.
     """
 
     order = 1
@@ -249,7 +263,6 @@ class VelocityLimits(WithinLimits):
         self.share = share
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
-        """Return the limits of speed."""
         most = self.share * self._limits(scene)[self.columns(scene)]
         return -most, most
 
@@ -258,7 +271,7 @@ class VelocityLimits(WithinLimits):
 
 
 class AccelerationLimits(VelocityLimits):
-    """Keep accelerations of joints within a share of their limits [rad/s^2, m/s^2]."""
+    """Joint accelerations within a fraction of their limits [rad/s^2, m/s^2]."""
 
     order = 2
 
@@ -267,14 +280,14 @@ class AccelerationLimits(VelocityLimits):
 
 
 class Smoothness(SliceNumbers):
-    r"""Ask for small rates, :math:`\int |d^k x / dt^k|^2 dt` as a cost.
+    r"""Cost of time derivatives of the variables, :math:`\int |d^k x / dt^k|^2 dt`.
 
     Args:
-        of: Names of arms and movable things; by default all.
-        order: k, 1 to 3: velocity, acceleration or jerk.
+        of: Names of arms and movable objects. By default all.
+        order: Order k: 1 velocity, 2 acceleration, 3 jerk.
 
     Raises:
-        PlanRejected: If the order is another.
+        PlanRejected: If the order is out of range.
     """
 
     def __init__(self, *of: str, order: int = 2) -> None:
@@ -285,17 +298,17 @@ class Smoothness(SliceNumbers):
 
 
 class Rest(SliceNumbers):
-    """Ask for no velocity: arms that stop, a thing that nobody moves [rad/s, m/s]."""
+    """Zero velocity of arms or objects [rad/s, m/s]."""
 
     order = 1
 
 
 class Near(SliceNumbers):
-    """Ask for a posture of an arm, or what else its numbers are [rad, m].
+    """Desired joint configuration of an arm, or pose variables of an object [rad, m].
 
     Args:
-        of: Name of an arm or movable thing.
-        numbers: Where they are to be, as in a slice.
+        of: Name of an arm or movable object.
+        numbers: Desired values, as in a slice.
     """
 
     def __init__(self, of: str, numbers: ArrayLike) -> None:
@@ -303,7 +316,7 @@ class Near(SliceNumbers):
         self._goal: Vector = np.array(numbers, dtype=np.float64)
 
     def check(self, scene: Scene) -> None:
-        """Refuse another number of them, or what is not finite."""
+        """Raise an error if the values have the wrong number or are not finite."""
         super().check(scene)
         shape = self.columns(scene).shape
         if self._goal.shape != shape or not np.isfinite(self._goal).all():
@@ -313,5 +326,4 @@ class Near(SliceNumbers):
             )
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
-        """Return the goal, twice."""
         return self._goal, self._goal

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Task files: schema, goals, and plans of their subtasks."""
+"""Tasks: file format, preconditions, and planning of subtasks."""

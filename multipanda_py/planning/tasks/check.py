@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of a task before anything moves: every subtask is planned from where the last one ends."""
+"""Offline check of a task: every subtask is planned from the final state of the previous one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from multipanda_py.state import Vector
 PATIENCE = 30.0
 """Maximum processor time of the search for one subtask [s]."""
 LED_SLICES = 8
-"""Number of configurations along the straight path of a tool that is led without a plan."""
+"""Number of configurations along the straight path of a tool without a plan."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SubtaskCheck:
     Attributes:
         subtask: Name of the subtask.
         words: Result of its planning, or the reason why it was not checked.
-        is_checked: Flag that it was planned.
+        is_checked: True if it was planned.
         seconds: Processor time [s].
     """
 
@@ -73,24 +73,26 @@ def check_task(
     start: Seen | None = None,
     tell: Callable[[SubtaskCheck], None] | None = None,
 ) -> list[SubtaskCheck]:
-    """Plan every subtask from where the one before ends; nothing moves.
+    """Plan every subtask from the final state of the previous one. Nothing moves.
 
-    Refused are unreachable goals, bodies within each other, contact points within another body,
-    forces that the joints cannot exert, and goals that a tool cannot reach because of friction.
-    An object that is dragged without a plan ends at an unknown pose. Later subtasks that touch
-    it are not checked.
+    The check refuses unreachable goals, overlapping bodies, contact points inside another body,
+    forces that the joints cannot exert, and goals that a tool cannot reach because of friction. An
+    object that is dragged without a plan ends at an unknown pose. Later subtasks that touch it are
+    not checked.
 
     Args:
-        config: Configuration of the cell.
+        config: The checked cell file.
         task: Task to check.
-        start: State of arms and objects, as of :func:`.look`; by default that of the cell file.
+        start: State of arms and objects, as returned by :func:`.look`. By default that of the cell
+            file.
         tell: Function that is called after every subtask.
 
     Raises:
         ConfigurationError: If the cell lacks an arm, object or controllet of the task.
-        TaskFailed: With the subtask, the body and the distance, torque or force.
+        TaskFailed: If a subtask is refused. The message contains the subtask, the body, and the
+            distance, torque or force.
 
-    Thread: any; up to half a minute of processor time per subtask.
+    Thread: any; it takes up to 30 s of processor time per subtask.
     """
     task.check(config)
     law = next(one for one in config.instances() if one.name == task.law)
@@ -135,7 +137,7 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
 
 
 def _pose_stiffness(config: CellConfig, law: str) -> Vector:
-    """Return the position stiffness of a law's tool pose, (3,) [N/m]."""
+    """Return the position stiffness of a controllet, (3,) [N/m]."""
     spec = next(one for one in instance_specs(config) if one.name == law)
     return np.array(spec.initial_values()["position_stiffness"], float)[:3]
 
@@ -210,7 +212,7 @@ def _refuse_overlaps(
 
 
 def _is_dragged(config: CellConfig, point: ContactPoint, goals: list[GoalPlace]) -> bool:
-    """Return whether a tool that is led drags the object that it touches."""
+    """Return True if a tool without a plan drags the object that it touches."""
     is_movable = config.objects[point.thing].mass > 0.0
     return is_movable and any(goal.frame == point.arm + TOOL for goal in goals)
 
@@ -233,7 +235,7 @@ def _by_path(
 def _led(
     config: CellConfig, points: list[ContactPoint], goals: list[GoalPlace], seen: Seen
 ) -> SubtaskPlan:
-    """Return configurations along the straight paths of tools that are led without a plan."""
+    """Return configurations along the straight paths of tools without a plan."""
     plan = plan_by_poses(points, goals, seen)
     scene = scene_of(config, seen, ())
     problem = Problem(scene, 1, LED_SLICES, max(plan.lead_time, 0.1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which bodies keep apart in a subtask, and how far."""
+"""Goals of a subtask, straight tool paths, and the distances that bodies keep."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from multipanda_py.state import Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class GoalPlace:
-    """Where a frame is to be in another one; None for what nobody asks for.
+    """Goal for the pose of a frame in another frame. None for a free component.
 
     Attributes:
-        frame: ``ARM/tool`` or a thing.
-        base: The frame that the numbers are in.
-        position: (3,) [m].
-        rotation: (3, 3).
-        direction: Of its z axis, (3,), unit.
+        frame: ``ARM/tool`` or the name of an object.
+        base: Frame of the values.
+        position: Position of the origin, (3,) [m].
+        rotation: Rotation matrix, (3, 3).
+        direction: Direction of the z axis, unit vector, (3,).
     """
 
     frame: str
@@ -42,7 +42,7 @@ class GoalPlace:
     direction: Vector | None = None
 
     def errors(self, seen: Seen) -> tuple[float, float]:
-        """Return how far it is from there [m], [rad]."""
+        """Return the distance [m] and angle [rad] to the goal."""
         here = seen.pose(self.base).inverse() @ seen.pose(self.frame)
         distance = angle = 0.0
         if self.position is not None:
@@ -55,7 +55,7 @@ class GoalPlace:
         return distance, angle
 
     def in_world(self, seen: Seen) -> Pose:
-        """Return the pose in the world; what nobody asks for stays as it is."""
+        """Return the goal pose in the world. Free components keep their present value."""
         base = seen.pose(self.base)
         here = base.inverse() @ seen.pose(self.frame)
         position = here.position if self.position is None else self.position
@@ -64,12 +64,12 @@ class GoalPlace:
 
 
 def wanted(subtask: Subtask, points: Sequence[ContactPoint], seen: Seen) -> list[GoalPlace]:
-    """Return the goals of a subtask, those in front of its contacts included.
+    """Return the goals of a subtask, including those in front of contacts without a force.
 
     Args:
-        subtask: Of a checked task.
-        points: Of its contacts.
-        seen: Where things are when it begins.
+        subtask: Subtask of a checked task.
+        points: Contact points of the subtask.
+        seen: State of arms and objects at its start.
     """
     found = list(_given(subtask, seen))
     if subtask.force == 0.0:
@@ -98,23 +98,25 @@ def _given(subtask: Subtask, seen: Seen) -> Iterator[GoalPlace]:
         rotation = None
         if goal.rpy is not None:
             rotation = Pose.from_rpy(np.zeros(3), goal.rpy).rotation
-        elif direction is None and not goal.frame.endswith(TOOL):  # a full box is not to lean
+        elif direction is None and not goal.frame.endswith(TOOL):  # objects stay level
             rotation = (seen.pose(goal.base).inverse() @ seen.pose(goal.frame)).rotation
         yield GoalPlace(goal.frame, goal.base, position, rotation, direction)
 
 
 SPEED, TURN_SPEED = 0.07, 0.35
-"""Of what is led, at most [m/s], [rad/s]: slower than the law lets its pose go by default."""
+"""Maximum speed [m/s] and angular speed [rad/s] of tools without a plan, below the default
+limits of
+the pose reference in the controllet."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lead:
-    """The straight way of a thing or a tool, and the tool that goes with it.
+    """Straight path of an object or a tool, with the tool that moves along.
 
     Attributes:
-        begin: Of what moves, in the world.
-        end: Likewise.
-        tool: Of the tool, in what moves.
+        begin: Initial pose in the world of the object or tool.
+        end: Final pose in the world of the object or tool.
+        tool: Pose of the tool in the frame of the object or tool.
     """
 
     begin: Pose
@@ -123,28 +125,28 @@ class Lead:
 
     @property
     def time(self) -> float:
-        """How long the way takes [s]."""
+        """Duration of the path [s]."""
         distance, angle = self.begin.distance(self.end)
         return max(distance / SPEED, angle / TURN_SPEED)
 
     def at(self, share: float) -> Pose:
-        """Return the pose of the tool in the world after a share of the way, 0 to 1."""
+        """Return the tool pose in the world after a fraction of the path, 0 to 1."""
         return self.begin.between(self.end, share) @ self.tool
 
 
 FLOOR = SceneObject("floor", "box", (5.0, 5.0, 0.5), np.array([0.0, 0.0, -0.5]))
-"""At height 0, below everything."""
+"""Floor at height 0, below all objects."""
 
 
 def as_things(arm: ArmDescription, posture: Vector) -> list[SceneObject]:
-    """Return the capsules of an arm that does not take part, where they are in a posture.
+    """Return the capsules of an arm that does not take part, as fixed objects.
 
     Args:
-        arm: With its base in the world.
-        posture: Its joint positions, (n,) [rad, m].
+        arm: Description of the arm, with its base in the world.
+        posture: Joint positions of the arm, (n,) [rad, m].
 
     Returns:
-        Fixed capsules and balls in the world.
+        Capsules and spheres in the world.
     """
     scene = Scene([arm], (), {arm.name: posture})
     solids = solids_of(scene, arm.name)
@@ -170,23 +172,24 @@ def as_things(arm: ArmDescription, posture: Vector) -> list[SceneObject]:
 
 
 PARTS = 4
-"""Of the way from one slice to the next, in which a path without distances is looked at."""
+"""Number of checked configurations from one slice to the next."""
 SPARE = 2e-3
-"""What bodies that begin or are to end within each other may be deeper on their way [m]."""
+"""Additional overlap along a path of bodies that overlap at its start or end [m]."""
 AROUND = 0.05
-"""How deep what a hand touches may be in the capsules around it and its fingers [m]."""
+"""Maximum overlap of a touched object with the capsules around gripper and fingers [m]."""
 
 PARTS_OF_ARMS: tuple[Parts, ...] = ("arm", "hand")
 
 
 @dataclass(frozen=True)
 class Encounters:
-    """What of a subtask brings bodies together.
+    """Bodies that a subtask brings into contact.
 
     Attributes:
-        touched: Arms and the things that their hands are to touch.
-        placed: Where things that are carried are to be at the end, in the world.
-        touching: Things that all hands may touch, and what they carry may rest on.
+        touched: Pairs of an arm and an object that its gripper touches.
+        placed: Final poses of carried objects in the world.
+        touching: Names of objects that all grippers may touch, and on which carried objects may
+            rest.
     """
 
     touched: Collection[tuple[str, str]]
@@ -197,14 +200,14 @@ class Encounters:
 def apart(scene: Scene, wanted: Encounters, clearance: float) -> list[Distance]:
     """Return the distances that a subtask keeps.
 
-    Bodies that begin nearer to each other than the clearance, and carried things that are to end
-    nearer to something, keep half of that distance. The links of an arm whose hand touches a
-    thing are only not to be in it.
+    Bodies that start closer than the clearance keep half of their initial distance, and carried
+    objects half of their final one. The links of an arm whose gripper touches an object only must
+    not overlap with it.
 
     Args:
-        scene: Movable are the things that are carried, and no others.
-        wanted: What comes together.
-        clearance: Of all else [m].
+        scene: Scene in which only carried objects are movable.
+        wanted: Bodies that come into contact.
+        clearance: Minimum distance of all other bodies [m].
 
     Thread: any.
     """
@@ -216,7 +219,7 @@ def apart(scene: Scene, wanted: Encounters, clearance: float) -> list[Distance]:
 
 
 def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> bool:
-    """Return whether a path keeps its distances, as they are kept between slices, all the way."""
+    """Return True if a path keeps its distances in its slices and between them."""
     frames = dict.fromkeys(name for one in distances for name in one.frames)
     if not frames:
         return True
@@ -232,7 +235,7 @@ def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> boo
 
 def _pairs(scene: Scene, wanted: Encounters, clearance: float) -> Iterator[Distance]:
     for one in clearances(scene, (), clearance):
-        arm, thing = one.of  # the arm comes first
+        arm, thing = one.of  # the arm is the first body
         if (arm, thing) in wanted.touched or thing in wanted.touching:
             yield Distance(scene, arm, thing, 0.0, parts="arm")
             yield Distance(scene, arm, thing, -AROUND, parts="hand")
@@ -244,15 +247,15 @@ def _pairs(scene: Scene, wanted: Encounters, clearance: float) -> Iterator[Dista
 
 
 def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
-    """Yield a distance so that it holds at the start, and where carried things end."""
-    # Where arms will be is not known yet; of things that is what the goals say.
+    """Yield a distance with a margin that the start, and the end of carried objects, fulfil."""
+    # Final configurations of arms are unknown here, while goals determine those of objects.
     is_of_things = all(name in scene.things for name in one.of)
     values, _ = one.evaluate(there if is_of_things else there.part(slice(0, 1)))
     nearest = one.margin - float(values.max(initial=-np.inf))
     if nearest >= one.margin:
         yield one
     elif one.parts == "all" and one.of[0] in scene.arms and one.of[1] in scene.things:
-        for part in PARTS_OF_ARMS:  # a hand that is near leaves the links their clearance
+        for part in PARTS_OF_ARMS:  # a close gripper must not reduce the clearance of the links
             yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), there)
     else:
         least = 0.5 * nearest if nearest > 0.0 else nearest - SPARE

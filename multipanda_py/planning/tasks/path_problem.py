@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A subtask as a problem of the optimiser of paths."""
+"""Planning of a subtask as a path optimisation problem."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from multipanda_py.state import MAX_TORQUE_FRACTION, Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class SubtaskPlan:
-    """How a subtask is to go.
+    """Plan of a subtask.
 
     Attributes:
-        start: Where everything was when it was made, or expected to be.
-        end: Where everything is to be after it.
-        goals: What is to be reached.
-        words: What came of planning, in a sentence.
-        times: Of the path's slices since its start, (slices,) [s].
-        postures: Path of every arm, (slices, n) [rad, m]; empty without a plan.
-        things: Poses of the things that are carried in all slices, in the world.
-        leads: Ways of the tools without a plan, by arm.
+        start: State of arms and objects at the start, measured or expected.
+        end: Expected state after the subtask.
+        goals: Goals of the subtask.
+        words: Result of planning in one sentence.
+        times: Times of the slices of the path since its start, (slices,) [s].
+        postures: Path of every arm, (slices, n) [rad, m]. Empty without a path.
+        things: Poses in the world of the carried objects in all slices.
+        leads: Straight tool paths for a subtask without a plan, by arm.
     """
 
     start: Seen
@@ -63,21 +63,30 @@ class SubtaskPlan:
 
     @property
     def lead_time(self) -> float:
-        """How long tools are led: all for as long as the one that takes longest [s]."""
+        """Common duration of all straight tool paths, which is that of the slowest one [s]."""
         return max((lead.time for lead in self.leads.values()), default=0.0)
 
     def led(self, time: float) -> dict[str, Pose]:
-        """Return where tools are to be, in the world, at a time since the start [s]."""
+        """Return the tool poses in the world on the straight paths, by arm.
+
+        Args:
+            time: Time since the start [s].
+        """
         whole = self.lead_time
         share = min(1.0, time / whole) if whole > 0.0 else 1.0
         return {arm: lead.at(share) for arm, lead in self.leads.items()}
 
     def points(self, arm: str, posture: Vector) -> Matrix:
-        r"""Return the trajectory of an arm, as :meth:`.Cell.follow` takes it.
+        """Return the trajectory of an arm, as for :meth:`.Cell.follow`.
 
-        Under a force an arm starts some hundredths of a radian off the plan. This offset fades
-        over the whole path, :math:`q_k + (q - q_0) (1 - s(t_k / T))` with the minimum-jerk s.
-        Within one slice of 0.1 s, an offset of 0.04 rad would require 23 rad/s^2.
+        Under a force an arm starts some hundredths of a radian off the plan. This offset fades out
+        over the whole path,
+
+        .. math:: q_k + (q - q_0) (1 - s(t_k / T)).
+
+        :math:`q_k` are the planned positions at the times :math:`t_k`, T is the duration, and s
+        the minimum-jerk profile. Within one slice of 0.1 s, an offset of 0.04 rad would require 23
+        rad/s^2.
 
         Args:
             arm: Name of the arm.
@@ -90,7 +99,7 @@ class SubtaskPlan:
         return complete(times, path + np.outer(fading, posture - path[0]))[1:]
 
     def expected(self, thing: str, time: float) -> Pose:
-        """Return where a thing is to be at a time since the motion began [s]."""
+        """Return the planned pose of an object at a time since the start of the motion [s]."""
         way = self.things.get(thing)
         if way is None:
             return self.start.pose(thing)
@@ -107,7 +116,13 @@ class SubtaskPlan:
 def plan_by_poses(
     points: Sequence[ContactPoint], goals: Sequence[GoalPlace], start: Seen
 ) -> SubtaskPlan:
-    """Return where tools go without a plan: with the things that they hold, as they hold them."""
+    """Return straight tool paths without collision checks. Grasped objects move with the tools.
+
+    Args:
+        points: Contact points, which define the grasped objects.
+        goals: Goals of tools and objects.
+        start: State of arms and objects at the start.
+    """
     leads: dict[str, Lead] = {}
     things = dict(start.things)
     for goal in goals:
@@ -125,25 +140,27 @@ def plan_by_poses(
 
 
 LIMIT_MARGIN = 0.1
-"""Distance of plans from the joints' position limits [rad]. The barriers of ``joint_limits`` begin
-there, and would push an arm away that searches for its contact."""
+"""Margin of plans to the joint position limits [rad]. The barriers of ``joint_limits`` begin
+there, and
+would push away an arm that searches for its contact."""
 UPRIGHT = 1.0
-"""Weight of a tool's angle to the normal that it presses along, where it may turn."""
+"""Weight of the angle between a pivoting tool and its contact normal."""
 UNTURNED = 3.0
-"""Weight of its turn in the thing, likewise: a tip that spins takes the thing along."""
+"""Weight of the rotation of a pivoting tool in its object, because a spinning tip rotates the
+object."""
 SPEED_SHARE = 0.7
-"""Of the joints' speed limits, for what replaces the plan between its slices."""
+"""Fraction of the joint speed limits for plans. The rest is for feedback and interpolation."""
 TRIES = 6
-"""Beginnings of a path around something, most."""
+"""Maximum number of searches for a path around obstacles."""
 
 
 @dataclass(frozen=True)
 class Keeping:
-    """What arms, and what they carry, keep from all that they are not to touch.
+    """Distance that arms and carried objects keep from other bodies.
 
     Attributes:
-        clearance: How far [m].
-        touching: Things that hands may touch, and what they carry may rest on.
+        clearance: Minimum distance [m].
+        touching: Names of objects that grippers may touch, and on which carried objects may rest.
     """
 
     clearance: float
@@ -159,19 +176,19 @@ def plan_by_path(
     settings: SolverSettings,
     keeping: Keeping | None = None,
 ) -> SubtaskPlan:
-    """Find the path of all arms of a subtask; things that are pressed on stay in their hands.
+    """Plan a path of all arms for a subtask, with constant grasps of pressed objects.
 
     Args:
-        subtask: Of a checked task.
-        points: Where its hands press, none if they press on nothing.
-        goals: At the end.
-        start: Where everything is at the beginning.
-        config: The cell.
+        subtask: Subtask of a checked task.
+        points: Contact points at which the grippers press. Empty without contacts.
+        goals: Goals at the end.
+        start: State of arms and objects at the start.
+        config: The checked cell file.
         settings: Limits of the search.
-        keeping: What arms and what they carry keep away from, nothing if it is None.
+        keeping: Distance to other bodies. None for no distance constraints.
 
     Raises:
-        PlanRejected: If there is no such path, with the constraints that are not met.
+        PlanRejected: If there is no such path. The message contains the violated constraint.
 
     Thread: any.
     """
@@ -239,10 +256,10 @@ def plan_by_path(
 def _check_force(
     force: float, points: Sequence[ContactPoint], scene: Scene, found: Solution
 ) -> None:
-    """Refuse a path on which a joint cannot exert the force [N].
+    """Refuse a path on which a joint cannot exert the contact force [N].
 
     Raises:
-        PlanRejected: With joint, torque and time of the first violation.
+        PlanRejected: If a torque limit is exceeded. The message contains joint, torque and time.
     """
     frames = Kinematics(scene, [point.arm + TOOL for point in points]).place(found.path).frames
     for point in points:
@@ -261,7 +278,7 @@ def _check_force(
 
 
 def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSettings) -> Solution:
-    """Find a path, with regard to distances only where the one without does not keep them."""
+    """Find a path. Add distance constraints only if the path without them violates them."""
     found = problem.solve(settings)
     if not found.is_feasible or is_clear(distances, problem.scene, found.path):
         return found
@@ -274,7 +291,7 @@ def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSet
 
 
 def missed(found: Solution) -> str:
-    """Return the largest violation, with its bodies, and the reason of the search."""
+    """Describe the largest violation with its bodies, and the reason of the search."""
     if not found.violations:
         return found.reason
     worst = found.violations[0]
@@ -284,7 +301,7 @@ def missed(found: Solution) -> str:
 
 
 def scene_of(config: CellConfig, seen: Seen, carried: Collection[str]) -> Scene:
-    """Return arms and things where they are; only what is carried is movable."""
+    """Return a scene of arms and objects in a state. Only carried objects are movable."""
     things = [
         replace(
             thing,

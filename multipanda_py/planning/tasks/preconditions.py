@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preconditions of a subtask: goals that are free, and forces that the joints can exert."""
+"""Preconditions of a subtask: goals without overlap, and forces that the joints can exert."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ from multipanda_py.state import Matrix, Vector
 
 LINKS, OBJECTS = 5e-3, 5e-3
 """Maximum overlap of capsules, and of objects [m]. Capsules are larger than links. Objects may
-rest on each other, or be pressed together."""
+rest on
+each other, or be pressed together."""
 DEEPER = 5e-3
-"""Maximum increase of an overlap that exists when the subtask begins [m]."""
+"""Maximum increase of an overlap that exists at the start of the subtask [m]."""
 PARTS = 4
 """Number of checked configurations from one slice to the next."""
 
 
 def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, str]]) -> None:
-    """Refuse a path on which bodies are within each other.
+    """Refuse a path on which bodies overlap.
 
     Args:
         scene: Arms and objects at the start, with carried objects as movable.
         path: Slices after the start, (s, d).
-        touched: Arms and the objects that their grippers are to touch.
+        touched: Pairs of an arm and an object that its gripper touches.
 
     Raises:
-        TaskFailed: With the bodies and the depth.
+        TaskFailed: If bodies overlap too much. The message contains the bodies and the depth.
     """
     whole = np.concatenate([scene.start[None], path])
     share = np.arange(1, PARTS + 1)[:, None] / PARTS
@@ -90,10 +91,11 @@ def refuse_bodies_within(
     seen: Seen,
     subtask: Subtask,
 ) -> None:
-    """Refuse contact points, and goals of tools and objects, that are within another body.
+    """Refuse contact points, and goals of tools and objects, inside another body.
 
     Raises:
-        TaskFailed: With the body and the depth.
+        TaskFailed: If a point or goal is inside a body. The message contains the body and the
+            depth.
     """
     scene = scene_of(config, seen, ())
     places = dict(seen.things)
@@ -120,14 +122,15 @@ def refuse_bodies_within(
 def refuse_weak_joints(
     config: CellConfig, points: Sequence[ContactPoint], plan: SubtaskPlan, force: float
 ) -> None:
-    r"""Refuse a force that needs more torque than joints have, in any posture of a plan.
+    r"""Refuse a contact force that exceeds a torque limit in any configuration of a plan.
 
-    .. math:: |J^T (f u + m g / n)| \le \tau_{max}
+    .. math:: |J^T (f u + m g / n)| \le \tau_{max}.
 
-    with the force f along the inward normal u, and the mass m of an object that n grippers carry.
+    f is the force along the inward normal u, and m the mass of an object that n grippers carry. J
+    is the translational Jacobian of the tool, and g the gravitational acceleration.
 
     Raises:
-        TaskFailed: With the joint, its torque, and what is allowed.
+        TaskFailed: If a torque limit is exceeded. The message contains the joint and its torque.
     """
     described = {arm.name: arm for arm in describe_arms(config)}
     scene = Scene([described[arm] for arm in plan.start.postures], (), plan.start.postures)
@@ -173,21 +176,21 @@ def refuse_friction(
 ) -> None:
     r"""Refuse goals that a tool cannot reach because of friction on a fixed object.
 
-    .. math:: \lVert K_t^{-1} \rVert \mu f \le 0.95\, e_{max}
+    .. math:: \lVert K_t^{-1} \rVert \mu f \le 0.95\, e_{max}.
 
-    with the pose stiffness :math:`K_t` across the force f, the friction coefficient :math:`\mu`,
-    and the tolerance :math:`e_{max}`. Only tools without a planned path are checked.
+    :math:`K_t` is the pose stiffness perpendicular to the force f, :math:`\mu` the friction
+    coefficient, and :math:`e_{max}` the tolerance. Only tools without a planned path are checked.
 
     Args:
-        config: Configuration of the cell.
+        config: The checked cell file.
         points: Contact points of the subtask.
         plan: Plan of the subtask.
         subtask: Subtask in mode force.
         stiffness: Stiffness of the pose along the axes of the base, (3,) [N/m].
 
     Raises:
-        TaskFailed: With the distance to the goal, the tolerance, and a force or stiffness that
-            reaches the goal.
+        TaskFailed: If the position error exceeds the tolerance. The message contains a force and a
+            stiffness with which the goal is reached.
     """
     bases = {arm.name: arm.rotation_base_in_world for arm in describe_arms(config)}
     for point in points:
@@ -212,7 +215,6 @@ def refuse_friction(
 def _refuse_point(
     scene: Scene, places: dict[str, Pose], position: Vector, what: str, touched: set[str]
 ) -> None:
-    """Refuse a point that is within an object."""
     ball = coal.Sphere(1e-4)
     at = coal.Transform3s(np.eye(3), position)
     for name in scene.things:
@@ -226,7 +228,7 @@ def _refuse_point(
 def _depths(
     scene: Scene, places: dict[str, Pose], name: str, pose: Pose
 ) -> Iterator[tuple[str, float]]:
-    """Yield the depth of an object at a pose within every other object [m]."""
+    """Yield the overlap of an object at a pose with every other object [m]."""
     (solid,) = solids_of(scene, name)
     shape, at = _placed(solid, pose)
     for other in scene.things:
@@ -242,7 +244,7 @@ def _placed(solid: object, pose: Pose) -> tuple[object, object]:
 
 
 def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
-    """Return the distance of a shape from an object [m]; negative within it."""
+    """Return the distance of a shape from an object [m]. Negative if they overlap."""
     thing = scene.things[name]
     (solid,) = solids_of(scene, name)
     other, there = _placed(solid, pose or Pose(thing.position, thing.rotation))

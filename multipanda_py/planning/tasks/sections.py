@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How subtasks are done, and how they are without one of the three that the law combines."""
+"""Sections of a task file, and the planning and control mode of a subtask."""
 
 from __future__ import annotations
 
@@ -16,44 +16,51 @@ WORLD = "world"
 
 
 class Goal(Section):
-    """Where a frame is to be at the end of a subtask: all of it, or what is said of it.
+    """Goal pose of a frame at the end of a subtask, complete or in part.
 
-    Of a tool what is not said is free; a thing keeps its orientation if none is said.
+    Missing components are free for a tool. An object keeps its orientation if none is given.
     """
 
     frame: str
-    """``ARM/tool``, or a thing that the arms hold."""
+    """``ARM/tool``, or the name of an object that the arms hold."""
     base: str = WORLD
-    """What the numbers are in: ``world``, or a thing."""
+    """Frame of the values: ``world``, or the name of an object."""
     position: Position | None = None
     by: Offset | None = None
-    """How far from where it is when the subtask begins, along the axes of ``base`` [m]."""
+    """Displacement from the position at the start of the subtask, along the axes of ``base``
+    [m]."""
     rpy: Rpy | None = None
     points: Position | None = None
-    """Direction of its z axis."""
+    """Direction of the z axis of the frame."""
 
 
 class Contact(Section):
-    """Where hands touch a thing: one on a side, or two on opposite sides, along one line."""
+    """Contact of one gripper on a side of an object, or of two on opposite sides.
+
+    Two grippers press along one line.
+    """
 
     thing: str
     arms: Annotated[list[Name], Field(min_length=1, max_length=2)]
-    """The first touches ``side``, the second, if there is one, the opposite side."""
+    """Names of the arms. The first touches ``side``, and the second, if any, the opposite side."""
     side: Side
-    """Of the thing, by its own axes."""
+    """Side of the object, in its axes."""
     at: Offset = [0.0, 0.0, 0.0]
-    """How far the line is from the one through the centre, across the side [m]."""
+    """Offset of the line of contact from the centre of the side [m]."""
     pivots: bool = False
-    """Whether tips may turn on the thing, as balls do, in plans; else hands hold it rigidly."""
+    """True if plans may rotate the tips on the object, like balls. Otherwise grippers hold it
+    rigidly."""
 
 
 class Recourse(Section):
-    """What happens when a subtask fails."""
+    """Reaction to the failure of a subtask."""
 
     retry: Annotated[int, Field(ge=0, le=100)] = 0
-    """How often it is tried again, from where things are then."""
+    """Maximum number of retries, each from the present state."""
     then: Literal["stop", "force"] = "stop"
-    """Stop and hold; or try in mode ``force``, without a plan, and stop and hold after that."""
+    """Action after the retries. ``stop`` ends the task and holds. ``force`` first tries the
+    subtask in mode
+    ``force``, without a plan."""
 
 
 class Subtask(Section):
@@ -61,37 +68,37 @@ class Subtask(Section):
 
     name: Name
     mode: Mode | None = None
-    """Proposed from the goals, contacts and force if it is not given."""
+    """Control mode. By default derived from goals, contacts and force."""
     goals: list[Goal] = []
     contacts: list[Name] = []
-    """Names of those of the task that are touched; without a force, gone in front of."""
+    """Names of the contacts to touch. Without a force, the tools move in front of them."""
     force: Annotated[float, Field(ge=0, le=200)] = 0.0
-    """With which every hand presses on its contact [N]."""
+    """Force with which every gripper presses on its contact [N]."""
     distance: Annotated[float, Field(ge=0, le=0.5)] = 0.02
-    """From the contacts, where nothing is pressed [m]."""
+    """Distance of the tools from the contacts without a force [m]."""
     touching: list[Name] = []
-    """Things that hands may touch on their way, and that what they carry may rest on."""
+    """Names of objects that grippers may touch, and on which carried objects may rest."""
     duration: Annotated[float, Field(ge=0.2, le=300)] = 3.0
-    """Of the planned motion [s]."""
+    """Duration of the planned motion [s]."""
     slices: Annotated[int, Field(ge=3, le=100)] = 10
-    """Of the plan."""
+    """Number of slices of the plan."""
     tolerance: Annotated[float, Field(ge=1e-4, le=1)] = 0.01
-    """Of positions at the end [m]."""
+    """Position tolerance at the end [m]."""
     turn_tolerance: Annotated[float, Field(ge=1e-3, le=3.2)] = 0.1
-    """Of orientations at the end [rad]."""
+    """Orientation tolerance at the end [rad]."""
     force_band: Annotated[float, Field(ge=0.01, le=1)] = 0.3
-    """How far a force may be from what it is to be, as a share of it."""
+    """Maximum force error, as a fraction of the force."""
     settle: Annotated[float, Field(ge=0, le=60)] = 0.2
-    """How long forces have to be within the band before anything moves [s]."""
+    """Time for which forces must be within the band before a motion starts [s]."""
     moved: Annotated[float, Field(ge=1e-3, le=1)] = 0.03
-    """How far a thing may be from where the plan has it; beyond, a new one is made [m]."""
+    """Maximum deviation of an object from the plan [m]. Beyond it, a new plan is made."""
     timeout: Annotated[float, Field(gt=0, le=3600)] = 60.0
-    """Longest time of one try [s]."""
+    """Maximum duration of one attempt [s]."""
     on_failure: Recourse = Recourse()
 
 
 def proposed_mode(subtask: Subtask) -> Mode | None:
-    """Return the mode that goals, contacts and force ask for, None if they ask for nothing.
+    """Return the mode that follows from goals, contacts and force. None if all are missing.
 
     ==================  ===========================
     goals, no force     ``optimization``
@@ -99,7 +106,7 @@ def proposed_mode(subtask: Subtask) -> Mode | None:
     force and goals     ``hybrid``
     ==================  ===========================
 
-    Contacts without a force are goals: to be in front of them.
+    Contacts without a force count as goals in front of the contacts.
     """
     if subtask.mode is not None:
         return subtask.mode
@@ -115,14 +122,14 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 @dataclass(frozen=True)
 class Manner:
-    """How a subtask is planned, and how it is done.
+    """Planning and control mode of a subtask.
 
     Attributes:
-        planned: ``optimization``: a path of free arms; ``hybrid``: of arms that hold their
-            things; ``force``: straight ways of the tools, without a path.
-        mode: Of the law.
-        presses: Whether forces are asked for.
-        subtask: What is done.
+        planned: ``optimization`` plans a path of free arms, ``hybrid`` a path of arms that hold
+            their objects. ``force`` uses straight tool paths without a plan.
+        mode: Mode of the controllet.
+        presses: True if contact forces are commanded.
+        subtask: Subtask to execute.
     """
 
     planned: Mode
@@ -132,22 +139,20 @@ class Manner:
 
 
 def manner(subtask: Subtask, mode: Mode, without: Part | None = None) -> Manner:
-    """Return how a subtask is done, with everything or without one part.
+    """Return the planning and control mode of a subtask, complete or without one part.
 
-    ========  =====================================================================
-    without
-    ========  =====================================================================
-    force     hands go onto their contacts, and follow the same plans; none presses
-    plan      tools are led straight, with their forces where they have some
-    hybrid    never both at once: hands press, and then follow a plan without a force
-    ========  =====================================================================
+    Without ``force``, tools move to their contacts and follow the same plans without contact
+    forces. Without ``plan``, tools follow straight paths with their contact forces. Without
+    ``hybrid``, force and motion are never simultaneous: tools press, then follow a plan without a
+    force.
 
-    It shows what a task needs: Özcan and Oguz say of theirs that none can be done without.
+    The variants are an ablation study of the method. Özcan and Oguz report that none of its three
+    parts can be omitted in their tasks.
 
     Args:
-        subtask: Of a checked task.
-        mode: In which it would be done.
-        without: Which part is left out.
+        subtask: Subtask of a checked task.
+        mode: Mode of the complete method.
+        without: Part to leave out.
     """
     if without == "plan":
         return Manner("force", "force", mode != "optimization", subtask)

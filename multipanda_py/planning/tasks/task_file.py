@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The task file: one YAML that says what arms are to do, step by step."""
+"""Task file: a YAML file with the subtasks, contacts and goals of a task."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from multipanda_py.planning.tasks.sections import WORLD, Contact, Goal, Subtask,
 from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, contact_points
 
 LAW = "optimization_augmented"
-"""Type of the law that does tasks."""
+"""Type of the controllet that executes tasks."""
 
 
 def task_faults(contacts: dict[str, Contact], subtasks: list[Subtask]) -> Iterator[str]:
-    """Yield what is wrong with a task, whatever its cell."""
+    """Yield the errors of a task that do not depend on its cell."""
     count = Counter(subtask.name for subtask in subtasks)
     for name, number in count.items():
         if number > 1:
@@ -99,7 +99,7 @@ def _goal_faults(goal: Goal, held: set[str], hands: Counter[str]) -> Iterator[st
 def cell_faults(
     law: str, contacts: dict[str, Contact], subtasks: list[Subtask], config: CellConfig
 ) -> Iterator[str]:
-    """Yield what of a task its cell does not have."""
+    """Yield the errors of a task that depend on its cell."""
     laws = {one.name: one for one in config.instances() if one.type == LAW}
     if law not in laws:
         known = ", ".join(laws) or f"none: the cell has no controllet of type {LAW}"
@@ -145,25 +145,28 @@ def cell_faults(
 
 
 class TaskFile(Section):
-    """A whole task. Raises what pydantic raises; use :meth:`from_dict` for sentences."""
+    """Content of a task file.
+
+    The constructor raises pydantic errors. :meth:`from_dict` raises errors with readable
+    sentences.
+    """
 
     name: Name
     cell: str = ""
-    """Its cell file; a relative path is one beside the task file."""
+    """Path of the cell file, absolute or relative to the task file."""
     law: str
-    """The controllet that does it, of type ``optimization_augmented``; its arms do the task."""
+    """Name of the ``optimization_augmented`` controllet that executes the task with its arms."""
     clearance: Annotated[float, Field(ge=0, le=0.5)] | None = None
-    """What planned paths keep between bodies that are not to touch [m]; by default they know of
-    nothing around."""
+    """Minimum distance between bodies on planned paths [m]. By default plans ignore obstacles."""
     contacts: dict[Name, Contact] = {}
     subtasks: Annotated[list[Subtask], Field(min_length=1, max_length=200)]
 
     @classmethod
     def from_dict(cls, data: Any, source: str = "task") -> TaskFile:
-        """Check a nested dictionary.
+        """Create a task from a nested dictionary and check it.
 
         Raises:
-            ConfigurationError: With one sentence for every fault.
+            ConfigurationError: If the task has errors, with one sentence for each.
         """
         if not isinstance(data, Mapping):
             raise ConfigurationError(f"{source}: got {data!r:.60}, allowed {_keys()}")
@@ -180,28 +183,30 @@ class TaskFile(Section):
         """Read and check a task file.
 
         Raises:
-            ConfigurationError: If it cannot be read or is faulty, with every fault.
+            ConfigurationError: If the file cannot be read or has errors. The message lists all of
+                them.
         """
         return cls.from_content(read(path), path)
 
     @classmethod
     def from_content(cls, data: Any, path: str | Path) -> TaskFile:
-        """Check the content of a task file; see :meth:`from_yaml`."""
+        """Check the content of a task file. See :meth:`from_yaml`."""
         if isinstance(data, Mapping) and isinstance(data.get("cell"), str) and data["cell"]:
             data = {**data, "cell": str(Path(path).parent / data["cell"])}
         return cls.from_dict(data, str(path))
 
     def check(self, config: CellConfig) -> None:
-        """Refuse a cell that does not have what the task is about.
+        """Raise an error if the task does not fit a cell.
 
         Raises:
-            ConfigurationError: With one sentence for every fault.
+            ConfigurationError: If objects, arms or limits do not fit, with one sentence for each
+                error.
         """
         if faults := list(cell_faults(self.law, self.contacts, self.subtasks, config)):
             raise ConfigurationError(*(f"{self.name}: {fault}" for fault in faults))
 
     def points(self, subtask: Subtask, config: CellConfig) -> list[ContactPoint]:
-        """Return the points that a subtask's hands touch, on a cell that was checked."""
+        """Return the contact points of a subtask, in a cell that was checked."""
         things = {thing.name: thing for thing in describe_objects(config)}
         return [
             point

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where arms and things are at a moment, measured or expected."""
+"""State of arms and objects, measured or expected, and contact points on objects."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _AXES = "xyz"
 
 @dataclass(frozen=True, eq=False)
 class ContactPoint:
-    """A point of a thing that a hand presses on.
+    """Point of an object on which a gripper presses.
 
     Attributes:
-        arm: Whose hand.
-        thing: Which thing.
-        point: In the frame of the thing, (3,) [m].
-        inward: Unit normal into the thing, in its frame, (3,).
-        pivots: Whether the hand may turn about the point.
+        arm: Name of the arm.
+        thing: Name of the object.
+        point: Position in the frame of the object, (3,) [m].
+        inward: Unit normal into the object, in its frame, (3,).
+        pivots: True if the gripper may rotate about the point.
     """
 
     arm: str
@@ -38,17 +38,17 @@ class ContactPoint:
 
 
 def contact_points(contact: Contact, thing: SceneObject) -> list[ContactPoint]:
-    r"""Return where the arms of a contact touch, and along which line they press.
+    r"""Return contact points and force directions of the arms of a contact.
 
-    .. math:: p_{1,2} = c \pm h n, \qquad u_{1,2} = \mp n
+    .. math:: p_{1,2} = c \pm h n, \qquad u_{1,2} = \mp n.
 
-    with the normal n of the side, the half extent h along it, and the foot c of the line, by
-    default the centre. Both forces act along one line through both points, so they hold each
-    other without a torque on the thing, whatever the friction (antipodal: Nguyen, Int. J. of
-    Robotics Research 1988).
+    n is the normal of the side, h the half extent along it, and c the centre of the line, by
+    default the centre of the object. The points :math:`p_{1,2}` and the force directions
+    :math:`u_{1,2}` lie on one line. The forces therefore cancel without a torque on the object,
+    for any friction (antipodal grasp: Nguyen, Int. J. of Robotics Research 1988).
 
     Raises:
-        ConfigurationError: If the thing has no face there.
+        ConfigurationError: If the object has no face at this point.
     """
     axis = _AXES.index(contact.side[1])
     sign = 1.0 if contact.side[0] == "+" else -1.0
@@ -72,7 +72,7 @@ def contact_points(contact: Contact, thing: SceneObject) -> list[ContactPoint]:
 
 
 def half_extents(thing: SceneObject) -> Vector:
-    """Return how far a thing reaches from its centre along its axes, (3,) [m]."""
+    """Return the half extents of an object along its axes, (3,) [m]."""
     size = thing.size
     if thing.shape == "box":
         return np.array(size)
@@ -83,12 +83,12 @@ def half_extents(thing: SceneObject) -> Vector:
 
 
 def _room(thing: SceneObject, side: int, across: int, extent: float) -> float:
-    """Return how far from the centre a face goes on flat, or straight."""
+    """Return the half extent of the flat or straight part of a side across one axis."""
     if side == across:
         return 0.0
     if thing.shape == "box":
         return extent
-    if thing.shape == "cylinder" and side == 2:  # its flat ends
+    if thing.shape == "cylinder" and side == 2:  # the flat ends
         return extent
     if thing.shape in ("cylinder", "capsule") and across == 2:
         return thing.size[1]
@@ -97,20 +97,21 @@ def _room(thing: SceneObject, side: int, across: int, extent: float) -> float:
 
 TOOL = "/tool"
 NEAR = 0.06
-"""How far a joint may be from where a plan begins [rad]: it blends the rest out on its way."""
+"""Maximum joint deviation from the start of a plan [rad]. The trajectory blends it out."""
 GRIP = 0.003
-"""How far a tip may be, in what it presses on, from where a plan begins: it blends that out, too,
-in one slice, and tears at the thing [m]."""
+"""Maximum deviation of a pressing tip, in its object, from the start of a plan [m]. The
+trajectory
+blends it out within one slice, which pulls at the object."""
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Postures, tools and things.
+    """State of arms, tools and objects.
 
     Attributes:
         postures: Joint positions by arm, (n,) each [rad, m].
         tools: Poses of the tools in the world, by arm.
-        things: Poses of all things that are there in the world, by name.
+        things: Poses in the world of all present objects, by name.
         others: Joint positions of the arms that do not take part, by name [rad, m].
     """
 
@@ -120,10 +121,10 @@ class Seen:
     others: dict[str, Vector] = field(default_factory=dict)
 
     def pose(self, frame: str) -> Pose:
-        """Return the pose of ``world``, ``ARM/tool`` or a thing in the world.
+        """Return the pose in the world of ``world``, ``ARM/tool`` or an object.
 
         Raises:
-            TaskFailed: If there is no such thing now.
+            TaskFailed: If the object is absent.
         """
         if frame == WORLD:
             return Pose.identity()
@@ -140,13 +141,14 @@ class Seen:
         moved: float,
         pressed: Sequence[ContactPoint] = (),
     ) -> str:
-        """Say what is elsewhere, beyond what a plan can begin with; empty if nothing is.
+        """Describe a deviation that a plan cannot start with; empty if there is no such deviation.
 
         Args:
-            other: Where it was expected.
-            things: Those that count.
-            moved: How far they may be [m]; and turned, by as much over 10 cm.
-            pressed: Where tips touch things that the plan is to carry.
+            other: Expected state.
+            things: Names of the objects to compare.
+            moved: Maximum displacement of an object [m]. The maximum rotation [rad] is ten times
+                this value.
+            pressed: Contact points on objects that the plan carries.
         """
         for name in things:
             distance, angle = self.pose(name).distance(other.pose(name))
@@ -163,5 +165,5 @@ class Seen:
         return ""
 
     def tip(self, point: ContactPoint) -> Vector:
-        """Return where the tip of a contact's arm is in its thing, (3,) [m]."""
+        """Return the tool position of a contact in the frame of its object, (3,) [m]."""
         return (self.pose(point.thing).inverse() @ self.tools[point.arm]).position

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motion to a goal around obstacles, by artificial magnetic fields."""
+"""Reactive motion to a goal around obstacles, by artificial magnetic fields."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from multipanda_py.state import Vector
 
 _CLOSEST = 0.02
-"""Distance below which a field grows no further [m]."""
+"""Distance below which a field no longer increases [m]."""
 _STILL = 1e-6
-"""Speed below which there is no direction of motion [m/s]."""
+"""Speed below which the direction of motion is undefined [m/s]."""
 
 
 @dataclass
 class FieldObstacle:
-    """A sphere that moves evenly and turns what comes near it aside.
+    """Sphere with constant velocity, whose field deflects a point around it.
 
     Attributes:
-        position: Of its centre, (3,) [m].
-        velocity: (3,) [m/s].
-        radius: [m].
-        axis: About which it leads around itself, (3,), of length 1.
+        position: Position of the centre, (3,) [m].
+        velocity: Velocity of the centre, (3,) [m/s].
+        radius: Radius [m].
+        axis: Axis about which the field leads around the sphere, unit vector, (3,).
     """
 
     position: Vector
@@ -33,35 +33,37 @@ class FieldObstacle:
 
 
 class CircularField:
-    r"""Move a point to goals among obstacles whose surfaces carry circular currents.
+    r"""Motion of a point to goals among obstacles whose surfaces carry circular currents.
 
-    A point of velocity v (relative to the obstacle) at distance d from the surface of an obstacle,
-    the direction to whose centre is n and whose current is c = n x b, feels
+    The field of an obstacle accelerates the point by
 
-    .. math:: F = \frac{k}{d^2}\; \hat v \times (c \times \hat v)
+    .. math:: F = \frac{k}{d^2}\; \hat v \times (c \times \hat v).
 
-    as a charge does in a magnetic field. F is at right angles to v: it leads around the obstacle
-    and neither brakes nor drives, so that the goal's attraction alone decides about the energy and
-    there are no local minima of a potential. The goal attracts as a spring whose speed is bounded,
+    :math:`\hat v` is the direction of its velocity relative to the obstacle, and d the distance
+    from the surface. The current is c = n x b for the direction n to the centre and the axis b.
+    This corresponds to a charge in a magnetic field. F is perpendicular to v, so it leads around
+    the obstacle without changing the speed. Only the goal changes the energy, and there are no
+    local minima as in a potential field. The goal :math:`x_g` attracts the point x like a spring
+    with bounded speed,
 
     .. math:: a = k_v\,(\nu \tfrac{k_p}{k_v}(x_g - x) - v), \quad
-              \nu = \min(1, \tfrac{v_{max}}{|k_p/k_v\,(x_g - x)|})
+              \nu = \min(1, \tfrac{v_{max}}{|k_p/k_v\,(x_g - x)|}).
 
     After L. Singh et al. (ICRA 1996), S. Haddadin et al. (IFAC 2011) and the planner of R. Laha et
     al. (IEEE T-RO 40, 2024), of which this is the reactive part for one agent.
 
     Args:
-        position: To start from at rest, (3,) [m].
-        obstacles: They move with the point's time.
-        speed: Bound of what the goal asks for [m/s].
-        stiffness: k_p [1/s^2].
-        damping: k_v [1/s].
-        strength: k [m^3/s^2].
+        position: Initial position at rest, (3,) [m].
+        obstacles: Obstacles. They move in the time of the point.
+        speed: Maximum speed towards the goal, :math:`v_{max}` [m/s].
+        stiffness: Stiffness per unit mass, k_p [1/s^2].
+        damping: Damping per unit mass, k_v [1/s].
+        strength: Strength of the field, k [m^3/s^2].
         reach: Distance from a surface beyond which there is no field [m].
 
     Attributes:
-        position: (3,) [m].
-        velocity: (3,) [m/s].
+        position: Position of the point, (3,) [m].
+        velocity: Velocity of the point, (3,) [m/s].
     """
 
     def __init__(
@@ -101,7 +103,12 @@ class CircularField:
         return pull
 
     def step(self, goal: Vector, period: float) -> Vector:
-        """Go on for a period [s] towards a goal; return the new position, (3,) [m]."""
+        """Integrate the motion to a goal for one period and return the new position, (3,) [m].
+
+        Args:
+            goal: Position of the goal, (3,) [m].
+            period: Step size [s].
+        """
         acceleration = self.goal_force(goal)
         for obstacle in self.obstacles:
             acceleration += self.field_force(obstacle)
@@ -112,7 +119,7 @@ class CircularField:
 
 
 def _cross(a: Vector, b: Vector) -> Vector:
-    """Return a x b, a tenth of the time of numpy's."""
+    """Return a x b, ten times as fast as ``numpy.cross``."""
     return np.array(
         [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the joints of one arm are to be now: on a path of points, under way, or at rest."""
+"""Reference motion of the joints of one arm: along points, to a configuration, or to rest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _alive: weakref.WeakKeyDictionary[object, Sequence[str]] = weakref.WeakKeyDictio
 
 
 def let_go_at_exit(owner: object, names: Sequence[str]) -> None:
-    """Note the attributes of an object that hold ruckig's; they are dropped at the end."""
+    """Register attributes that hold ruckig objects, to delete them at interpreter exit."""
     _alive[owner] = tuple(names)
 
 
@@ -43,10 +43,15 @@ def _let_go() -> None:
 
 
 def has_plan(ruckig: Ruckig, wanted: InputParameter, plan: Trajectory) -> bool:
-    """Return whether ruckig has a plan for what is wanted, and write it to ``plan``.
+    """Compute a trajectory with ruckig and return True if it succeeds.
 
-    Some of what it cannot plan it answers with a negative number, some it raises: what is against
-    its rules, and ways of 1e-12 rad, of which it does not find how to be in time with all joints.
+    Ruckig reports some failures by a negative number and others by an exception. The latter
+    include invalid inputs, and paths of 1e-12 rad, which it cannot synchronise.
+
+    Args:
+        ruckig: Trajectory generator.
+        wanted: Input of the generator.
+        plan: Output of the generator.
 
     Thread: control.
     """
@@ -58,50 +63,52 @@ def has_plan(ruckig: Ruckig, wanted: InputParameter, plan: Trajectory) -> bool:
 
 _add, _subtract = np.add, np.subtract
 _RISE = 0.03
-"""Time in which a joint may go from no to full acceleration [s]: what the torque's rate limit
-lets the heaviest posture follow; the datasheet's jerk is for position control."""
+"""Minimum time from zero to full acceleration of a joint [s]. In this time the torque rate
+limit can
+follow with the largest inertia. The jerk of the datasheet is for position control."""
 _RESUME = 0.3
-"""Time in which a motion that was stopped is back at its own speed [s]."""
+"""Time in which a paused motion returns to its full speed [s]."""
 _BLEND_SHARE = 0.5
-"""Share of the limits that blending an old reference out may use."""
+"""Fraction of the limits available to blend out an old reference."""
 _APART = Synchronization.No
-"""Each joint by itself, where ruckig has no plan for all: on ways of 1e-12 rad, which are over
-within microseconds."""
+"""Synchronisation if ruckig finds no plan for all joints: each joint moves independently. This
+concerns paths of 1e-12 rad, which take microseconds."""
 
 
 def _full(dq: Vector) -> float:
-    """Allow every velocity."""
     return 1.0
 
 
 class JointMotion:
-    r"""Generate the reference of one arm's joints, continuous in position and velocity.
+    """Generator of the joint reference of one arm, continuous in position and velocity.
 
-    A motion is a path and an *offset*: the difference between the present reference and where
-    the path begins, taken back to zero by a quintic. So any motion can begin at any moment.
+    A motion consists of a path and an *offset*, which is the difference between the present
+    reference and the start of the path. A quintic polynomial reduces it to zero. A new motion can
+    therefore start at any time.
 
-    - :meth:`follow`: quintic segments through points with times.
-    - :meth:`go_to`: to rest at a posture, within limits of velocity, acceleration and jerk, by
-      ruckig; scaled as if time ran slower by the factor ``speed``: velocity by it,
-      acceleration by its square and jerk by its cube, so the path is the same at any speed.
-      A reference that is too fast for that is stopped first.
-    - :meth:`stop`: to rest as soon as full acceleration and jerk allow.
+    - :meth:`follow`: quintic segments through timed points.
+    - :meth:`go_to`: to rest at a configuration within limits of velocity, acceleration and jerk,
+    by
+      ruckig. The factor ``speed`` scales time: velocity by it, acceleration by its square and jerk
+      by its cube, so that the path does not depend on it. A reference that is too fast stops
+      first.
+    - :meth:`stop`: to rest as fast as full acceleration and jerk allow.
 
     Source of the second: Berscheid and Kröger, Robotics: Science and Systems 2021 (ruckig).
 
     Args:
-        limits: Of the joints.
+        limits: Joint limits of the arm.
 
     Attributes:
         q: Reference position, (n,) [rad].
         dq: Reference velocity, (n,) [rad/s].
         ddq: Reference acceleration, (n,) [rad/s^2].
-        reference: Positions, then velocities, of the same memory, (2 n,).
-        goal: Where the present motion ends, (n,) [rad].
-        time: Since the present motion began [s].
-        duration: Of the present motion [s].
-        moving: Whether it goes on.
-        rate: At which time goes on, 0 to 1; less where it is to slow down.
+        reference: Positions, then velocities, in the same memory, (2 n,).
+        goal: Final position of the present motion, (n,) [rad].
+        time: Time since the start of the present motion [s].
+        duration: Duration of the present motion [s].
+        moving: True until the motion has ended.
+        rate: Rate of the motion's time, 0 to 1; below 1 while it is slowed down.
 
     Thread: control.
     """
@@ -143,7 +150,7 @@ class JointMotion:
         return wanted
 
     def _warm_up(self) -> None:
-        """Do everything once: the first call of anything is many times slower."""
+        """Call all functions once, because each first call is many times slower."""
         points = np.zeros((2, 1 + 3 * self._n))
         points[:, 0] = 0.0, 1.0
         for _ in range(3):
@@ -155,7 +162,7 @@ class JointMotion:
             self.rest(self._zero[: self._n], self._zero[: self._n])
 
     def set_speed(self, speed: float) -> None:
-        """Set the share of the speed limits that :meth:`go_to` uses from now on, above 0 to 1."""
+        """Set the fraction of the speed limits for :meth:`go_to`, 0 < speed <= 1."""
         self._speed = self._velocity * speed
         self._braking = (self._acceleration * speed**2, self._jerk * speed**3)
         self._way.max_velocity = self._speed.tolist()
@@ -163,12 +170,12 @@ class JointMotion:
         self._way.max_jerk = self._braking[1].tolist()
 
     def rest(self, q: Vector, dq: Vector) -> None:
-        """Start anew from a measured state: the reference is there, and comes to rest."""
+        """Restart the reference at a measured state and bring it to rest."""
         self.place(q, dq)
         self.stop()
 
     def place(self, q: Vector, dq: Vector) -> None:
-        """Put the reference at a measured state; how it goes on from there is to be said next."""
+        """Set the reference to a measured state. Call a method that starts a motion next."""
         self._state[:] = 0.0
         self.q[:], self.dq[:] = q, dq
 
@@ -177,13 +184,13 @@ class JointMotion:
         self._go(self._brake, self._state)
 
     def give_way(self, q: Vector, dq: Vector) -> None:
-        """Come to rest from a measured state, and blend the reference over to that motion."""
+        """Plan a stop from a measured state, and blend the reference over to it."""
         begin = self._begin.reshape(3, self._n)
         begin[0], begin[1], begin[2] = q, dq, 0.0
         self._go(self._brake, self._begin)
 
     def go_to(self, q: Vector) -> None:
-        """Go to rest at a posture, (n,) [rad]."""
+        """Move to a configuration and come to rest there, (n,) [rad]."""
         self._way.target_position = q.tolist()
         if (np.abs(self.dq) <= self._speed).all() and self._can_brake():
             self._go(self._way, self._state)
@@ -192,15 +199,15 @@ class JointMotion:
             self._stops_first = True
 
     def _can_brake(self) -> bool:
-        """Whether the limits of a way leave room to brake before the position limits.
+        """Return True if the reduced limits allow a stop before the position limits.
 
-        (What ruckig says of a plan's extreme positions leaves braking phases out.)
+        The extreme positions reported by ruckig do not include braking phases.
         """
         room = can_stop(self.q, self.dq, self.ddq, self._lower, self._upper, *self._braking)
         return bool(room.all())
 
     def _go(self, wanted: InputParameter, begin: Vector) -> None:
-        """Plan from a joint state.
+        """Start a planned motion from a joint state.
 
         Raises:
             ArithmeticError: If ruckig finds no plan.
@@ -217,21 +224,21 @@ class JointMotion:
         self._start(begin, duration)
 
     def _finds(self, wanted: InputParameter, synchronization: Synchronization) -> bool:
-        """Return whether ruckig has a plan in which joints move together in this way."""
+        """Return True if ruckig finds a plan with this synchronisation of the joints."""
         wanted.synchronization = synchronization
         return has_plan(self._ruckig, wanted, self._plan)
 
     def follow(self, points: Matrix, count: int) -> None:
-        """Follow points, which must stay as they are until the next motion.
+        """Follow points, which must not change until the next motion.
 
         Args:
-            points: (at least ``count``, 1 + 3 n): time since now [s], then joint states.
-            count: How many of them count.
+            points: Time since now [s], then joint states, (p, 1 + 3 n) with p >= ``count``.
+            count: Number of valid points.
         """
         first, begin = points[0], self._begin
         time = float(first[0])
         begin[:] = self._state
-        if time < BLEND_TIME:  # too soon to go there: begin where the path comes from
+        if time < BLEND_TIME:  # too early to blend: extrapolate the path to time 0
             q, dq, ddq = first[1:].reshape(3, self._n)
             joints = begin.reshape(3, self._n)
             joints[2] = ddq
@@ -259,7 +266,7 @@ class JointMotion:
             begin = target
 
     def _start(self, begin: Vector, duration: float) -> None:
-        """Begin a path at a joint state, blending out how far the reference is from there."""
+        """Start a path at a joint state and blend out the offset of the reference."""
         offset = _subtract(self._state, begin, self._offset_value)
         distance = float(np.abs(offset[: self._n]).max())
         rate = float(np.abs(offset[self._n : 2 * self._n]).max())
@@ -281,25 +288,26 @@ class JointMotion:
 
     @property
     def own_dq(self) -> Vector:
-        """Velocity that the path would have if nothing slowed it down, (n,) [rad/s]."""
+        """Velocity of the path without any slowdown, (n,) [rad/s]."""
         return self._own_dq
 
     @property
     def share_of_speed(self) -> float:
-        """Largest share that a joint now has of the speed that :meth:`go_to` may use."""
+        """Maximum present joint speed, as a fraction of the speed that :meth:`go_to` may use."""
         return float((np.abs(self.dq) / self._speed).max())
 
     def allowed(self, pace: Callable[[Vector], float]) -> float:
-        """Return the rate that ``pace`` allows the path's own velocity; 1 at rest."""
+        """Return the rate that ``pace`` allows for the velocity of the path; 1 at rest."""
         return pace(self._own_dq) if self.moving else 1.0
 
     def advance(self, period: float, pace: Callable[[Vector], float] = _full) -> None:
-        """Move the reference on by ``period`` [s].
+        """Advance the reference by ``period`` [s].
 
         Args:
-            period: Cycle time.
-            pace: Returns the share of a velocity, (n,) [rad/s], that is allowed. Time goes on
-                at that rate, and comes back to its own gradually; the path is the same.
+            period: Cycle time [s].
+            pace: Function that returns the allowed fraction of a velocity, (n,) [rad/s]. The time
+                of the motion advances at this rate and returns to full rate gradually. The path is
+                the same.
         """
         if not self.moving:
             return
@@ -311,7 +319,7 @@ class JointMotion:
             self.ddq *= rate * rate
 
     def _move(self, period: float) -> None:
-        """Take the reference from the path at ``period`` after the last one."""
+        """Evaluate the path ``period`` after its last evaluation."""
         self.time += period
         time, state = self.time, self._state
         if time >= self.duration:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last bound of commanded joint positions: velocity, acceleration, jerk, and room to stop."""
+"""Limiter of commanded joint positions: velocity, acceleration, jerk, and braking distance."""
 
 from __future__ import annotations
 
@@ -16,48 +16,49 @@ from multipanda_py.state import ArmLimits, Matrix, Vector
 
 Joints: TypeAlias = NDArray[np.bool_]
 _CREEP = 1e-4
-"""Least speed that ruckig may plan with: with none it has no plan [rad/s]."""
+"""Minimum speed limit for ruckig, which finds no plan with a limit of zero [rad/s]."""
 _Passed: TypeAlias = tuple[Joints, Matrix]
 _CORRECTION_TIME = 0.02
 """Time in which a bounded correction reaches its speed, and brakes from it [s]."""
 _ROUNDED_REST = 1e-12
-"""Speeds [rad/s] and accelerations [rad/s^2] that are rounding at the end of a plan to rest."""
+"""Speeds [rad/s] and accelerations [rad/s^2] that are rounding errors at the end of a stop."""
 _ROUNDING = 1.0 + 1e-6
-"""Commands at a limit are to pass."""
+"""Tolerance of the limits, so that commands at a limit pass."""
 _SHARE = 0.98
-"""Of the limits for what ruckig plans: their differences are then within them, too."""
+"""Fraction of the limits for ruckig, so that the differences of its plans stay within them."""
 
 
 class MotionLimiter:
-    r"""Move a command on by one period, never faster than the joints may.
+    r"""Limiter that advances a position command by one period within the joint limits.
 
-    A wanted position :math:`q_w` of a joint passes as it is if its differences keep the limits
+    A desired position :math:`q_w` of a joint passes unchanged if its differences keep the limits,
 
     .. math::
         v = \frac{q_w - q}{T}, \quad a = \frac{v - v'}{T}, \quad j = \frac{a - a'}{T}, \qquad
-        |v| \le \dot q_{max}, \; |a| \le \ddot q_{max}, \; |j| \le \dddot q_{max}
+        |v| \le \dot q_{max}, \; |a| \le \ddot q_{max}, \; |j| \le \dddot q_{max}.
 
-    with those of the last command, :math:`v'` and :math:`a'`, and if the joint can stop within
-    the position limits from there (:func:`.can_stop`). Otherwise its command goes towards it as
-    fast as it may (ruckig); where that would not leave room to stop, it brakes. As each of these
-    ends in a state from which the brake stays within all limits, so does the whole.
+    Here q is the last command, and :math:`v'` and :math:`a'` are its differences. In addition, the
+    joint must then be able to stop within the position limits (:func:`.can_stop`). Otherwise
+    ruckig moves the command towards the desired position at maximum speed. If that would not leave
+    enough distance to stop, the command brakes. Each of these ends in a state from which braking
+    keeps all limits, so that the limits always hold.
 
-    Robots judge differences (FCI documentation, and libfranka's rate limiter), while ruckig plans
-    continuously; a continuous motion within limits has differences within them, too.
+    Robots check differences (FCI documentation, and rate limiter of libfranka), while ruckig plans
+    continuously. The differences of a continuous motion within limits are within them, too.
 
     Args:
-        limits: Of the joints.
+        limits: Joint limits of the arm.
         period: Time between two commands, T [s].
-        command: Where the command is kept: positions, velocities and accelerations as a continuous
-            motion has them at the command, (3, n) [rad]; own memory if None.
-        fastest: Returns the largest speeds at positions in the direction of velocities, each (n,),
-            where they get lower towards the position limits.
-        catch_up: Maximum speed of the command towards wanted positions at rest [rad/s]. Towards
+        command: Memory of the command: positions, velocities and accelerations of the continuous
+            motion at the command, (3, n) [rad, rad/s, rad/s^2]. None to allocate it.
+        fastest: Function that returns maximum speeds for positions and directions of motion, (n,)
+            each, where they decrease towards the position limits.
+        catch_up: Maximum speed of the command towards desired positions at rest [rad/s]. Towards
             moving ones it is their speed. None: as fast as the limits allow.
 
     Attributes:
-        command: As given.
-        limited: Whether the last wanted position has not passed as it was.
+        command: Memory of the command, as given.
+        limited: True if the last desired position did not pass unchanged.
 
     Thread: control.
     """
@@ -76,7 +77,7 @@ class MotionLimiter:
         self.limited = False
         self._limits, self._period, self._fastest = limits, period, fastest
         self._catch_up = catch_up
-        self._rate, self._change = np.zeros(n), np.zeros(n)  # differences until the last command
+        self._rate, self._change = np.zeros(n), np.zeros(n)  # differences of the last command
         self._last = self.q.copy()
         self._wanted = self.q.copy()
         self._age = 1  # periods since the last wanted positions
@@ -89,7 +90,7 @@ class MotionLimiter:
         self._way = self._input(ControlInterface.Position)
         self._stop = self._input(ControlInterface.Velocity)
         let_go_at_exit(self, ("_ruckig", "_plan", "_way", "_stop"))
-        for step in (self.follow, self.follow_rate):  # the first call of anything is slow
+        for step in (self.follow, self.follow_rate):  # first calls are slow
             step(self.q + 0.1)
         self.start(self.q)
 
@@ -105,7 +106,7 @@ class MotionLimiter:
         return wanted
 
     def start(self, q: Vector, dq: Vector | None = None, ddq: Vector | None = None) -> None:
-        """Begin at a command that somebody else has executed; at rest if no more is said.
+        """Start at a command that was executed already, by default at rest.
 
         Args:
             q: Positions, (n,) [rad].
@@ -117,7 +118,7 @@ class MotionLimiter:
         self._age = 1
 
     def correct(self, q: Vector, dq: Vector, ddq: Vector) -> None:
-        """Continue from another command than the last one, with the same wanted positions.
+        """Replace the last command, and keep the desired positions.
 
         Args:
             q: Positions, (n,) [rad].
@@ -137,16 +138,16 @@ class MotionLimiter:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the command is where the last step has left it."""
+        """True if the command has not changed since the last step."""
         return bool((self._last == self.q).all())
 
     @property
     def at_rest(self) -> bool:
-        """Whether the command neither moves nor is about to."""
+        """True if velocity and acceleration of the command are zero."""
         return not (self.dq.any() or self.ddq.any())
 
     def follow(self, wanted: Vector) -> None:
-        """Move on towards positions, (n,) [rad]; they are finite."""
+        """Advance the command towards finite positions, (n,) [rad]."""
         T, rate = self._period, self._rate
         if self.at_rest and not rate.any() and (wanted == self.q).all():
             self.limited = False
@@ -163,7 +164,7 @@ class MotionLimiter:
         self._age = 1
 
     def follow_rate(self, wanted: Vector) -> None:
-        """Move on towards velocities, (n,) [rad/s]; they are finite."""
+        """Advance the command towards finite velocities, (n,) [rad/s]."""
         T, bound = self._period, self._limits.velocity
         v = np.minimum(np.maximum(wanted, -bound), bound)
         passed = self._passes(self.q + T * v, v, (v - self._rate) / T, True)
@@ -171,7 +172,7 @@ class MotionLimiter:
             self._keep(self._aim(np.minimum(np.maximum(v, -self._most), self._most)), passed)
 
     def brake(self) -> None:
-        """Move on along the shortest stop."""
+        """Advance the command along the shortest stop."""
         self.limited = False
         self._age += 1
         if self.at_rest:
@@ -182,13 +183,17 @@ class MotionLimiter:
             self.command[1:] = 0.0
 
     def _passes(self, q: Vector, v: Vector, a: Vector, joins: bool | Joints) -> _Passed:
-        """Take positions with their differences if every joint may have them.
+        """Set positions with their differences as command if every joint may have them.
 
-        A joint that was away from them comes back with their velocity (``joins``), or it would
-        pass through them, and swing.
+        Args:
+            q: Desired positions, (n,) [rad].
+            v: First differences of the positions, (n,) [rad/s].
+            a: Second differences of the positions, (n,) [rad/s^2].
+            joins: Joints that return to the desired positions with the velocity of these. Others
+                would pass through and oscillate.
 
         Returns:
-            Which joints may, and the continuous motion that they would have.
+            Joints that may, and their continuous motion.
         """
         T = self._period
         motion = np.array((q, v + 0.5 * T * a, a))
@@ -204,9 +209,9 @@ class MotionLimiter:
         return may, motion
 
     def _may_stop(self, motion: Matrix) -> Joints:
-        """Return which joints stay below their speed and can stop, from a motion (3, n)."""
+        """Return the joints that keep their speed limit and can stop, for a motion (3, n)."""
         limits, (q, dq, ddq) = self._limits, motion
-        after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))  # once ddq is taken away
+        after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))  # speed once ddq is zero
         lower, upper = np.minimum(limits.lower, self.q), np.maximum(limits.upper, self.q)
         found = can_stop(q, dq, ddq, lower, upper, *self._braking)
         if self._fastest is not None:
@@ -214,10 +219,10 @@ class MotionLimiter:
         return np.asarray(found & (after <= self._velocity))
 
     def _approach(self, wanted: Vector, speed: Vector) -> Matrix:
-        """Return one step of the fastest way to positions that move on as they did, (3, n).
+        """Return one step of the fastest approach to positions with constant velocity, (3, n).
 
-        As seen from what moves with them it is a way to rest. (To be there with their velocity
-        would be one that takes a run-up.)
+        The approach is planned relative to them and ends at relative rest. A plan to reach them
+        with their absolute velocity would start with a run-up.
         """
         limits, way, T, most = self._limits, self._way, self._period, self._most
         if self._catch_up is not None:
@@ -226,11 +231,11 @@ class MotionLimiter:
         moving &= self._may_stop(np.array((wanted, speed, 0.0 * speed)))
         speed *= moving
         goal = np.minimum(np.maximum(wanted, limits.lower), limits.upper)
-        way.current_position = (self.q - goal + T * speed).tolist()  # they arrive at the goal
+        way.current_position = (self.q - goal + T * speed).tolist()  # goal after T
         way.current_velocity = (self.dq - speed).tolist()
         way.current_acceleration = self.ddq.tolist()
         up = down = most
-        if self._fastest is not None:  # ruckig brakes in time, or steps and brakes would alternate
+        if self._fastest is not None:  # ruckig must brake in time
             up = np.minimum(most, self._fastest(self.q, self.dq.clip(min=_CREEP)))
             down = np.minimum(most, self._fastest(self.q, self.dq.clip(max=-_CREEP)))
         way.max_velocity = np.maximum(up - speed, _CREEP).tolist()
@@ -241,10 +246,14 @@ class MotionLimiter:
         return self._or_brake(np.array((q + goal, dq + speed, ddq)))
 
     def _bound_correction(self, catch_up: float, speed: Vector) -> Vector:
-        """Bound the motion to the wanted positions, which have a speed; return its speeds, (n,).
+        """Limit the correction towards the desired positions and return its maximum speeds, (n,).
 
         Towards positions at rest it is slow. A robot continues with the last acceleration while
         commands are lost, and would overshoot after that of a short, fast correction.
+
+        Args:
+            catch_up: Maximum speed towards positions at rest [rad/s].
+            speed: Speed of the desired positions, (n,) [rad/s].
         """
         limits, way = self._limits, self._way
         acceleration = np.maximum(np.abs(self.dq), catch_up) / _CORRECTION_TIME
@@ -257,12 +266,12 @@ class MotionLimiter:
         return np.minimum(self._most, np.maximum(np.abs(speed), catch_up))
 
     def _aim(self, rate: Vector) -> Matrix:
-        """Return one step of the fastest way to velocities (n,) [rad/s], (3, n)."""
+        """Return one step of the fastest approach to velocities (n,) [rad/s], (3, n)."""
         found = self._to_rate(rate)
         return self._brake() if found is None else self._or_brake(found)
 
     def _or_brake(self, motion: Matrix) -> Matrix:
-        """Return a step, with that of the brake for joints that could not stop afterwards."""
+        """Return a step in which joints brake that could not stop after it."""
         may = self._may_stop(motion)
         return motion if may.all() else np.where(may, motion, self._brake())
 
@@ -271,7 +280,7 @@ class MotionLimiter:
         found = self._to_rate(np.zeros_like(self.q))
         if found is not None:
             return found
-        most = self._limits.acceleration * self._period  # no plan is found: no limit of jerk
+        most = self._limits.acceleration * self._period  # without a plan, jerk is not limited
         v = self._rate - np.clip(self._rate, -most, most)
         return np.array((self.q + self._period * v, v, 0.0 * v))
 
@@ -287,7 +296,7 @@ class MotionLimiter:
         return has_plan(self._ruckig, wanted, self._plan)
 
     def _keep(self, motion: Matrix, passed: _Passed | None) -> None:
-        """Take a step; joints whose wanted position passes have that."""
+        """Set a step as command; joints whose desired position passes use that instead."""
         if passed is not None:
             motion = np.where(*passed, motion)
         v = (motion[0] - self.q) / self._period

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fifth-order polynomial between two states of the joints."""
+"""Fifth-order polynomial between two joint states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multipanda_py.state import Matrix, Vector
 
 _dot, _multiply = np.dot, np.multiply
 
-# Coefficients of s^0 .. s^5 from p0, v0 T, a0 T^2, p1, v1 T, a1 T^2; solved by hand.
+# Each line has the coefficient of s^k from p0, v0 T, a0 T^2, p1, v1 T, a1 T^2.
 _FROM_ENDS = np.array(
     [
         [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
@@ -27,40 +27,43 @@ _RATE_FROM_ENDS = _DERIVED @ _FROM_ENDS
 _CURVATURE_FROM_ENDS = _DERIVED @ _RATE_FROM_ENDS
 
 PEAK_RATE = 1.875
-"""Largest speed from rest to rest, times distance / duration."""
+"""Maximum speed from rest to rest, relative to distance / duration."""
 PEAK_CURVATURE = 5.7736
-"""Largest acceleration from rest to rest, times distance / duration^2."""
+"""Maximum acceleration from rest to rest, relative to distance / duration^2."""
 PEAK_CURVATURE_OF_RATE = 3.94
-"""Largest acceleration while a velocity is brought to zero at the same place, times
+"""Maximum acceleration while a velocity is reduced to zero without displacement, relative to
 velocity / duration."""
 
 _ShareT = TypeVar("_ShareT", float, Vector)
 
 
 def rest_to_rest(share: _ShareT) -> _ShareT:
-    r"""Return how far a motion from rest to rest is after shares s of its time, 0 to 1.
+    """Return the completed fraction of a motion from rest to rest.
 
     .. math:: 10 s^3 - 15 s^4 + 6 s^5
+
+    Args:
+        share: Fraction s of its duration, 0 to 1.
     """
     return share**3 * (10.0 - 15.0 * share + 6.0 * share * share)
 
 
 class Quintic:
-    r"""Join two joint states by the polynomial of fifth order in each joint.
+    r"""Fifth-order polynomial between two joint states, in each joint.
 
     .. math::
         q(t) = \sum_{k=0}^{5} c_k s^k, \qquad s = t / T
 
-    A joint state is positions, velocities and accelerations of n joints, (3 n,).
-    Position, velocity and acceleration are those given at both ends: six conditions for six
-    coefficients. The parameter s keeps them of one size for any duration. Joining costs a few
-    small products, once per segment; :meth:`at` costs one.
+    A joint state is positions, velocities and accelerations of n joints, (3 n,). Positions,
+    velocities and accelerations at both ends determine the six coefficients :math:`c_k`. The
+    parameter s keeps them of similar size for any duration T. Joining requires a few small matrix
+    products per segment, and :meth:`at` one.
 
     Args:
         joints: Number of joints, n.
 
     Attributes:
-        duration: T [s].
+        duration: Duration T [s].
 
     Thread: control.
     """
@@ -98,7 +101,7 @@ class Quintic:
         Args:
             begin: Joint state at 0, (3 n,): q [rad], dq [rad/s], ddq [rad/s^2].
             end: Joint state at ``duration``, (3 n,).
-            duration: Positive [s].
+            duration: Duration T > 0 [s].
         """
         self.duration = duration
         self._scale_dq[:] = duration
@@ -113,7 +116,12 @@ class Quintic:
         _multiply(rows, 1.0 / duration**2, self._ddq)
 
     def at(self, time: float, out: Vector) -> Vector:
-        """Write the joint state at a time within the duration to ``out``, (3 n,)."""
+        """Write the joint state at a time to ``out`` and return it, (3 n,).
+
+        Args:
+            time: Time within the duration [s].
+            out: Memory for the joint state, (3 n,).
+        """
         s = time / self.duration
         square = s * s
         write = self._write
@@ -123,11 +131,11 @@ class Quintic:
 
 
 def evaluate(rows: Matrix, times: Vector) -> Matrix:
-    """Evaluate a path of quintic segments at many times at once.
+    """Evaluate a path of quintic segments at many times.
 
     Args:
-        rows: Points, (p, 1 + 3 n) with p at least 2: time [s], then joint states.
-        times: Within the times of the points, (m,) [s].
+        rows: Points, (p, 1 + 3 n) with p >= 2: time [s], then joint states.
+        times: Times within those of the points, (m,) [s].
 
     Returns:
         Positions, velocities and accelerations, (m, 3, n).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories as users give them: complete them, thin them out, check them between points."""
+"""User trajectories: completion, thinning, checks between points, and braking distances."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from multipanda_py.state import ArmLimits, Matrix, Vector
 def can_stop(
     q: Vector, dq: Vector, ddq: Vector, lower: Vector, upper: Vector, most: Vector, jerk: Vector
 ) -> NDArray[np.bool_]:
-    r"""Return which joints have room to brake, (n,).
+    r"""Return the joints that have enough distance to brake, (n,).
 
-    An upper bound of the room: the acceleration is brought to zero, then braking builds up and
-    ends. With :math:`v = |\dot q| + \ddot q^2 / 2j`,
+    The required distance d has an upper bound: the acceleration is reduced to zero, then braking
+    builds up and ends. With :math:`v = |\dot q| + \ddot q^2 / 2j`,
 
     .. math:: d = v \left( \frac{|\ddot q|}{j} + \frac{v}{2 a} + \frac{a}{2 j} \right)
 
@@ -25,10 +25,10 @@ def can_stop(
         q: Positions, (n,) [rad].
         dq: Velocities, (n,) [rad/s].
         ddq: Accelerations, (n,) [rad/s^2].
-        lower: Smallest positions, (n,) [rad].
-        upper: Largest positions, (n,) [rad].
-        most: Accelerations to brake with, a, (n,) [rad/s^2].
-        jerk: To brake with, j, (n,) [rad/s^3].
+        lower: Lower position limits, (n,) [rad].
+        upper: Upper position limits, (n,) [rad].
+        most: Braking accelerations a, (n,) [rad/s^2].
+        jerk: Braking jerks j, (n,) [rad/s^3].
     """
     change = np.abs(ddq)
     rate = np.abs(dq) + change * change / (2.0 * jerk)
@@ -41,15 +41,15 @@ def can_stop(
 
 
 def stoppable_rate(room: Vector, most: Vector, period: float) -> Vector:
-    r"""Return the largest velocities from which joints can stop in time, (n,) [rad/s].
+    r"""Return the maximum velocities from which joints can stop within a distance, (n,) [rad/s].
 
     .. math:: v(d) = a \left( \sqrt{T^2 + 2 d / a} - T \right)
 
-    With it one more cycle, and then braking with a, need no more than d.
+    At this velocity, one more cycle of duration T and then braking with a take the distance d.
 
     Args:
-        room: To where they are to stop, d, (n,) [rad]; below zero counts as none.
-        most: Accelerations to brake with, a, (n,) [rad/s^2].
+        room: Distances to stop within, d, (n,) [rad]. Negative ones count as zero.
+        most: Braking accelerations a, (n,) [rad/s^2].
         period: Cycle time, T [s].
     """
     reach = np.sqrt(period * period + 2.0 * np.maximum(room, 0.0) / most)
@@ -57,35 +57,37 @@ def stoppable_rate(room: Vector, most: Vector, period: float) -> Vector:
 
 
 BLEND_TIME = 0.1
-"""A first point that comes sooner than this should be near the measured posture [s]."""
+"""Time of the first point [s] below which it should be near the measured configuration."""
 VELOCITY_MARGIN = 1.05
-"""Between points a velocity may exceed its limit by this factor; points themselves may not."""
+"""Factor by which a velocity between points may exceed its limit. Points themselves may not."""
 ACCELERATION_MARGIN = 2.0
-"""Likewise for accelerations, at points too: samplers put them where the path does not."""
+"""Factor by which an acceleration may exceed its limit, at points too. Sampled trajectories
+often have
+accelerations at points that the path does not have."""
 _SAMPLES = 16
 
 
 def complete(
     times: ArrayLike, q: ArrayLike, dq: ArrayLike | None = None, ddq: ArrayLike | None = None
 ) -> Matrix:
-    r"""Return the points of a trajectory, with what was left out filled in.
+    """Return the points of a trajectory with missing derivatives filled in.
 
-    Velocities at inner points are central differences, at most twice either adjacent slope,
-    or zero where these differ in sign; accelerations are the smaller of those that a cubic
-    would have on both sides, or zero likewise. The path then stays within the interval between
-    two successive points, and is smooth where the points are dense and lie on a smooth curve.
-    Missing velocities and accelerations of the first and last point are zero.
+    Velocities at inner points are central differences, limited to twice the smaller adjacent
+    slope, or zero where the slopes differ in sign. Accelerations are the smaller one of the cubic
+    segments on both sides, or zero where these differ in sign. The path then stays within the
+    interval between two successive points, and is smooth where the points are dense and lie on a
+    smooth curve. Missing velocities and accelerations of the first and last point are zero.
 
     Source: van Leer, J. Computational Physics 1977 (limited central differences).
 
     Args:
-        times: Growing, (n,) [s].
+        times: Increasing times, (n,) [s].
         q: Positions of m joints, (n, m) [rad].
         dq: Velocities, (n, m) [rad/s], or None.
         ddq: Accelerations, (n, m) [rad/s^2], or None.
 
     Returns:
-        Points, (n, 1 + 3 m).
+        Trajectory points, (n, 1 + 3 m).
     """
     t, p = np.asarray(times, dtype=np.float64), np.asarray(q, dtype=np.float64)
     step = np.diff(t)[:, None]
@@ -116,16 +118,16 @@ def _curvatures(step: Matrix, rise: Matrix, v: Matrix) -> Matrix:
 
 
 def thin(rows: Matrix, most: int, pieces: int = 1) -> tuple[Matrix, Vector]:
-    """Leave out points evenly until few enough are left.
+    """Remove points evenly until a maximum number remains.
 
     Args:
-        rows: Points, (n, 1 + 3 m).
-        most: Maximum number of points that stay, more than ``pieces``.
-        pieces: Number of equally many intervals whose ends stay.
+        rows: Trajectory points, (n, 1 + 3 m).
+        most: Maximum number of remaining points, more than ``pieces``.
+        pieces: Number of intervals of equal size whose ends must remain.
 
     Returns:
-        The points that stay, and how far each joint then passes from those left out, (m,), in
-        its unit.
+        Remaining points, and the maximum distance of each joint from the removed ones, (m,) [rad,
+        m].
     """
     if len(rows) <= most:
         return rows, np.zeros((rows.shape[1] - 1) // 3)
@@ -140,22 +142,23 @@ def thin(rows: Matrix, most: int, pieces: int = 1) -> tuple[Matrix, Vector]:
 
 
 def check_between(rows: Matrix, name: str, limits: ArmLimits) -> None:
-    """Refuse a path that leaves the limits on its way between the points.
+    """Raise an error if a path exceeds the limits between its points.
 
     Args:
-        rows: Points, (n, 1 + 3 m).
-        name: Of the arm.
-        limits: Of its joints.
+        rows: Trajectory points, (n, 1 + 3 m).
+        name: Name of the arm.
+        limits: Joint limits of the arm.
 
     Raises:
-        TargetRejected: With the joint, the time, and what is allowed.
+        TargetRejected: If a limit is exceeded. The message contains the joint, the time and the
+            allowed range.
     """
     if len(rows) < 2:
         return
     share = np.arange(_SAMPLES) / _SAMPLES
     times = np.append((rows[:-1, :1] + np.diff(rows[:, 0])[:, None] * share).ravel(), rows[-1, 0])
     path = evaluate(rows, times)
-    lower = np.minimum(limits.lower, path[0, 0]) - 1e-9  # an arm that is outside may come back
+    lower = np.minimum(limits.lower, path[0, 0]) - 1e-9  # an arm outside its limits may return
     upper = np.maximum(limits.upper, path[0, 0]) + 1e-9
     for order, what, unit, low, high in (
         (0, "position", "rad", lower, upper),
