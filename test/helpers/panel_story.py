@@ -53,7 +53,7 @@ def drags_switches_and_stops(rig, folder):
         browser.click("STOP")
         browser.until(lambda: all(name.endswith("hold") for name in rig.cell.active), "arms hold")
         browser.until(
-            lambda: "nobody is in command" in browser.ask("document.body.innerText"), "it says so"
+            lambda: "no viewer is in command" in browser.ask("document.body.innerText"), "said"
         )
     finally:
         browser.close()

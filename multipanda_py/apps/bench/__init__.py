@@ -2,5 +2,5 @@
 """Measurements of ``multipanda bench`` and their reports.
 
 Modules that measure do not depend on those that report. A report is made from plain dictionaries
-of figures. All code that uses ROS runs in processes of its own, from modules in ``ros/``.
+of figures. All code that uses ROS runs in separate processes, from modules in ``ros/``.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page in the browser that shows a running cell and moves it; needs the extra ``panel``."""
+"""Browser page that shows and moves a running cell; needs the extra ``panel``."""
 
 from multipanda_py.registry import require
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pages may change of the elements they are shown: values of their kind, and no more."""
+"""Access control of the panel: a secret URL, checks of the origin and of messages from pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FORBIDDEN = "open the address that the panel has printed\n"
 
 
 class AccessToken:
-    """Access token of one panel.
+    """Secret in the URL of one panel.
 
     Attributes:
         path: Path of the page, with the secret.
@@ -43,7 +43,7 @@ class AccessToken:
         return f"/{rest}" if is_right else None
 
     def guard(self, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """Return a handler of requests for pages and websockets that demands the secret."""
+        """Return a handler that rejects requests for pages and websockets without the secret."""
 
         def guarded(connection: Any, request: Any) -> Any:
             path = self.without(request.path)
@@ -56,10 +56,10 @@ class AccessToken:
 
 @contextmanager
 def demanded(token: AccessToken) -> Iterator[None]:
-    """Demand a secret from all connections to a server that is constructed within.
+    """Require a secret for all connections to a server that is constructed in this context.
 
-    viser listens from its construction on, and takes no handler of requests. Its own handler is
-    therefore wrapped on its way to the library.
+    viser accepts connections from its construction on and has no option for a request handler.
+    This context therefore replaces ``server.serve``, so that viser's own handler is wrapped.
     """
     plain = server.serve
 
@@ -74,15 +74,15 @@ def demanded(token: AccessToken) -> Iterator[None]:
 
 
 POLICY_VIOLATION = 1008
-"""Close code of RFC 6455."""
+"""Websocket close code for a policy violation (RFC 6455)."""
 
 
 def is_own_page(origin: str | None, host: str | None, bound_to: str) -> bool:
-    """Return whether a connection may be let in.
+    """Return True if a connection comes from the panel's own page or from no browser.
 
     Args:
-        origin: Where the page came from, as its browser says; None for what is no browser.
-        host: Whom it has asked, as it says itself.
+        origin: Header ``Origin`` of the request; None for a client that is no browser.
+        host: Header ``Host`` of the request.
         bound_to: Address that the panel listens at.
     """
     if origin is None:
@@ -91,23 +91,23 @@ def is_own_page(origin: str | None, host: str | None, bound_to: str) -> bool:
         page, asked = urlsplit(origin), urlsplit(f"//{host}")
         is_same = page.scheme in ("http", "https") and page.netloc == asked.netloc
         name = asked.hostname or ""
-    except ValueError:  # nothing that a browser says
+    except ValueError:  # a browser never sends such headers
         return False
-    # A name that somebody else owns may be made to lead here: only our own names count.
+    # Another party's host name can resolve to this address, so only this machine's names count.
     if not is_same or not (_is_address(name) or name in _own_names(bound_to)):
         return False
     return not _is_loopback(bound_to) or _is_loopback(name)
 
 
 def refuse_strangers(server: Any, bound_to: str) -> None:
-    """Have a viser server close connections that do not come from its own page.
+    """Make a viser server close connections that do not come from its own page.
 
-    viser has no public way to see a connection's headers, so that this reaches into the version
-    that is pinned; where they are not found, the connection is closed.
+    viser has no public access to the headers of a connection, so this function uses private
+    attributes of the pinned version. A connection without these attributes is closed.
 
     Args:
-        server: A ``viser.ViserServer``, which listens already.
-        bound_to: Address that it listens at.
+        server: A ``viser.ViserServer`` that already listens.
+        bound_to: Address that the server listens at.
     """
     sockets = server._websock_server
 
@@ -116,13 +116,13 @@ def refuse_strangers(server: Any, bound_to: str) -> None:
         headers = connection.request.headers
         if is_own_page(headers.get("Origin"), headers.get("Host"), bound_to):
             return
-        await connection.close(POLICY_VIOLATION, "this is not the panel's own page")
+        await connection.close(POLICY_VIOLATION, "not the page of this panel")
         with suppress(ConnectionClosed):
-            async for _ in connection:  # what it has sent already: nobody else is to read it
+            async for _ in connection:  # drops messages that were already received
                 pass
 
     sockets.on_client_connect(look)
-    sockets.disconnect_all_clients()  # who came before this was said; pages come back
+    sockets.disconnect_all_clients()  # pages connected before this check reconnect through it
 
 
 def _is_address(name: str) -> bool:
@@ -147,14 +147,14 @@ _said: ContextVar[Any] = ContextVar("value that a page has chosen")
 
 
 def let_pages_change_values_only(server: Any) -> None:
-    """Have a viser server drop what a page says of anything but the value of an element.
+    """Make a viser server accept only the values of elements from pages.
 
-    viser sets whatever attribute a page names, also the list of what a button calls: one page
-    could have taken the stop button from all others. A value of another kind than the element's,
-    or a gizmo's place that is no numbers, ends in errors within viser, and what it cannot read in
-    the end of that page's connection. What hands the page on
-    through a machine of somebody else is not heard either. There is no public way, so that this
-    reaches into the version that is pinned.
+    viser sets any attribute that a page names, including the callbacks of a button, so that one
+    page could disable the stop button of all others. Values of a wrong type and gizmo poses that
+    are not numbers raise errors within viser. An unreadable message ends the connection of its
+    page. Such messages are dropped here, as are requests to share the page through viser's public
+    server. There is no public interface, so this function uses private attributes of the pinned
+    version.
 
     Args:
         server: A ``viser.ViserServer``.
@@ -165,7 +165,7 @@ def let_pages_change_values_only(server: Any) -> None:
     def is_value(message: Any) -> bool:
         if set(message.updates) != {"value"}:
             return False
-        element = elements.get(message.uuid)  # viser drops what is of an element that is gone
+        element = elements.get(message.uuid)  # viser ignores messages for removed elements
         return element is None or _is_like(message.updates["value"], element.value)
 
     _drop_what_cannot_be_read(server._websock_server)
@@ -181,15 +181,15 @@ def let_pages_change_values_only(server: Any) -> None:
 def value_of(element: Any) -> Any:
     """Return the value that a page has just set on an element, within its callback.
 
-    The element has one value for all pages. Before the callback the panel may have set it back,
-    for instance to the hold that the chosen controllet is about to replace.
+    An element has one value for all pages. Before the callback runs, the panel may have reset it,
+    for example to the ``hold`` that the chosen controllet is about to replace.
     """
     value = element.value
     return value if (said := _said.get(None)) is None else type(value)(said)
 
 
 def _drop_what_cannot_be_read(sockets: Any) -> None:
-    """Have messages dropped that viser ends the connection of: of no type, or without a part."""
+    """Drop messages of unknown type or with missing parts, for which viser ends the connection."""
 
     async def guard(client: Any) -> None:
         connection = sockets._live_connections.get(client.client_id)
@@ -201,11 +201,14 @@ def _drop_what_cannot_be_read(sockets: Any) -> None:
                 data: bytes = await receive()
                 try:
                     Message.deserialize(data)
-                except Exception as error:  # whatever reading makes of what a page may send
+                except Exception as error:  # a page may send any bytes
                     if not told:
                         told = True
                         _log.warning(
-                            "viewer %d: %.120r is not read: %s", client.client_id, data, error
+                            "viewer %d: dropped unreadable %.120r: %s",
+                            client.client_id,
+                            data,
+                            error,
                         )
                 else:
                     return data
@@ -223,20 +226,20 @@ def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable
             if hasattr(message, "updates"):
                 _said.set(message.updates["value"])
             await handler(viewer, message)
-        elif viewer not in told:  # once: a page may say it a thousand times a second
+        elif viewer not in told:  # logged once, since a page may send a thousand per second
             told.add(viewer)
-            _log.warning("viewer %d: %.120r is not taken", viewer, message)
+            _log.warning("viewer %d: rejected %.120r", viewer, message)
 
     return checked
 
 
 def _is_like(value: Any, now: Any) -> bool:
-    """Return whether viser can make a value of the kind that an element has now of it."""
+    """Return True if viser can convert a value to the type of an element's current value."""
     if isinstance(now, bool | str):
         return isinstance(value, type(now))
     if isinstance(now, int):
         return _is_number(value) and math.isfinite(value)
-    return isinstance(now, float) and _is_number(value)  # of no other kind does the panel have any
+    return isinstance(now, float) and _is_number(value)  # the panel uses no other types
 
 
 def _is_place(message: Any) -> bool:

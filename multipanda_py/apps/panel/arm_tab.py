@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page shows of one arm and lets be done with it: law, gains, hand, fault."""
+"""Tab of one arm in the panel: controllet, gains, gripper and fault; and the plots."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from multipanda_py.parameters import Spec
 from multipanda_py.pose import Pose
 
 SETTLED = 0.5
-"""Time after its last use from which on an element shows what is in force [s]."""
+"""Time after its last use for which an element keeps the user's value [s]."""
 STEPS = 1000
-"""At least so many steps has a slider."""
+"""Minimum number of steps of a slider."""
 _AXES = ("x", "y", "z", "rx", "ry", "rz")
 
 
 class Gains:
-    """Show one parameter of the law that an arm has, by choice, and change it.
+    """Elements to view and change one parameter of an arm's controllet.
 
-    One at a time, because a law and its features have dozens.
+    A drop-down selects the parameter, because a controllet and its features have dozens.
 
     Args:
-        desk: Of the panel.
-        folder: Element of the page that they go into.
+        desk: Session of the panel.
+        folder: Folder of the page for the elements.
 
     Attributes:
-        elements: Of the page, one for each number of the parameter.
+        elements: Elements of the page, one for each number of the parameter.
 
     Thread: the panel's.
     """
@@ -48,7 +48,7 @@ class Gains:
         self.elements: list[Any] = []
 
     def show(self, law: InstanceSpec) -> None:
-        """Show the parameters of a law, with what is in force."""
+        """Show the parameters of a controllet with their current values."""
         if law is not self._law:
             self._law = law
             self._list(law)
@@ -65,7 +65,7 @@ class Gains:
         with self._folder:
             self._choice = self._desk.server.gui.add_dropdown("parameter", tuple(specs))
 
-        def chosen(viewer: int, name: Any) -> None:  # to look at one needs no command
+        def chosen(viewer: int, name: Any) -> None:  # viewing a parameter needs no command
             if name in specs and law is self._law:
                 act = lambda: self._open(law, specs[name])  # noqa: E731
                 self._desk.inbox.post(("parameter", law.name), None, act)
@@ -74,7 +74,7 @@ class Gains:
         self._open(law, next(iter(specs.values())))
 
     def _open(self, law: InstanceSpec, spec: Spec) -> None:
-        """Put the elements of one parameter in the place of the last one's."""
+        """Replace the elements by those of another parameter."""
         for element in self.elements:
             element.remove()
         self._spec = spec
@@ -102,7 +102,7 @@ class Gains:
         return change
 
     def _refresh(self) -> None:
-        """Show what is in force, also where others have changed it, or it was refused."""
+        """Show current values, which other clients may have changed; undo rejected values."""
         if self._law is None or self._spec is None:
             return
         values = _parts(self._spec, self._desk.cell.parameters(self._law.name)[self._spec.name])
@@ -125,7 +125,7 @@ class Gains:
 
 
 def step_of(low: float, high: float) -> float:
-    """Return a power of ten that divides a range into ``STEPS`` steps or more."""
+    """Return the largest power of ten that gives a range ``STEPS`` steps or more."""
     return float(10.0 ** math.floor(math.log10((high - low) / STEPS)))
 
 
@@ -134,7 +134,7 @@ def _parts(spec: Spec, value: Any) -> list[Any]:
 
 
 def _labels(spec: Spec) -> list[str]:
-    """Return the name of every element, with its unit."""
+    """Return the label of every element, with its unit."""
     units = [part.strip() for part in spec.unit.split(",")]
     unit = [f" [{part}]" if part else "" for part in units]
     if spec.kind != "vector":
@@ -146,18 +146,18 @@ def _labels(spec: Spec) -> list[str]:
 
 
 RATE = 10.0
-"""Samples per second."""
+"""Rate of samples [Hz]."""
 SECONDS = 10.0
-"""How much of the past is shown [s]."""
+"""Duration that the plots show [s]."""
 _COLORS = ("#d62728", "#2ca02c", "#1f77b4", "#ff7f0e", "#9467bd", "#8c564b", "#17becf")
 
 
 class Plots:
-    """Draw what one arm feels and exerts, by choice of any viewer.
+    """Plots of the external force and the joint torques of one arm, which any viewer selects.
 
     Args:
-        desk: Of the panel.
-        torque: What the states' ``tau`` is.
+        desk: Session of the panel.
+        torque: Name of the quantity in ``tau`` of the states, for the title.
 
     Thread: the panel's.
     """
@@ -175,9 +175,9 @@ class Plots:
         self._samples: deque[list[float]] = deque(maxlen=round(RATE * SECONDS))
 
     def sample(self) -> None:
-        """Take what is measured now, and draw."""
+        """Add the current state to the plots."""
         arm = self._choice.value
-        if arm not in self._desk.cell.arms:  # a page may send any word
+        if arm not in self._desk.cell.arms:  # a page may send any text
             self._choice.value = arm = self._shown
         if arm != self._shown:
             self._shown = arm
@@ -204,24 +204,24 @@ def _plot(gui: Any, title: str, names: tuple[str, ...]) -> Any:
 
 HOLD = "hold"
 SWITCH_TIMEOUT = 5.0
-"""How long arms may take to come to rest first, where a law needs that [s]."""
+"""Maximum time for arms to come to rest before a switch that requires rest [s]."""
 GRASP_FORCE = 20.0
-"""[N]"""
+"""Force of a grasp [N]."""
 
 
 class ArmTab:
-    """The elements of one arm, in a tab of their own.
+    """Elements of one arm in a tab.
 
     Args:
-        desk: Of the panel.
-        tabs: Group of the page that gets one more.
+        desk: Session of the panel.
+        tabs: Tab group of the page.
         arm: Name of the arm.
-        base: Pose of its base in the world.
+        base: Pose of the arm's base in the world.
 
     Attributes:
-        gizmo: Its target in the scene.
-        gains: Of its law.
-        law: Choice of the arm's controllet.
+        gizmo: Gizmo for the arm's target in the scene.
+        gains: Elements for parameters of the controllet.
+        law: Drop-down for the arm's controllet.
         state: Text about faults and holds.
 
     Thread: the panel's.
@@ -244,14 +244,14 @@ class ArmTab:
         desk.on_use(self._recover, self._ask_recovery)
 
     def owner(self) -> InstanceSpec:
-        """Return what the arm does."""
+        """Return the active controllet of the arm."""
         active = self._desk.cell.active
         owners = [spec for spec in self._laws if spec.name in active]
         laws = [spec for spec in owners if not spec.is_hold]
         return (laws or owners or self._laws)[0]
 
     def refresh(self, reason: str, hold_reason: str) -> None:
-        """Show the controllet and its gains, and the reasons of a fault and of hold."""
+        """Update controllet, gains and the reasons of a fault or hold."""
         law, fault = self.owner(), self._desk.cell.state(self._arm).fault
         name = HOLD if law.is_hold else law.name
         if self.law.value != name:
@@ -261,7 +261,7 @@ class ArmTab:
         if law.is_hold and hold_reason and not fault:
             text += f"; holds: {hold_reason}"
         if not fault and not Gizmo.takes_poses(law):
-            text += "; this law takes no pose: choose another one to drag"
+            text += "; this controllet takes no pose: choose another one to drag the tool"
         if self.state.content != text:
             self.state.content = text
         self.gains.show(law)
@@ -269,8 +269,8 @@ class ArmTab:
     def _add_hand(self, gui: Any) -> None:
         hand = self._desk.cell.gripper(self._arm)
         most = hand.description.max_width
-        width = gui.add_slider("hand [m]", 0.0, most, 0.001, most)
-        move, grasp = gui.add_button("Move hand"), gui.add_button("Grasp")
+        width = gui.add_slider("gripper [m]", 0.0, most, 0.001, most)
+        move, grasp = gui.add_button("Move gripper"), gui.add_button("Grasp")
 
         def ask(viewer: int, act: Act) -> None:
             self._desk.ask(("hand", self._arm), viewer, act)

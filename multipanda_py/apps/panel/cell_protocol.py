@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a panel asks of what it shows: a cell of its own process, or a node that runs."""
+"""Protocols of the cells that a panel can show: one in this process, or one of a ROS node."""
 
 from __future__ import annotations
 
@@ -21,91 +21,91 @@ from multipanda_py.state import ArmSnapshot
 
 @runtime_checkable
 class Answer(Protocol):
-    """What was asked for and is not answered yet. Nothing in it waits."""
+    """Pending result of a request; no method waits."""
 
     def look(self) -> object | None:
-        """Return the answer, or None while there is none.
+        """Return the result, or None while it is pending.
 
         Raises:
-            MultipandaError: If it was refused, or no answer came in time.
+            MultipandaError: The request is rejected, or there is no response in time.
         """
 
 
 class ServedHand(Protocol):
-    """The hand of an arm; what its methods return may be an :class:`Answer`."""
+    """Gripper of an arm; its methods may return an :class:`Answer`."""
 
     @property
     def description(self) -> ParallelGripper:
-        """What it can do."""
+        """Properties of the gripper."""
 
     def move(self, width: float) -> object:
-        """Begin to take the fingers to a width [m]."""
+        """Start to move the fingers to a width [m]."""
 
     def grasp(self, width: float, *, force: float = ..., epsilon_outer: float = ...) -> object:
-        """Begin to close them on whatever is there: see :meth:`.Gripper.grasp`."""
+        """Start to grasp the object between the fingers; see :meth:`.Gripper.grasp`."""
 
 
 class Served(Protocol):
-    """A cell as a panel knows it: :class:`.Cell` is one, and says what each of these does.
+    """Cell that a panel shows; :class:`.Cell` implements and documents these methods.
 
-    Everything returns at once. Where the answer of what is asked for comes later, an
-    :class:`Answer` is returned; a refusal that is known at once is raised.
+    No method waits. A request with a later result returns an :class:`Answer`. A request that is
+    rejected at once raises an exception.
 
     Thread: the panel's; :meth:`ask_hold` any.
     """
 
     @property
     def config(self) -> CellConfig:
-        """The checked cell file."""
+        """Validated cell file."""
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Names of its arms."""
+        """Names of the arms."""
 
     @property
     def descriptions(self) -> Mapping[str, ArmDescription]:
-        """What its arms are."""
+        """Descriptions of the arms, by name."""
 
     @property
     def specs(self) -> list[InstanceSpec]:
-        """All instances of laws."""
+        """Specifications of all controllets."""
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Names of those that are active."""
+        """Names of the active controllets."""
 
     def beginnings(self, arm: str) -> int:
-        """Return how often a law has begun on an arm, as far as is known."""
+        """Return how many times a controllet has started on an arm, according to known events."""
 
     def silence_reason(self) -> str:
-        """Say why what is known of it is of the past; empty if it is not."""
+        """Return the reason why the known state is stale; empty if it is current."""
 
     def check(self) -> None:
-        """Raise :class:`.LoopError` if there is nothing to show any more."""
+        """Raise :class:`.LoopError` if the cell has ended."""
 
     def row(self) -> NDArray[np.void]:
-        """Return where everything is, as :meth:`.SceneView.show` takes it."""
+        """Return the newest cycle record, for :meth:`.SceneView.show`."""
 
     def state(self, arm: str) -> ArmSnapshot:
-        """Return what an arm does."""
+        """Return the state of an arm."""
 
     def pose(self, arm: str) -> Pose:
-        """Return where its tool is, in its base."""
+        """Return the tool pose of an arm in its base."""
 
     def statistics(self, cycles: int = ...) -> LoopStatistics:
-        """Return how the loop keeps its time."""
+        """Return timing statistics of the loop."""
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return how many events there were, and those after the first ``count``."""
+        """Return the total number of events, and the events after the first ``count``."""
 
     def parameters(self, name: str) -> dict[str, Any]:
-        """Return the parameters of an instance."""
+        """Return the parameters of a controllet."""
 
     def set_parameters(self, name: str, values: Mapping[str, object]) -> object:
-        """Change some of them."""
+        """Change parameters of a controllet."""
 
     def set_target(self, arm: str, pose: Pose | None = ..., *, frame: str = ...) -> None:
-        """Give an arm's law a pose for its tool."""
+        """Send a target pose of the tool to an arm's controllet."""
 
     def ask_switch(
         self,
@@ -115,13 +115,13 @@ class Served(Protocol):
         timeout: float = ...,
         by: str = ...,
     ) -> Answer:
-        """Ask for other laws; strictness as in :class:`.Strictness`; ``by`` names the client."""
+        """Request a switch; strictness as in :class:`.Strictness`; ``by`` names the client."""
 
     def ask_hold(self, *, by: str = ...) -> Answer:
-        """Have every arm brake and hold."""
+        """Request that every arm brakes and holds."""
 
     def ask_recovery(self, arms: Sequence[str] | None = ...) -> object:
-        """Clear latched faults."""
+        """Request to clear latched faults."""
 
     def gripper(self, arm: str) -> ServedHand:
-        """Return the hand of an arm that has one."""
+        """Return the gripper of an arm."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handle in the scene that is dragged to move an arm's tool."""
+"""Gizmo in the scene that a viewer drags to move an arm's tool."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 
 TARGET_TIMEOUT = 0.5
-"""Silence of a page in the middle of a drag from which on its arm holds [s]."""
+"""Time without messages during a drag after which the arm holds [s]."""
 
 
 class Drag:
-    """What one viewer does with the target of one arm.
+    """Drag of an arm's target by one viewer, with a watchdog.
 
-    A page that is closed, stalls or loses its network in the middle of a drag says nothing any
-    more; nor does one whose user keeps the mouse still. Either way :meth:`falls_silent` says so
-    once, and the arm is to hold where it is; it goes on with the next word.
+    During a drag, messages stop if the page is closed, stalls or loses its network, or if the user
+    keeps the mouse still. In each case :meth:`falls_silent` returns True once and the arm must
+    hold. It moves again with the next message.
 
     Attributes:
-        viewer: Who drags, or None.
+        viewer: Number of the viewer who drags, or None.
 
     Thread: one.
     """
@@ -36,15 +36,15 @@ class Drag:
         self._heard = math.inf
 
     def goes_on(self, viewer: int, now: float) -> None:
-        """Take note of a word of the page at a time [s]."""
+        """Record a message of the page at a time [s]."""
         self.viewer, self._heard = viewer, now
 
     def end(self) -> None:
-        """Take note that the gizmo was let go of."""
+        """Record that the gizmo was released."""
         self.viewer, self._heard = None, math.inf
 
     def falls_silent(self, now: float) -> bool:
-        """Return whether a drag has been silent for too long; says so once."""
+        """Return True once if a drag has had no message for longer than the timeout."""
         if now - self._heard <= TARGET_TIMEOUT:
             return False
         self._heard = math.inf
@@ -53,26 +53,26 @@ class Drag:
 
 _CHANNEL = "pose"
 _SCALE = 0.22
-_BEGUN_ANEW = "a law has begun on it meanwhile: grasp the gizmo anew"
+_BEGUN_ANEW = "a controllet has started meanwhile. Grasp the gizmo again."
 
 
 class Gizmo:
-    """Shows where an arm's tool is to be, and takes it from whoever drags.
+    """Gizmo at an arm's target pose, through which a viewer sends targets.
 
-    Targets go to the cell as those of any client do: they are checked, far jumps are refused,
-    and only a law that takes poses has them. While nobody has given it a target, and whenever a
-    law begins on the arm, be it the same one again, the gizmo is where the tool is; who dragged
-    it until then has to grasp it anew.
+    The cell checks targets as from any client: it rejects jumps, and only a controllet that takes
+    poses receives them. The gizmo follows the tool until the first target. It also returns to the
+    tool whenever a controllet starts on the arm, even the same one again. A viewer who drags at
+    that time must grasp the gizmo again.
 
     Args:
-        desk: Of the panel.
+        desk: Session of the panel.
         arm: Name of the arm.
-        base: Pose of its base in the world.
+        base: Pose of the arm's base in the world.
 
     Attributes:
-        drag: Who drags it.
+        drag: Present drag.
         arm: Name of the arm.
-        handle: Its element of the page.
+        handle: Element of the page.
 
     Thread: the panel's.
     """
@@ -86,15 +86,15 @@ class Gizmo:
 
     @property
     def name(self) -> str:
-        """Name of its node in the page."""
+        """Name of the gizmo's node in the scene of the page."""
         return f"/target/{self.arm}"
 
     def tick(self, law: InstanceSpec, now: float) -> None:
-        """Follow the tool, or have the arm hold because nothing is heard of a drag.
+        """Follow the tool, or let the arm hold after a timeout of the drag.
 
         Args:
-            law: What the arm does.
-            now: The time [s].
+            law: Active controllet of the arm.
+            now: Present time [s].
         """
         known = law.name, self._desk.cell.beginnings(self.arm)
         if known != self._law:
@@ -103,21 +103,21 @@ class Gizmo:
             self._law = known
             self._put_back(self.takes_poses(law))
         if self.drag.falls_silent(now):
-            self._hold(f"nothing heard of the drag for {TARGET_TIMEOUT:g} s")
+            self._hold(f"no message of the drag for {TARGET_TIMEOUT:g} s")
         if self.handle.visible and not self._is_given and self.drag.viewer is None:
             pose = self._measured()
             self.handle.position, self.handle.wxyz = pose.position, _wxyz(pose)
 
     def forget(self, viewer: int) -> None:
-        """Have the arm hold if a viewer that is gone was dragging."""
+        """Let the arm hold if a viewer who drags it has left."""
         if self.drag.viewer == viewer:
             self.drag.end()
             self._is_given = False
-            self._hold(f"viewer {viewer} is gone")
+            self._hold(f"viewer {viewer} has left")
 
     @staticmethod
     def takes_poses(law: InstanceSpec) -> bool:
-        """Return whether a law takes a pose for each of its arms."""
+        """Return True if a controllet takes a separate target pose for each of its arms."""
         channel = law.channel_table.get(_CHANNEL)
         return channel is not None and not channel.shared
 
@@ -132,8 +132,8 @@ class Gizmo:
     def _asked(
         self, handle: Any, viewer: int, phase: str, position: Any, wxyz: Any, now: float
     ) -> None:
-        """Give the arm a target; a gizmo whose target is refused goes back to the tool."""
-        if handle is not self.handle:  # put back since
+        """Send a target to the arm; a gizmo with a rejected target returns to the tool."""
+        if handle is not self.handle:  # the gizmo was replaced in the meantime
             return
         if self._law is None or self._desk.cell.beginnings(self.arm) != self._law[1]:
             self._put_back()
@@ -154,10 +154,10 @@ class Gizmo:
             self.drag.goes_on(viewer, now)
 
     def _put_back(self, visible: bool | None = None) -> None:
-        """Make it anew where the tool is.
+        """Replace the gizmo by a new one at the tool.
 
-        What a page has sent may be in the old one, and what it still sends of a drag is of that
-        one until the mouse is up.
+        The old element may hold the pose that a page sent last. Until the mouse button is
+        released, further messages of the drag refer to the old element and are ignored.
         """
         self.drag.end()
         self._is_given = False
@@ -172,7 +172,7 @@ class Gizmo:
         )  # fmt: skip
 
         async def moved(event: Any) -> None:
-            if event.target is not self.handle:  # the last words on one that was put back
+            if event.target is not self.handle:  # messages for a gizmo that was replaced
                 return
             act = partial(
                 self._asked, handle, event.client_id, event.phase,
@@ -190,12 +190,12 @@ def _wxyz(pose: Pose) -> Any:
 
 
 def _pose(arm: str, position: Any, wxyz: Any) -> Pose:
-    """Return what a page has sent as a pose in the world.
+    """Return the pose in the world that a page has sent.
 
     Raises:
-        TargetRejected: If it is none.
+        TargetRejected: The numbers are not a pose.
     """
     try:
         return Pose.from_quaternion(position, np.roll(wxyz, -1).tolist())
     except (TypeError, ValueError) as error:
-        raise TargetRejected(f"{arm}: target: got what is no pose ({error})") from None
+        raise TargetRejected(f"{arm}: target: not a valid pose ({error})") from None

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The panel of a node that runs already.
+"""Panel of a running ROS node.
 
-Run by ``multipanda panel --node`` as ``python -m multipanda_py.apps.panel.node_panel OPTIONS``,
-with namespace, file, host, port and duration as JSON.
+``multipanda panel --node`` runs ``python -m multipanda_py.apps.panel.node_panel OPTIONS``, with
+namespace, file, host, port and duration as JSON.
 """
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before what takes a second to import
+if __name__ == "__main__":  # the imports below take a second, so signals are set up first
     from multipanda_py.realtime.system.signals import end_at_once
 
     end_at_once("multipanda panel")
@@ -28,14 +28,14 @@ from multipanda_py.ros.node.participants import SWITCH_INTERVAL
 
 
 def main() -> int:
-    """Serve the page until Ctrl-C, the end of the time or that of the node."""
+    """Serve the page until Ctrl-C, the end of the duration or of the node."""
     options = json.loads(sys.argv[1])
-    sys.setswitchinterval(SWITCH_INTERVAL)  # a stop does not wait for pictures
+    sys.setswitchinterval(SWITCH_INTERVAL)  # so that a stop does not wait for drawing
     try:
         end_in_order()
         config = CellConfig.from_yaml(options["file"]) if options["file"] else None
         with NodeCell(options["namespace"], config) as cell:
-            with contextlib.suppress(OSError):  # where it is this machine that the loop runs on
+            with contextlib.suppress(OSError):  # the loop may run on another machine
                 os.sched_setaffinity(0, other_cpus(cell.config.realtime))
             place = options["host"], options["port"]
             with CellPanel(cell, *place, torque="measured torque", report=_say_event) as panel:

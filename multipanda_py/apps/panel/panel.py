@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a cell, put together and kept up to date."""
+"""Page of a cell: its scene, its elements and their updates."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ from multipanda_py.simulation.scene_view import SceneView
 from multipanda_py.state import Matrix, Vector
 
 SHOWN_GROUPS = (0, 1, 2)
-"""Groups of geoms that MuJoCo's own viewer shows; collision shapes are in another."""
+"""Geom groups that MuJoCo's viewer shows; collision shapes are in another group."""
 MOVED = 1e-5
-"""Smallest change of a position [m] or of a quaternion that is sent."""
+"""Minimum change of a position [m] or of a quaternion element that is sent to pages."""
 
 
 class SceneNodes:
-    """Draw the bodies of a scene in a page, and move those that have moved.
+    """Bodies of a MuJoCo scene in a page.
 
-    A body is a node below its parent's, so that a turning joint costs one message.
+    The node of a body is a child of its parent body's node, so that one message moves all bodies
+    beyond a joint.
 
     Args:
         server: A ``viser.ViserServer``.
-        view: The scene, which rows pose.
+        view: Scene, posed by cycle records.
 
     Attributes:
-        frames: Elements of the page by number of the body.
+        frames: Elements of the page, by body number.
 
     Thread: one.
     """
@@ -82,7 +83,7 @@ class SceneNodes:
         server.scene.add_grid("/floor", width=4.0, height=4.0, cell_size=0.1, section_size=1.0)
 
     def show(self, row: NDArray[np.void]) -> int:
-        """Pose the scene as in a row of the cell; return how many bodies have moved."""
+        """Pose the scene from a cycle record; return the number of bodies that moved."""
         self._view.show(row)
         moved = 0
         for body, frame in self.frames.items():
@@ -100,7 +101,7 @@ class SceneNodes:
         return moved
 
     def _place(self, body: int) -> tuple[Vector, Vector]:
-        """Return position and quaternion w x y z of a body in its parent, as of now."""
+        """Return the present pose of a body in its parent: position and quaternion w x y z."""
         data, parent = self._view.data, int(self._parents[body])
         base = data.xmat[parent].reshape(3, 3)
         turn = np.empty(4)
@@ -109,7 +110,7 @@ class SceneNodes:
 
 
 def _meshes(model: mujoco.MjModel, body: int) -> dict[tuple[float, ...], trimesh.Trimesh]:
-    """Return what a body looks like, one mesh per color, in the body's frame."""
+    """Return the visual meshes of a body in its frame, one per color."""
     by_color: dict[tuple[float, ...], list[trimesh.Trimesh]] = {}
     first = int(model.body_geomadr[body])
     for geom in range(first, first + int(model.body_geomnum[body])):
@@ -132,7 +133,7 @@ def _meshes(model: mujoco.MjModel, body: int) -> dict[tuple[float, ...], trimesh
 
 
 def _mesh(model: mujoco.MjModel, geom: int) -> trimesh.Trimesh | None:
-    """Return the surface of a geom, or None for a plane, which the grid stands for."""
+    """Return the surface of a geom, or None for a plane, which the page shows as a grid."""
     kind, size = int(model.geom_type[geom]), model.geom_size[geom]
     if kind == mujoco.mjtGeom.mjGEOM_MESH.value:
         number = int(model.geom_dataid[geom])
@@ -154,10 +155,10 @@ def _mesh(model: mujoco.MjModel, geom: int) -> trimesh.Trimesh | None:
 
 
 class Due:
-    """Says when a period has passed; periods that were missed are not made up for.
+    """Timer of a periodic action; missed periods are not made up for.
 
     Args:
-        rate: How often [Hz].
+        rate: Rate of the action [Hz].
     """
 
     def __init__(self, rate: float) -> None:
@@ -165,7 +166,7 @@ class Due:
         self._next = -math.inf
 
     def is_due(self, now: float) -> bool:
-        """Return whether it is time, and count the next period from now on [s]."""
+        """Return True if the action is due at a time [s], and start the next period."""
         if now < self._next:
             return False
         late = now - self._next
@@ -173,42 +174,42 @@ class Due:
         return True
 
     def left(self, now: float) -> float:
-        """Return the time until then [s]; 0 if it has come."""
+        """Return the time until the action is due [s], 0 if it is due."""
         return max(0.0, self._next - now)
 
 
 HOST, PORT = "127.0.0.1", 8080
 CAMERA, LOOKED_AT = (1.7, -0.9, 1.1), (0.3, 0.1, 0.3)
-"""In the world [m]."""
+"""Initial position and view point of the camera in the world [m]."""
 POSE_RATE = 30.0
-"""How often bodies are moved [Hz]."""
+"""Rate at which bodies are moved [Hz]."""
 WORDS_RATE = 5.0
-"""How often words, laws and gains are looked at [Hz]."""
+"""Rate at which texts, controllets and gains are updated [Hz]."""
 TIMING_RATE = 1.0
-"""[Hz]"""
+"""Rate at which the loop's timing is updated [Hz]."""
 
 
 class CellPanel(Closing):
-    """Serve a page that shows a cell that runs, and that one viewer at a time moves.
+    """Server of a page that shows a running cell, which one viewer at a time may move.
 
-    Every viewer sees the same and may stop; asking for anything else needs the command, which
-    any viewer may take. Nothing here runs in the loop: the panel is a client of the handle, and
-    what it asks for is checked as that of any other.
+    All viewers see the same page, and each of them may stop the arms. Other requests need the
+    command, which any viewer may take. The panel does not run in the loop. It is a client of the
+    cell, which checks its requests as those of any other client.
 
     Args:
-        cell: A started cell, or a node's.
-        host: Address to listen at; only this machine by default.
-        port: To listen at; the next one that is free is taken. 0 for any.
-        clock: Returns the time that ages are measured by [s].
-        torque: What the states' ``tau`` is, in words.
-        report: Function that is called with every event that the page shows.
+        cell: A started cell, or the client of a node.
+        host: Address to listen at; by default only this machine can connect.
+        port: Port to listen at; if it is in use, the next free one. 0 for any free port.
+        clock: Function that returns the time [s].
+        torque: Name of the quantity in ``tau`` of the states.
+        report: Callback for every event that the page shows.
 
     Attributes:
-        desk: Where wishes come in.
-        tabs: What there is of every arm.
-        scene: Bodies in the page.
+        desk: Session that processes requests.
+        tabs: Elements of every arm.
+        scene: Bodies of the scene in the page.
 
-    Thread: the one that made it.
+    Thread: the one that created it.
     """
 
     def __init__(
@@ -231,7 +232,7 @@ class CellPanel(Closing):
         refuse_strangers(self._server, host)
         self.desk = Desk(self._server, cell, clock)
         gui = self._server.gui
-        # Without the button that hands the page on through a machine of somebody else.
+        # The share button would forward the page through a public server.
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
         self._server.initial_camera.position = CAMERA
         self._server.initial_camera.look_at = LOOKED_AT
@@ -260,17 +261,17 @@ class CellPanel(Closing):
 
     @property
     def address(self) -> str:
-        """Address of the page, with its secret."""
+        """URL of the page, with its secret."""
         host = f"[{self._host}]" if ":" in self._host else self._host  # IPv6: RFC 3986, 3.2.2
         return f"http://{host}:{self._server.get_port()}{self._token.path}"
 
     @property
     def viewers(self) -> int:
-        """How many pages are open."""
+        """Number of open pages."""
         return len(self._server.get_clients())
 
     def work(self) -> None:
-        """Do what viewers ask for, and show what is due. Never waits."""
+        """Process requests of viewers and update elements that are due; never waits."""
         self.desk.work()
         now = self._clock()
         with self._server.atomic():
@@ -279,15 +280,15 @@ class CellPanel(Closing):
                     self.desk.try_to(show)
 
     def wait(self) -> None:
-        """Return when a viewer asks for something, or the next picture is due."""
+        """Wait until a viewer sends a request or an update is due."""
         left = min(due.left(self._clock()) for due in self._due.values())
         self.desk.inbox.wait(left)
 
     def serve(self, duration: float = math.inf) -> None:
-        """Work until the time is over [s], or there is nothing to show any more.
+        """Run the panel for a duration [s], or until the cell ends.
 
         Raises:
-            LoopError: If the cell has ended.
+            LoopError: The cell has ended.
         """
         ends = self._clock() + duration
         while self._clock() < ends:
@@ -296,7 +297,7 @@ class CellPanel(Closing):
             self.wait()
 
     def close(self) -> None:
-        """End the page; what arms do is not changed. Safe to call twice."""
+        """Stop serving the page; arms continue as they are. Safe to call twice."""
         if not self._is_closed:
             self._is_closed = True
             self._server.stop()
@@ -319,14 +320,14 @@ class CellPanel(Closing):
         for arm, tab in self.tabs.items():
             tab.refresh(self._reasons[arm], self._holds.of(arm))
         holder = self.desk.command.holder
-        who = "nobody is in command" if holder is None else f"viewer {holder} is in command"
+        who = "no viewer is in command" if holder is None else f"viewer {holder} is in command"
         _say(self._who, f"{who}; viewers: {self.viewers}")
         _say(self._said, "\n".join(f"- {line}" for line in self.desk.notes))
         if reason := self._cell.silence_reason():
-            _say(self._timing, f"**{reason}; what is shown is of then**")
+            _say(self._timing, f"**{reason}; the page shows the last known state**")
 
     def _measure(self) -> None:
-        if self._cell.silence_reason():  # which is what is said then
+        if self._cell.silence_reason():  # the text then shows this reason instead
             return
         found = self._cell.statistics(1000)
         _say(
@@ -347,11 +348,11 @@ class CellPanel(Closing):
 
     def _miss(self, client: Any) -> None:
         if self.desk.command.release(client.client_id):
-            self.desk.note(f"viewer {client.client_id} is gone: nobody is in command")
+            self.desk.note(f"viewer {client.client_id} has left: no viewer is in command")
         self._lose(client.client_id)
 
     def _lose(self, viewer: int) -> None:
-        """Have arms hold that a viewer drags, who may not do so any more."""
+        """Let arms hold that a viewer drags who has lost the command."""
         for arm, tab in self.tabs.items():
             act = partial(tab.gizmo.forget, viewer)
             self.desk.inbox.post(("lost", arm, viewer), None, act)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of a panel share: the page, the cell, who may ask, what was said."""
+"""Session of a panel: requests of viewers, the command, and notes on results."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Act: TypeAlias = Callable[[], object]
 
 
 class Wish(NamedTuple):
-    """One thing that a viewer has asked for.
+    """Request of a viewer.
 
     Attributes:
-        viewer: Its number, or None where the panel itself asks.
-        act: Does it.
+        viewer: Number of the viewer, or None for a request of the panel itself.
+        act: Function that performs the request.
     """
 
     viewer: int | None
@@ -30,13 +30,13 @@ class Wish(NamedTuple):
 
 
 class Inbox:
-    """The newest request of every kind; an older one of the same kind is dropped.
+    """Queue with the newest request of every kind; an older one of the same kind is dropped.
 
-    A page that floods the panel fills no queue, and one that stalls and then sends all at once
-    moves nothing along a way that is long past.
+    A page that floods the panel cannot fill the queue. A page that stalls and then sends many
+    targets at once does not move an arm along an outdated path.
 
     Attributes:
-        requests: Newest request of each kind, in the order of their arrival.
+        requests: Newest request of each kind, in order of arrival.
 
     Thread: any; :meth:`wait` and :meth:`take` are for one.
     """
@@ -46,37 +46,37 @@ class Inbox:
         self._condition = threading.Condition()
 
     def post(self, kind: Hashable, viewer: int | None, act: Act) -> None:
-        """Put a request in the place of the last one of its kind."""
+        """Add a request and drop the previous one of its kind."""
         with self._condition:
-            self.requests.pop(kind, None)  # it comes after what was asked since
+            self.requests.pop(kind, None)  # moves the kind to the end of the order
             self.requests[kind] = Wish(viewer, act)
             self._condition.notify()
 
     def take(self) -> list[Wish]:
-        """Return all requests in the order in which they came, and keep none."""
+        """Return all requests in order of arrival and empty the queue."""
         with self._condition:
             requests, self.requests = list(self.requests.values()), {}
         return requests
 
     def clear(self) -> None:
-        """Forget what was asked for."""
+        """Drop all requests."""
         self.take()
 
     def forget_wishes(self) -> None:
-        """Forget what viewers have asked for; what the panel itself has to do stays."""
+        """Drop the requests of viewers; requests of the panel itself stay."""
         with self._condition:
             own = {kind: wish for kind, wish in self.requests.items() if wish.viewer is None}
             self.requests = own
 
     def wait(self, timeout: float) -> None:
-        """Return when there is a request, or after ``timeout`` [s]."""
+        """Wait until there is a request, for up to ``timeout`` [s]."""
         with self._condition:
             if not self.requests:
                 self._condition.wait(timeout)
 
 
 class Command:
-    """One viewer at a time, who has said so; at first nobody.
+    """Command over the cell, which one viewer at a time may hold.
 
     Attributes:
         holder: Number of the viewer in command, or None.
@@ -89,13 +89,13 @@ class Command:
         self._lock = threading.Lock()
 
     def take(self, viewer: int) -> int | None:
-        """Give the command to a viewer; return who had it."""
+        """Give the command to a viewer; return the previous holder."""
         with self._lock:
             before, self.holder = self.holder, viewer
         return before
 
     def release(self, viewer: int | None = None) -> bool:
-        """Take the command from a viewer, or from whoever has it; return whether it had it."""
+        """Take the command from a viewer, or from any holder; return True if it was taken."""
         with self._lock:
             if self.holder is None or viewer not in (None, self.holder):
                 return False
@@ -103,42 +103,42 @@ class Command:
             return True
 
     def refusal(self, viewer: int | None) -> str:
-        """Say why a viewer may not ask for anything but a stop; empty if it may."""
+        """Return the reason why a viewer may only stop the arms; empty if it is in command."""
         holder = self.holder
         if holder is not None and holder == viewer:
             return ""
-        who = "nobody is" if holder is None else f"viewer {holder} is"
+        who = "no viewer is" if holder is None else f"viewer {holder} is"
         return f"viewer {viewer} is not in command ({who}): press Take command first"
 
 
 REMEMBERED = 8
-"""Lines that the page shows of what happened."""
+"""Number of notes that the page shows."""
 STOOD_STILL = 1.0
-"""Time without work after which what pages ask for is of the past [s]."""
+"""Time without :meth:`Desk.work` after which requests of pages are stale [s]."""
 DEAF = 0.5
-"""How long after that nothing is heard: what waited on the way is read in a moment [s]."""
+"""Time after such a pause during which delayed requests are rejected [s]."""
 
 
 def viewer_named(viewer: int) -> str:
-    """Return the name of a viewer in the reports of the loop."""
+    """Return the name of a viewer in the events of the loop."""
     return f"viewer {viewer} of the panel"
 
 
 class Desk:
-    """Where wishes of viewers come in, and answers are noted.
+    """Session that processes requests of viewers and notes their results.
 
     Args:
         server: A ``viser.ViserServer``.
-        cell: What is shown and moved.
-        now: Returns the time that ages are measured by [s].
+        cell: Cell that is shown and moved.
+        now: Function that returns the time [s].
 
     Attributes:
-        now: Likewise.
-        server: The page.
-        cell: Likewise.
-        inbox: What viewers ask for.
-        command: Which of them may.
-        notes: What was said last, newest first.
+        now: Function that returns the time [s].
+        server: Server of the page.
+        cell: Cell that is shown and moved.
+        inbox: Queue of requests.
+        command: Command over the cell.
+        notes: Latest notes of the page, newest first.
 
     Thread: :meth:`ask`, :meth:`on_use` and :meth:`stop` any, the others the panel's.
     """
@@ -149,18 +149,18 @@ class Desk:
         self.notes: tuple[str, ...] = ()
         self._noting = threading.Lock()
         self._waiting: list[Answer] = []
-        self._stopping: deque[tuple[Answer, str, str]] = deque()  # with what is said of each
+        self._stopping: deque[tuple[Answer, str, str]] = deque()  # with the notes of each stop
         self._stops = 0
         self._worked, self._deaf_until = math.inf, -math.inf
 
     def note(self, text: str) -> None:
-        """Have the page say something; what was said lately comes to the top."""
+        """Add a note to the page; a note that is already shown moves to the top."""
         with self._noting:
             others = (one for one in self.notes if one != text)
             self.notes = (text, *others)[:REMEMBERED]
 
     def ask(self, kind: Hashable, viewer: int, act: Act) -> bool:
-        """Take a wish of a viewer, or note that it is not in command; return whether taken."""
+        """Queue a request of a viewer, or note its rejection; return True if queued."""
         if refusal := self._refusal(viewer):
             self.note(refusal)
             return False
@@ -171,52 +171,52 @@ class Desk:
         return self.command.refusal(viewer) or self.stale_reason()
 
     def on_use(self, handle: Any, use: Callable[[int, Any], None]) -> None:
-        """Have something done when a button is pressed, or an input changed.
+        """Set the callback of a button press or an input change.
 
         Args:
-            handle: The element of the page.
-            use: Takes the viewer's number and the new value; has to return at once.
+            handle: Element of the page.
+            use: Callback with the viewer's number and the new value; it must not wait.
         """
 
-        async def used(event: Any) -> None:  # in viser's own thread: a pool would lose the order
-            if event.client_id is not None:  # else the panel itself shows what has changed
+        async def used(event: Any) -> None:  # in viser's thread: a pool would change the order
+            if event.client_id is not None:  # None: the panel itself has set the value
                 use(event.client_id, value_of(event.target))
 
         (handle.on_click if hasattr(handle, "on_click") else handle.on_update)(used)
 
     def stop(self, viewer: int) -> None:
-        """Have every arm brake and hold, whoever asks; nothing that was asked before is done.
+        """Let every arm brake and hold, for any viewer, and drop all earlier requests.
 
-        That they are stopped is said when there is an answer, not before.
+        The page reports the stop only when the cell has confirmed it.
         """
         self.inbox.clear()
         self.command.release()
-        self.note(asked := f"viewer {viewer} has pressed STOP; no answer yet")
+        self.note(asked := f"viewer {viewer} has pressed STOP; no confirmation yet")
         self._stops += 1
         pending = self.cell.ask_hold(by=viewer_named(viewer))
-        # It is handed over now, by viser's thread; the panel's waits for the answer.
+        # viser's thread sends the request at once; the panel's thread waits for its result.
         if self.try_to(pending.look):
             self._stopping.append((pending, asked, f"stopped by viewer {viewer}"))
-            self.inbox.post("stop", None, lambda: None)  # so that it looks
+            self.inbox.post("stop", None, lambda: None)  # wakes the panel's thread
         else:
             self._unsay(asked)
 
     def work(self) -> None:
-        """Do what was asked for, and look at what was not answered yet."""
+        """Perform requests, and check the results of pending ones."""
         now = self.now()
         if now > self._worked + STOOD_STILL:
             self._deaf_until = now + DEAF
             self.inbox.forget_wishes()
-            self.note(f"the panel stood still for {now - self._worked:.1f} s")
+            self.note(f"the panel was blocked for {now - self._worked:.1f} s")
         self._worked = now
         for viewer, act in self.inbox.take():
             if viewer is None or not (refusal := self._refusal(viewer)):
                 stops = self._stops
                 self.try_to(act)
-                if self._stops != stops:  # what was done may have come after it
-                    self._waiting.append(self.cell.ask_hold(by="a stop that came first"))
+                if self._stops != stops:  # a stop came while the request was performed
+                    self._waiting.append(self.cell.ask_hold(by="an earlier stop"))
             else:
-                self.note(refusal)  # somebody else has taken the command meanwhile
+                self.note(refusal)  # another viewer has taken the command in the meantime
         for _ in range(len(self._stopping)):
             self._look_at_stop(*self._stopping.popleft())
         waiting, self._waiting = self._waiting, []
@@ -224,17 +224,17 @@ class Desk:
             self.try_to(lambda answer=answer: self._look(answer))  # type: ignore[misc]
 
     def try_to(self, act: Act) -> bool:
-        """Do something that may be refused; note why. Return whether it was done.
+        """Perform a request and note a rejection; return True if it was performed.
 
-        An :class:`.Answer` that it returns is looked at in :meth:`work`.
+        If the request returns an :class:`.Answer`, :meth:`work` checks it later.
         """
         try:
             answer = act()
         except MultipandaError as error:
-            self.note(f"refused: {error}")
+            self.note(f"rejected: {error}")
             return False
-        except Exception as error:  # a page may send anything, and the others' is to go on
-            self.note(f"refused: {type(error).__name__}: {error}")
+        except Exception as error:  # a page may send anything; other pages must keep working
+            self.note(f"rejected: {type(error).__name__}: {error}")
             return False
         if isinstance(answer, Answer):
             self._waiting.append(answer)
@@ -243,7 +243,7 @@ class Desk:
     def _look_at_stop(self, answer: Answer, asked: str, stopped: str) -> None:
         found: list[object] = []
         if not self.try_to(lambda: found.append(answer.look())):
-            self._unsay(asked)  # and why it was not done is said
+            self._unsay(asked)  # try_to has noted the reason
         elif found[0] is None:
             self._stopping.append((answer, asked, stopped))
         else:
@@ -264,5 +264,5 @@ class Desk:
     def stale_reason(self) -> str:
         """Return the reason why requests of pages are stale, or an empty string."""
         if self.now() < self._deaf_until or self.now() > self._worked + STOOD_STILL:
-            return "the panel stood still: ask again"
+            return "the panel was blocked: repeat the request"
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gamepad, by pygame; needs the extra ``teleop``."""
+"""Input devices for teleoperation: keyboard, SpaceMouse and gamepad."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from multipanda_py.registry import needed
 from multipanda_py.state import Vector
 
 KEYBOARD_SPEED = (0.1, 0.5)
-"""While a key is held [m/s, rad/s]."""
+"""Speed while a key is held [m/s, rad/s]."""
 KEY_LASTS = 0.12
-"""A terminal tells of keys, not of their release: each counts for this long [s]."""
+"""Time for which a key press counts [s], since a terminal does not report key releases."""
 _AXES = {
     key: (axis, sign)
     for axis, pair in enumerate(("ws", "ad", "rf", "uo", "ik", "jl"))
     for key, sign in zip(pair, (1.0, -1.0))
 }
 _ESCAPES = re.compile(r"\x1b[\[O]?[0-9;]*[A-Za-z~]?")
-"""Arrows and the like, whose last letter is no key of ours."""
+"""Escape sequences, such as arrow keys; their last letter must not count as a key."""
 KEYBOARD_HELP = (
-    "space: clutch; w s, a d, r f: along x, y, z; u o, i k, j l: about x, y, z; g: hand; "
+    "space: clutch; w s, a d, r f: along x, y, z; u o, i k, j l: about x, y, z; g: gripper; "
     "tab: next arm; Ctrl-C: end"
 )
 
 
 class Keyboard:
-    """Moves one of its arms at a time, as long as keys are held; space closes the clutch.
+    """Keyboard that moves one arm at a time while keys are held; space closes the clutch.
 
-    A key that is held repeats after a delay that the terminal sets: the first touch is a short
-    step, what follows is steady.
+    A held key repeats after a delay of the terminal. The first press is therefore a short step,
+    followed by a steady motion.
 
     Args:
-        arms: Those that it may move; tab goes to the next one.
-        frame: Along whose axes: as in :class:`.HandCommand`.
-        fd: Of the terminal.
-        clock: Returns the time [s].
+        arms: Arms to move; tab selects the next one.
+        frame: Frame of the axes, as in :class:`.HandCommand`.
+        fd: File descriptor of the terminal.
+        clock: Function that returns the time [s].
 
     Raises:
-        ConfigurationError: If ``fd`` is no terminal.
+        ConfigurationError: ``fd`` is not a terminal.
     """
 
     name = "keyboard"
@@ -68,7 +68,7 @@ class Keyboard:
         self._frame, self._clock = frame, clock
         self._fd = sys.stdin.fileno() if fd is None else fd
         if not os.isatty(self._fd):
-            raise ConfigurationError("keyboard: standard input is no terminal: start it in one")
+            raise ConfigurationError("keyboard: standard input is not a terminal. Use a terminal.")
         self._before = termios.tcgetattr(self._fd)
         tty.setcbreak(self._fd)
         self._until: Vector = np.full(6, -np.inf)
@@ -76,10 +76,10 @@ class Keyboard:
         self._arm, self._is_engaged, self._is_closed = 0, False, False
 
     def read(self) -> Mapping[str, HandCommand]:
-        """Return what the keys since the last call ask for.
+        """Return the command of the keys pressed since the last call.
 
         Raises:
-            SourceLost: If the terminal is gone.
+            SourceLost: The terminal was closed.
         """
         now = self._clock()
         grip: Literal["", "open", "close"] = ""
@@ -89,7 +89,7 @@ class Keyboard:
                 self._until[axis], self._signs[axis] = now + KEY_LASTS, sign
             elif key == " ":
                 self._is_engaged = not self._is_engaged
-            elif key == "\t":  # the next arm is not to move by a key meant for this one
+            elif key == "\t":  # the clutch opens, so that no key moves the wrong arm
                 self._arm = (self._arm + 1) % len(self.arms)
                 self._is_engaged, self._is_closed = False, False
             elif key == "g":
@@ -100,10 +100,10 @@ class Keyboard:
         return {self.arms[self._arm]: command}
 
     def close(self) -> None:
-        """Give the terminal back as it was."""
+        """Restore the settings of the terminal."""
         try:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
-        except termios.error:  # it is gone
+        except termios.error:  # the terminal was closed
             return
 
     def _keys(self) -> str:
@@ -114,31 +114,31 @@ class Keyboard:
         except OSError:
             data = b""
         if not data:
-            raise SourceLost("the terminal is gone")
+            raise SourceLost("the terminal was closed")
         return _ESCAPES.sub("", data.decode("ascii", "ignore")).lower()
 
 
 SPACE_MOUSE_SPEED = (0.2, 0.8)
-"""With the cap at its stops [m/s, rad/s]."""
+"""Speed at full deflection of the cap [m/s, rad/s]."""
 AGAIN = 1.0
-"""A mouse that is gone is looked for this often [s]."""
+"""Period of trying to open a disconnected mouse [s]."""
 MOST_REPORTS = 64
-"""Read at once: the mouse sends up to some 250 a second."""
-SPACE_MOUSE_HELP = "left button: clutch; push, pull and turn the cap; right button: hand"
+"""Maximum number of reports per read; the mouse sends up to 250 per second."""
+SPACE_MOUSE_HELP = "left button: clutch; push, pull and twist the cap; right button: gripper"
 
 
 class SpaceMouse:
-    """Moves an arm along and about all axes of its cap; the left button closes the clutch.
+    """SpaceMouse that moves an arm along and about all axes; the left button closes the clutch.
 
     Args:
-        arms: The one that it moves; of several, the first.
-        frame: Along whose axes: as in :class:`.HandCommand`; x is away from the user.
-        open_device: Opens a ``pyspacemouse.SpaceMouseDevice`` with the axes of ROS, by default
-            the first that is there.
-        clock: Returns the time [s].
+        arms: Arms, of which it moves the first.
+        frame: Frame of the axes, as in :class:`.HandCommand`; x points away from the user.
+        open_device: Function that opens a ``pyspacemouse.SpaceMouseDevice`` with ROS axes; by
+            default the first device found.
+        clock: Function that returns the time [s].
 
     Raises:
-        MissingExtra: If pyspacemouse is not installed.
+        MissingExtra: pyspacemouse is not installed.
 
     Thread: one.
     """
@@ -164,10 +164,10 @@ class SpaceMouse:
         self._buttons, self._time = [0, 0], -1.0
 
     def read(self) -> Mapping[str, HandCommand]:
-        """Return what cap and buttons ask for.
+        """Return the command of cap and buttons.
 
         Raises:
-            SourceLost: If the mouse is gone.
+            SourceLost: The mouse is disconnected.
         """
         if self._mouse is None:
             self._look_for_it()
@@ -187,21 +187,21 @@ class SpaceMouse:
         return {self.arms[0]: HandCommand(self._is_engaged, twist, None, self._frame, grip)}
 
     def close(self) -> None:
-        """Let go of the mouse."""
+        """Close the mouse."""
         mouse, self._mouse = self._mouse, None
         if mouse is not None:
-            with contextlib.suppress(Exception):  # it may be gone
+            with contextlib.suppress(Exception):  # the mouse may be disconnected
                 mouse.close()
 
     def _report(self) -> tuple[Any, bool]:
-        """Read one report; return the state, and whether the report was new."""
+        """Read one report; return the state, and True if the report was new."""
         mouse = self._mouse
         try:
             state = mouse.read()
-        except Exception as error:  # whatever the library of the system says
+        except Exception as error:  # the system library may raise anything
             self.close()
             self._is_engaged = False
-            raise SourceLost(f"is gone ({str(error) or type(error).__name__})") from error
+            raise SourceLost(f"was disconnected ({str(error) or type(error).__name__})") from error
         is_new, self._time = state.t != self._time, state.t
         return state, is_new
 
@@ -215,37 +215,37 @@ class SpaceMouse:
                 self._mouse = self._open()
                 self._buttons = [0] * max(2, len(self._mouse.info.button_specs))
                 return
-            except Exception as error:  # no library of the system, no permission, no device
+            except Exception as error:  # missing library, missing permission or no device
                 self._why = str(error) or type(error).__name__
         raise SourceLost(f"cannot be opened: {self._why}")
 
 
 GAMEPAD_SPEED = (0.2, 0.8)
-"""With sticks at their ends [m/s, rad/s]."""
+"""Speed at full deflection of the sticks [m/s, rad/s]."""
 DEAD_ZONE = 0.12
-"""Sticks that nobody touches are not quite in the middle."""
+"""Fraction of the stick range around the center that counts as zero."""
 FULL = 32767.0
-"""What SDL says of an axis at its end."""
+"""Value of an SDL axis at full deflection."""
 _STICKS = ("LEFTX", "LEFTY", "RIGHTX", "RIGHTY", "TRIGGERLEFT", "TRIGGERRIGHT")
 GAMEPAD_HELP = (
     "right shoulder: clutch, held; left stick, triggers: along; right stick: about y and z, with "
-    "the left shoulder about x; A closes the hand, B opens it; Y: next arm"
+    "the left shoulder about x; A closes the gripper, B opens it; Y: next arm"
 )
 
 
 class Gamepad:
-    """Moves one of its arms at a time, while the right shoulder button is held.
+    """Gamepad that moves one arm at a time while the right shoulder button is held.
 
-    Sticks and buttons have the names that SDL's table of pads gives them, so that they are the
-    same on all it knows. A pad that is plugged in later is taken, and so is one that comes back,
-    or another one; its clutch counts once it has been seen open.
+    Sticks and buttons have the names of SDL's game controller mapping, so that they are the same
+    on all supported gamepads. A gamepad may be connected later, reconnected or replaced. Its
+    clutch works after the shoulder button has been released once.
 
     Args:
-        arms: Those that it may move; Y goes to the next one.
-        frame: Along whose axes: as in :class:`.HandCommand`.
+        arms: Arms to move; Y selects the next one.
+        frame: Frame of the axes, as in :class:`.HandCommand`.
 
     Raises:
-        MissingExtra: If pygame is not installed.
+        MissingExtra: pygame is not installed.
 
     Thread: one.
     """
@@ -255,9 +255,9 @@ class Gamepad:
     def __init__(self, arms: Sequence[str], frame: str = "") -> None:
         for name, value in (
             ("PYGAME_HIDE_SUPPORT_PROMPT", "1"),
-            ("SDL_VIDEODRIVER", "dummy"),  # no window, which events come with otherwise
+            ("SDL_VIDEODRIVER", "dummy"),  # events then need no window
             ("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1"),
-            ("SDL_NO_SIGNAL_HANDLERS", "1"),  # Ctrl-C is ours
+            ("SDL_NO_SIGNAL_HANDLERS", "1"),  # the command handles Ctrl-C
         ):
             os.environ.setdefault(name, value)
         self._pygame = needed("pygame")
@@ -269,23 +269,23 @@ class Gamepad:
         self._id, self._was_open = -1, False
 
     def read(self) -> Mapping[str, HandCommand]:
-        """Return what sticks and buttons ask for.
+        """Return the command of sticks and buttons.
 
         Raises:
-            SourceLost: If there is no gamepad that SDL knows, or the one that was there is gone.
+            SourceLost: No supported gamepad is connected, or the present one was disconnected.
         """
         had_one = self._pad is not None
         pressed = self._pressed()
         is_lost = had_one and self._pad is None
         pad = self._open()
         if is_lost:
-            raise SourceLost("was unplugged; another one is there")
+            raise SourceLost("was unplugged; another one is connected")
         grip: Literal["", "open", "close"] = ""
         if "A" in pressed or "B" in pressed:
             grip = "close" if "A" in pressed else "open"
         if "Y" in pressed:
             self._arm = (self._arm + 1) % len(self.arms)
-            return {}  # the clutch opens: one arm does not go on with the motion of another
+            return {}  # opens the clutch, so that the motion does not continue with another arm
         x, y, across, along, left, right = (self._axis(pad, name) for name in _STICKS)
         turn = [0.0, -along, -across]
         if self._is_down(pad, "LEFTSHOULDER"):
@@ -297,13 +297,13 @@ class Gamepad:
         return {self.arms[self._arm]: HandCommand(engaged, twist, None, self._frame, grip)}
 
     def close(self) -> None:
-        """Let go of the gamepad."""
+        """Close the gamepad."""
         self._pad = None
         self._controllers.quit()
         self._pygame.display.quit()
 
     def _axis(self, pad: Any, name: str) -> float:
-        """Return an axis from -1 to 1, a trigger from 0; 0 near its middle."""
+        """Return an axis from -1 to 1, or a trigger from 0 to 1; zero within the dead zone."""
         value = float(pad.get_axis(getattr(self._pygame, f"CONTROLLER_AXIS_{name}"))) / FULL
         beyond = max(0.0, min(1.0, abs(value)) - DEAD_ZONE) / (1.0 - DEAD_ZONE)
         return math.copysign(beyond, value)
@@ -315,7 +315,7 @@ class Gamepad:
         return int(getattr(self._pygame, f"CONTROLLER_BUTTON_{name}"))
 
     def _pressed(self) -> set[str]:
-        """Return the buttons that were pressed since the last call; see who is gone."""
+        """Return the buttons pressed since the last call; detect a disconnected gamepad."""
         game, pressed = self._pygame, set()
         for event in game.event.get():
             if self._pad is None or getattr(event, "instance_id", None) != self._id:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm of another cell leads, and feels what the arms that follow it touch."""
+"""Teleoperation over ROS: device topics, or a leader arm of another cell with force feedback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from multipanda_py.registry import require
 from multipanda_py.state import Vector
 
 SILENCE = 0.25
-"""A stream that pauses for longer is lost [s]."""
+"""Timeout of a stream [s]."""
 
 
 @dataclass
@@ -35,26 +35,26 @@ class _Heard:
 
 
 class RosStreams:
-    """Follow ``NAMESPACE/ARM/pose`` (PoseStamped), or a twist, over ROS.
+    """Device that publishes a pose or a twist over ROS.
 
-    Twists are ``twist`` (TwistStamped) or ``cmd_vel`` (Twist); of all three the newest counts.
-    ``clutch`` (Bool) closes and opens the clutch, ``gripper`` (Bool) closes and opens the hand;
-    both are remembered. A stream with two publishers moves nothing: between two devices that take
-    turns the arm would go to and fro. A node in a process of its own listens, so that this one
-    needs no ROS.
+    Topics are ``NAMESPACE/ARM/pose`` (PoseStamped), ``twist`` (TwistStamped) and ``cmd_vel``
+    (Twist); the newest message of the three counts. ``clutch`` (Bool) closes and opens the clutch,
+    ``gripper`` (Bool) closes and opens the gripper; both values are kept. A topic with two
+    publishers moves no arm, because the arm would alternate between two devices. A node in a
+    child process subscribes, so that this process needs no ROS.
 
     Args:
-        arms: Those that may be moved.
-        namespace: Of the topics.
-        frame: Along whose axes: as in :class:`.HandCommand`; frames in headers are not read,
-            as those of trackers mean nothing to a cell.
+        arms: Arms to move.
+        namespace: Namespace of the topics.
+        frame: Frame of the axes, as in :class:`.HandCommand`. Frames in message headers are
+            ignored, because a cell does not know the frames of trackers.
 
     Attributes:
         inputs: Newest input for each arm.
         listener: Process that subscribes.
 
     Raises:
-        MissingExtra: If there is no ROS 2.
+        MissingExtra: ROS 2 is not installed.
 
     Thread: one.
     """
@@ -68,30 +68,30 @@ class RosStreams:
         )
 
     def _listen(self, arms: Sequence[str], frame: str, module: str, *arguments: str) -> None:
-        """Begin to listen by a node in a process of its own."""
+        """Start the subscriber node in a child process."""
         require("rclpy", "geometry_msgs", "std_msgs")
         self.arms, self._frame = tuple(arms), frame
         self.inputs = {arm: _Heard() for arm in self.arms}
         self.listener = LineProcess(module, *arguments)
 
     def read(self) -> Mapping[str, HandCommand]:
-        """Return what was heard last of every arm.
+        """Return the command of every arm from its newest messages.
 
         Raises:
-            SourceLost: If the node that listens has ended.
+            SourceLost: The subscriber node has ended.
         """
         for line in self.listener.lines():
             self._take(json.loads(line))
         if not self.listener.is_alive:
-            raise SourceLost("the node that listens has ended")
+            raise SourceLost("the subscriber node has ended")
         return {arm: self._command(arm, heard) for arm, heard in self.inputs.items()}
 
     def close(self) -> None:
-        """End the node."""
+        """Stop the subscriber node."""
         self.listener.close()
 
     def _topic(self, arm: str, kind: str) -> str:
-        """Return where something is heard of an arm."""
+        """Return the topic of an arm's input."""
         return f"{self._root}/{arm}/{kind}"
 
     def _take(self, said: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ class RosStreams:
         if (silence := time.monotonic() - heard.time) > SILENCE:
             topic = self._topic(arm, heard.kind or "pose")
             for_long = f"for {SILENCE:g} s" if silence < 1e6 else "yet"
-            return HandCommand(problem=f"nothing heard on {topic} {for_long}")
+            return HandCommand(problem=f"no message on {topic} {for_long}")
         if heard.kind == "twist":
             return HandCommand(True, heard.value, frame=self._frame, gripper=grip)
         try:
@@ -125,37 +125,37 @@ class RosStreams:
 
 
 DEADBAND = (2.0, 0.4)
-"""Less than about this is an error of the estimate, and not felt [N, Nm]."""
+"""Deadband of the feedback, the typical error of the wrench estimate [N, Nm]."""
 MOST = (15.0, 2.0)
-"""Sent at most, after the gain [N, Nm]."""
+"""Maximum feedback after the gain [N, Nm]."""
 FILTER = 0.03
-"""Time constant of the filter, beside samples that are 10 to 50 ms apart [s]."""
+"""Time constant of the low-pass filter [s]; samples are 10 to 50 ms apart."""
 FADE_IN, FADE_OUT = 0.5, 0.2
-"""From nothing to all after the clutch has closed, and back once it is open [s]."""
+"""Duration of the fade-in after the clutch closes and of the fade-out after it opens [s]."""
 _AXES = np.eye(3)
 
 
 class WrenchFeedback:
-    r"""Filter, scale, bound and fade a wrench.
+    r"""Force feedback: filter, scale, limit and fade a wrench.
 
     .. math::
         F_{back} = \rho\, F_{fb}, \qquad \dot \rho = 1/t_{in}
         \text{ while the clutch is closed}, \quad -1/t_{out} \text{ else}
 
-    with :math:`F_{fb}` of :class:`.ForceReflection`:
-    filtered, without a deadband, times a gain and bounded. The gain is
-    :math:`g \min(1, \alpha)` for forces, with :math:`\alpha` the scale of motion, and g for
-    torques. This alone is not passive: what keeps the energy that comes back in bounds is at the
-    leader (:class:`.FeltWrench`), where delay cannot hide it.
+    with the fading factor :math:`\rho` in [0, 1], its times :math:`t_{in}` and :math:`t_{out}`,
+    and :math:`F_{fb}` from :class:`.ForceReflection`: the wrench is low-pass filtered, reduced by
+    a deadband, multiplied by a gain and limited. The gain is :math:`g \min(1, \alpha)` for forces,
+    with the motion scale :math:`\alpha`, and g for torques. This feedback alone is not passive.
+    The leader bounds the returned energy (:class:`.FeltWrench`), since it measures it without delay.
 
     Args:
-        feedback: g, 0 to 1.
+        feedback: Gain g, 0 to 1.
 
     Attributes:
-        share: :math:`\rho`.
+        share: Fading factor :math:`\rho`.
 
     Raises:
-        ConfigurationError: If g is not allowed.
+        ConfigurationError: g is out of range.
     """
 
     def __init__(self, feedback: float) -> None:
@@ -165,7 +165,7 @@ class WrenchFeedback:
         self._reflection = ForceReflection()
 
     def of(self, touch: Touch) -> Vector:
-        """Return what is to be sent, (6,) [N, Nm]."""
+        """Return the wrench to send, (6,) [N, Nm]."""
         reflection = self._reflection
         if self.share == 0.0:
             reflection.reset()
@@ -191,24 +191,24 @@ _HEARD = {"pose": "current_pose"}
 
 
 class Leader(RosStreams):
-    """Follow an arm that is led by hand in another cell, as the topics of that cell say.
+    """Leader arm in another cell, guided by an operator, that the arms of this cell follow.
 
-    Of a leader at ``/north/left`` these are ``/north/left/current_pose``, and of whoever has the
-    pedal ``/north/left/clutch`` and ``/north/left/gripper`` (Bool), both remembered. What the
-    follower feels goes back as ``/north/left/target_felt_wrench``, if it is asked for: to a law
-    with the feature ``felt_wrench`` and to no other, as that keeps the account of its energy and
-    does not go on with a wrench that has become old.
+    A leader at ``/north/left`` provides the topic ``/north/left/current_pose``. Its pedal provides
+    ``/north/left/clutch`` and ``/north/left/gripper`` (Bool); both values are kept. With feedback,
+    the external wrench of the follower is sent to ``/north/left/target_felt_wrench``. Only a
+    controllet with the feature ``felt_wrench`` uses it, because this feature bounds its energy and
+    discards a stale wrench.
 
     Args:
-        leaders: The place of the leader of each arm.
-        feedback: Share of the wrench that goes back, 0 to 1.
-        frame: Along whose axes the follower moves as the leader does along those of its base: as
-            in :class:`.HandCommand`.
-        say: Takes a sentence for the user.
+        leaders: Topic prefix of the leader of each arm.
+        feedback: Gain of the wrench feedback, 0 to 1.
+        frame: Frame in which the follower repeats the leader's motion along the axes of the
+            leader's base, as in :class:`.HandCommand`.
+        say: Callback for messages to the user.
 
     Raises:
-        ConfigurationError: If a place is no name of ROS, or the feedback not allowed.
-        MissingExtra: If there is no ROS 2.
+        ConfigurationError: A prefix is not a valid ROS name, or the feedback is out of range.
+        MissingExtra: ROS 2 is not installed.
 
     Thread: one.
     """
@@ -226,7 +226,7 @@ class Leader(RosStreams):
         for place in self._places.values():
             if not _PLACE.fullmatch(place):
                 raise ConfigurationError(
-                    f"leader: got {place!r}, allowed a namespace and an arm, as /north/left"
+                    f"leader: got {place!r}, allowed a namespace and an arm, such as /north/left"
                 )
         self._feedback = {arm: WrenchFeedback(feedback) for arm in leaders} if feedback else {}
         self._say, self._takers, self._told = say, dict.fromkeys(leaders, -1), set[str]()
@@ -234,20 +234,20 @@ class Leader(RosStreams):
         self._listen(tuple(leaders), frame, "multipanda_py.ros.client.leader_link", *pairs)
 
     def feel(self, arm: str, touch: Touch) -> None:
-        """Send a leader what the arm that follows it feels."""
+        """Send the external wrench of a follower to its leader."""
         if arm not in self._feedback:
             return
         wrench = self._feedback[arm].of(touch)
         if touch.is_following and self._takers[arm] == 0 and arm not in self._told:
             self._told.add(arm)
             self._say(
-                f"{arm}: nothing is fed back: nobody listens to "
-                f"{self._places[arm]}/target_felt_wrench; give the law of the leader the feature "
-                "felt_wrench"
+                f"{arm}: no force feedback, since there is no subscriber of "
+                f"{self._places[arm]}/target_felt_wrench. Add the feature felt_wrench to the "
+                "controllet of the leader."
             )
         until = time.monotonic() + SILENCE
         said = {"arm": arm, "wrench": wrench.tolist(), "until": until}
-        self.listener.tell_now(json.dumps(said))  # if it has ended, read says so
+        self.listener.tell_now(json.dumps(said))  # read() reports a process that has ended
 
     def _topic(self, arm: str, kind: str) -> str:
         return f"{self._places[arm]}/{_HEARD.get(kind, kind)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions of a device become motions of a target, as far as a clutch is closed."""
+"""Clutch between the motion of an input device and the target of an arm."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from multipanda_py.state import Matrix, Vector
 
 GripperWish = Literal["", "open", "close"]
 TOOL = "tool"
-"""The frame whose axes are those of the tool that is moved."""
+"""Name of the frame at the tool of the moved arm."""
 
 
 @dataclass(frozen=True, eq=False)
 class HandCommand:
-    """What a device asks of one arm at one instant.
+    """Command of an input device for one arm.
 
     Attributes:
-        is_engaged: Whether the clutch is closed: the tool moves with the device. It takes True or
-            False, and with True a twist or a pose.
-        twist: Linear and angular velocity that is asked for, (6,) [m/s, rad/s], before scaling.
-        pose: Where the device is, for those that know it, instead of a twist. Its origin does not
-            matter, only how it moves from where the clutch was closed.
-        frame: Along whose axes either is: ``tool``, ``world`` or an arm's base; by default the
-            base of the arm.
-        gripper: Said once for each time that the hand is to be opened or closed.
-        problem: Why nothing is known of the device at the moment, in words; the arm holds.
+        is_engaged: True while the clutch is closed and the tool moves with the device; a twist or
+            a pose is then required.
+        twist: Desired linear and angular velocity, (6,) [m/s, rad/s], before scaling.
+        pose: Pose of a device that measures it, instead of a twist. Only the motion since the
+            clutch was closed matters, not the origin.
+        frame: Frame of the axes of twist or pose: ``tool``, ``world`` or an arm, for its base; by
+            default the base of the moved arm.
+        gripper: Gripper command, set once per opening or closing.
+        problem: Reason why the device gives no valid command; the arm holds.
     """
 
     is_engaged: bool = False
@@ -45,32 +45,32 @@ class HandCommand:
 
 
 class Source(Protocol):
-    """A device. Whatever :meth:`read` raises makes its arms hold; it is asked again all the same.
+    """Input device. If :meth:`read` raises, its arms hold; it is still called in later ticks.
 
     Attributes:
-        name: As sentences call it.
-        arms: Those that it may move.
+        name: Name of the device in messages.
+        arms: Arms that the device may move.
     """
 
     name: str
     arms: tuple[str, ...]
 
     def read(self) -> Mapping[str, HandCommand]:
-        """Return what is asked of arms now, without waiting; an arm that is left out rests."""
+        """Return the present command of each arm without waiting; other arms rest."""
 
     def close(self) -> None:
-        """Let go of the device."""
+        """Close the device."""
 
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """What an arm feels, for the hand that moves it.
+    """External wrench of an arm, for force feedback to the device that moves it.
 
     Attributes:
-        wrench: Of the world on its tool, along the device's axes, (6,) [N, Nm].
-        is_following: Whether it moves with the device; else nothing is to be felt.
-        scale: Metres of the tool per metre of the device.
-        seconds: Since the last one [s].
+        wrench: Wrench of the environment on the tool, along the device's axes, (6,) [N, Nm].
+        is_following: True while the arm moves with the device; otherwise there is no feedback.
+        scale: Tool translation per device translation.
+        seconds: Time since the previous value [s].
     """
 
     wrench: Vector
@@ -81,45 +81,46 @@ class Touch:
 
 @runtime_checkable
 class FeelingSource(Source, Protocol):
-    """A device that lets the hand feel what its arms touch."""
+    """Input device with force feedback."""
 
     def feel(self, arm: str, touch: Touch) -> None:
-        """Take what an arm feels, after each :meth:`read`, without waiting."""
+        """Take the external wrench of an arm after each :meth:`read`, without waiting."""
 
 
 MOST_SPEED = (2.0, 6.0)
-"""Faster is no wish of a hand, but a device that has jumped [m/s, rad/s]."""
+"""Maximum plausible speed; a faster device has jumped [m/s, rad/s]."""
 JITTER = (0.02, 0.06)
-"""This far apart two readings may always be [m, rad]: at 100 Hz that is the same speed."""
+"""Step between two readings that is always allowed [m, rad], the maximum speed at 100 Hz."""
 LONGEST = 0.05
-"""Between two readings, as far as the allowed step is concerned [s]."""
+"""Maximum time between two readings that increases the allowed step [s]."""
 MOST_TURN = 3.0
-"""Turns from where the clutch was closed, which are scaled, are known up to half a turn [rad]."""
+"""Maximum scaled rotation since the clutch was closed [rad], since the logarithm of a rotation is
+unique only up to half a turn."""
 
 
 class Clutch:
-    r"""Where a target is to be, from where a device is or how fast it asks to go.
+    r"""Target pose from the pose or velocity of a device.
 
-    While it is closed, and with the axes :math:`A` of the device's frame in the target's, a
-    device at :math:`(p, R)` that was at :math:`(p_0, R_0)` when the clutch was closed takes the
-    target from :math:`(x_0, Q_0)` to
+    Let :math:`A` be the axes of the device's frame in the target's frame. When the clutch closes,
+    the device is at :math:`(p_0, R_0)` and the target at :math:`(x_0, Q_0)`. While it is closed, a
+    device at :math:`(p, R)` moves the target to
 
     .. math::
         x = x_0 + s A (p - p_0), \qquad Q = \exp(r \, A \log(R R_0^T)) \, Q_0
 
-    and a twist :math:`(v, \omega)` moves it within :math:`\delta` by
+    and a twist :math:`(v, \omega)` moves it within the time :math:`\delta` by
 
     .. math:: x \leftarrow x + s A v \delta, \qquad Q \leftarrow \exp(r A \omega \delta) \, Q
 
-    While it is open nothing moves the target, so that the hand may go back.
+    While the clutch is open, the target stays, so that the operator can move the device back.
 
     Args:
-        scale: s, metres of the target per metre of the device.
-        turn_scale: r, likewise of turns.
+        scale: s, target translation per device translation.
+        turn_scale: r, target rotation per device rotation.
 
     Attributes:
-        target: Where the target is, or None before the clutch was ever closed.
-        is_closed: Whether it is.
+        target: Target pose, or None before the clutch is first closed.
+        is_closed: True while the clutch is closed.
     """
 
     def __init__(self, scale: float = 1.0, turn_scale: float = 1.0) -> None:
@@ -138,24 +139,25 @@ class Clutch:
         return self._axes
 
     def close(self, target: Pose) -> None:
-        """Begin to move a target from where it is."""
+        """Close the clutch at a target pose."""
         self.target = self._target_then = target
         self._device_then, self.is_closed, self._age = None, True, 0.0
 
     def open(self) -> None:
-        """Leave the target where it is."""
+        """Open the clutch; the target stays."""
         self.is_closed = False
 
     def follow(self, device: Pose, seconds: float, axes: Matrix) -> Pose:
-        """Return where the target is to be; the first pose of the device moves nothing.
+        """Return the target for a pose of the device; its first pose does not move the target.
 
         Args:
-            device: Its pose. The very same numbers again are the last reading, and no new one.
-            seconds: Since this was called before [s].
-            axes: Those of its frame in the target's, (3, 3); they stay those of the first pose.
+            device: Pose of the device. Identical numbers count as the previous reading.
+            seconds: Time since the last call [s].
+            axes: Axes of the device's frame in the target's, (3, 3); those of the first pose stay
+                in use.
 
         Raises:
-            TargetRejected: If the device has jumped, or was turned too far for a scaled turn.
+            TargetRejected: The device has jumped, or has rotated too far for a scaled rotation.
         """
         then = self._device_then
         self._age = min(self._age + seconds, LONGEST)
@@ -174,8 +176,8 @@ class Clutch:
         turned = pin.log3(device.rotation @ then.rotation.T)
         if self.turn_scale != 1.0 and np.linalg.norm(turned) > MOST_TURN:
             raise TargetRejected(
-                f"the device has turned by {np.linalg.norm(turned):.2f} rad since the clutch was "
-                f"closed, allowed {MOST_TURN:g} rad with a scale of turns other than 1"
+                f"the device has rotated by {np.linalg.norm(turned):.2f} rad since the clutch was "
+                f"closed, allowed {MOST_TURN:g} rad with a rotation scale other than 1"
             )
         if not _is_same(device, self._device):
             self._device, self._age = device, 0.0
@@ -187,35 +189,35 @@ class Clutch:
         return self.target
 
     def move(self, twist: Vector, seconds: float, axes: Matrix) -> Pose:
-        """Return where the target is after a time at a twist, (6,) [m/s, rad/s].
+        """Return the target after a motion with a twist, (6,) [m/s, rad/s].
 
         Args:
-            twist: Along axes of a frame, about the target's own origin.
-            seconds: How long [s].
-            axes: Of that frame in the target's, (3, 3).
+            twist: Velocity along the axes of a frame, about the target's origin.
+            seconds: Duration of the motion [s].
+            axes: Axes of that frame in the target's, (3, 3).
 
         Raises:
-            TargetRejected: If the clutch was never closed.
+            TargetRejected: The clutch was never closed.
         """
         if self.target is None:
-            raise TargetRejected("a target is moved before its clutch was ever closed")
+            raise TargetRejected("the clutch was never closed, so that there is no target to move")
         step = axes @ twist.reshape(2, 3).T * seconds
         self.target = _moved(self.target, self.scale * step[:, 0], self.turn_scale * step[:, 1])
         return self.target
 
     def keep(self, target: Pose) -> None:
-        """Have twists go on from another target: one that does not run ahead of its arm."""
+        """Continue from another target, such as one that is limited to stay near the tool."""
         self.target = target
 
 
 def _is_same(pose: Pose, other: Pose) -> bool:
-    # To the last bit: angles between rotations that are the same are not quite zero.
+    # Compares bit by bit, because the angle between equal rotations is not exactly zero.
     return np.array_equal(pose.position, other.position) and np.array_equal(
         pose.rotation, other.rotation
     )
 
 
 def _moved(pose: Pose, step: Vector, turn: Vector) -> Pose:
-    # Composed as poses are, so that it stays a rotation however long it goes on.
+    # Composition of poses normalises the rotation, so that errors do not add up.
     rotation = Pose(np.zeros(3), pin.exp3(turn)) @ Pose(np.zeros(3), pose.rotation)
     return Pose(pose.position + step, rotation.rotation)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices asked at a steady rate, each for its arms."""
+"""Periodic loop that reads input devices and sends targets to their arms."""
 
 from __future__ import annotations
 
@@ -32,25 +32,26 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
 MOST_LEAD = (0.1, 0.5)
-"""How far a target may run ahead of the tool [m, rad]."""
+"""Maximum distance of a target from the tool [m, rad]."""
 SAME = (0.03, 0.15)
-"""A tool this near its last target goes on from there: springs sag under loads [m, rad]."""
+"""Distance from the last target up to which a motion continues from there [m, rad]; the tool of a
+compliant arm is displaced under load."""
 
 
 class GuidedArm:
-    """Give an arm the targets of its clutch, by the gates that are in force for everybody.
+    """Arm that receives targets from its clutch; the cell checks them as from any client.
 
-    After anything that made it hold, the clutch has to be opened and closed again.
+    After the arm had to hold, the clutch must be opened and closed again.
 
     Args:
         cell: A started cell.
         arm: Name of the arm.
-        clutch: Its clutch, which nobody else has.
-        say: Takes a sentence for the user.
+        clutch: Clutch of this arm only.
+        say: Callback for messages to the user.
 
     Attributes:
         clutch: Clutch of the arm.
-        sent: Last target of the arm; None before the first and after a refusal.
+        sent: Last target of the arm; None before the first and after a rejection.
 
     Thread: one.
     """
@@ -62,18 +63,22 @@ class GuidedArm:
         cell.frames.base_of(arm)
 
     def touch(self, seconds: float) -> Touch:
-        """Return what the arm feels now, since a time [s], along the device's axes."""
+        """Return the external wrench of the arm along the device's axes.
+
+        Args:
+            seconds: Time since the previous call [s].
+        """
         clutch, wrench = self.clutch, self._cell.state(self._arm).wrench_ext_in_base
         along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
         return Touch(along, clutch.is_closed, clutch.scale, seconds)
 
     def take(self, command: HandCommand, seconds: float, passed: float) -> None:
-        """Do what a device asks for.
+        """Process a command of the device.
 
         Args:
-            command: Of the device.
-            seconds: How long to move at a twist [s].
-            passed: Since the last command [s]; longer after a pause.
+            command: Command of the device.
+            seconds: Duration of the motion for a twist [s].
+            passed: Time since the last command [s]; longer after a pause.
         """
         if command.problem:
             self.hold(command.problem)
@@ -90,11 +95,11 @@ class GuidedArm:
         self._send()
 
     def hold(self, why: str) -> None:
-        """Leave the target where it is until the clutch is closed anew; says why, once."""
+        """Keep the target until the clutch is closed again; report the reason once."""
         self.clutch.open()
         if not self._is_refused:
             self._is_refused = True
-            self._say(f"{self._arm} holds: {why}; open the clutch and close it to go on")
+            self._say(f"{self._arm} holds: {why}; open and close the clutch to continue")
 
     def _move(self, command: HandCommand, seconds: float, passed: float) -> None:
         clutch, tool = self.clutch, self._cell.pose(self._arm)
@@ -126,7 +131,7 @@ class GuidedArm:
         return self._cell.frames.base_from(frame, self._arm).rotation
 
     def _send(self) -> None:
-        """Give the arm its target again and again: a stream that pauses counts as lost."""
+        """Send the target in every tick, because a stream that pauses counts as lost."""
         if self.sent is None:
             return
         try:
@@ -140,7 +145,7 @@ class GuidedArm:
             hand = self._cell.gripper(self._arm)
             if wish == "open":
                 hand.move(hand.state().max_width)
-            else:  # whatever is between the fingers
+            else:  # grasps an object of any width
                 hand.grasp(0.0, epsilon_outer=hand.description.max_width)
         except MultipandaError as error:
             self._say(f"{self._arm}: {error}")
@@ -163,14 +168,14 @@ def _checked(twist: object) -> Vector:
 
 
 def checked(answer: Any, arms: Sequence[str]) -> dict[str, HandCommand]:
-    """Return what is asked of arms; one whose command is none has a problem instead.
+    """Return the commands of a source; an invalid command becomes a problem of its arm.
 
     Args:
-        answer: Of a source that others have written.
-        arms: Those of the source.
+        answer: Result of a source, which may be of a third party.
+        arms: Arms of the source.
 
     Raises:
-        TargetRejected: If it is no mapping, or speaks of arms that are not the source's.
+        TargetRejected: The result is not a mapping, or names an arm that the source does not have.
     """
     if not isinstance(answer, Mapping):
         raise TargetRejected(f"got {answer!r:.80}, allowed commands by arm")
@@ -198,34 +203,35 @@ def _command(command: Any) -> HandCommand:
 
 
 RATES = (20.0, 100.0)
-"""Allowed [Hz]: slower ones are felt, faster ones tell laws at 1 kHz nothing new."""
+"""Allowed rates [Hz]. Slower targets are noticeable; faster ones add nothing at 1 kHz control."""
 MOST_WAIT = 0.25
-"""A source that takes longer to answer counts as lost for that time [s]."""
+"""Maximum duration of reading a source [s]; a slower source counts as lost in that tick."""
 _AT_REST = HandCommand()
 
 
 class Teleoperator:
-    """Move arms of a cell by devices; each arm follows one device at most.
+    """Teleoperation of the arms of a cell; each arm follows one device or none.
 
     Args:
-        cell: A started cell, whose active laws take poses.
-        sources: The devices. They are closed by their owner.
-        rate: Of targets [Hz].
-        scale: Metres of the tool per metre of the device.
-        turn_scale: Likewise of turns.
-        say: Takes a sentence for the user.
-        clock: Returns the time [s].
-        laws: Names of those that are switched on again, once all clutches are open and no arm has
-            a fault, after they were lost: the loop has arms hold when this program stood still.
-            For who has the cell alone; none where somebody else may have stopped it.
+        cell: A started cell whose active controllets take poses.
+        sources: Input devices; their owner closes them.
+        rate: Rate of targets [Hz].
+        scale: Tool translation per device translation.
+        turn_scale: Tool rotation per device rotation.
+        say: Callback for messages to the user.
+        clock: Function that returns the time [s].
+        laws: Controllets to activate again after the loop let the arms hold, for example because
+            this program was blocked. This happens when all clutches are open and no arm has a
+            fault. Use it only for the sole client of a cell: another client may have stopped the
+            arms.
 
     Attributes:
-        arms: Arms by name, with their clutches.
+        arms: Arms with their clutches, by name.
 
     Raises:
-        ConfigurationError: If the rate or a scale is not allowed, no source has an arm, or two
-            have the same.
-        UnknownName: If a source has an arm that the cell does not have.
+        ConfigurationError: Rate or scale is out of range, no source has an arm, or two sources
+            have the same arm.
+        UnknownName: A source has an arm that the cell does not have.
 
     Thread: one.
     """
@@ -250,29 +256,29 @@ class Teleoperator:
                 raise ConfigurationError(f"{name}: got {value:g}, allowed (0, 10]")
         arms = [arm for source in sources for arm in source.arms]
         if not arms:
-            raise ConfigurationError("sources: got none that has an arm, allowed one or more")
+            raise ConfigurationError("sources: no source has an arm. Provide one that has.")
         for arm in arms:
             if arm not in cell.arms:
                 raise UnknownName("arm", arm, cell.arms)
             if arms.count(arm) > 1:
-                raise ConfigurationError(f"{arm}: got two sources, allowed one")
+                raise ConfigurationError(f"{arm}: has two sources, allowed one")
         self._cell, self._sources, self._say, self._clock = cell, tuple(sources), say, clock
         self._period, self._given = 1.0 / rate, dict[str, float]()
         self._laws, self._why_lost = tuple(laws), ""
         self.arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
 
     def tick(self) -> None:
-        """Ask every source once, and give their arms targets."""
+        """Read every source once and send targets to its arms."""
         is_open = True
         for source in self._sources:
             began = self._clock()
             problem, commands = "", dict[str, HandCommand]()
             try:
                 commands = checked(source.read(), source.arms)
-            except Exception as error:  # whoever wrote the source: arms are not to move by it
+            except Exception as error:  # a faulty source must not move arms
                 problem = f"{source.name}: {str(error) or type(error).__name__}"
             if (took := self._clock() - began) > MOST_WAIT:
-                problem = problem or f"{source.name}: took {took:.2f} s to answer"
+                problem = problem or f"{source.name}: reading took {took:.2f} s"
             if problem:
                 commands = {arm: HandCommand(problem=problem) for arm in source.arms}
             is_open = is_open and not any(one.is_engaged for one in commands.values())
@@ -281,7 +287,7 @@ class Teleoperator:
             self._take_laws_again()
 
     def _take_laws_again(self) -> None:
-        """Switch laws on again that were lost: clutches are open, so arms stay as they are."""
+        """Activate lost controllets again; the arms stay in place, because clutches are open."""
         if any(self._cell.state(arm).fault for arm in self._cell.arms):
             return
         try:
@@ -291,14 +297,14 @@ class Teleoperator:
                 self._say(str(error))
             self._why_lost = str(error)
         else:
-            self._say(f"{', '.join(self._laws)} had lost arms, and has them again")
+            self._say(f"{', '.join(self._laws)} active again")
             self._why_lost = ""
 
     def run(self, duration: float = math.inf) -> None:
-        """Tick at the rate for a time [s]; a cell that is stepped by hand is stepped as well.
+        """Tick at the rate for a duration [s]; an inline cell is also stepped.
 
         Raises:
-            LoopError: If the cell's loop has ended.
+            LoopError: The loop of the cell has ended.
         """
         is_inline = self._cell.config.cell.placement == "inline"
         cycles = max(1, round(self._period * self._cell.config.cell.rate))
@@ -308,7 +314,7 @@ class Teleoperator:
             self.tick()
             if is_inline:
                 self._cell.step(cycles)
-            # Late ticks are left out, so that a pause is not followed by many at once.
+            # Missed ticks are skipped, so that a pause is not followed by many ticks at once.
             due = max(due + self._period, self._clock())
             time.sleep(max(0.0, due - self._clock()))
 
@@ -321,5 +327,5 @@ class Teleoperator:
             if isinstance(source, FeelingSource):
                 try:
                     source.feel(arm, guided.touch(self._period))
-                except Exception as error:  # as of read
+                except Exception as error:  # a faulty source must not end teleoperation
                     guided.hold(f"{source.name}: {str(error) or type(error).__name__}")

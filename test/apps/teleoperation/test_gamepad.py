@@ -106,7 +106,7 @@ sdl.SDL_JoystickAttachVirtual(1, 6, 15, 0)
 second = held(1)
 assert pad.read()["left"].is_engaged
 sdl.SDL_JoystickDetachVirtual(0)
-assert lost() == "was unplugged; another one is there"
+assert lost() == "was unplugged; another one is connected"
 assert not pad.read()["left"].is_engaged
 sdl.SDL_JoystickSetVirtualButton(second, 10, ctypes.c_uint8(0))
 pad.read()

@@ -61,14 +61,14 @@ def test_a_terminal_that_is_closed_is_lost_and_closing_the_source_is_no_error():
     ours, theirs = pty.openpty()
     keyboard = Keyboard(("left",), fd=theirs)
     os.close(ours)
-    with pytest.raises(SourceLost, match="the terminal is gone"):
+    with pytest.raises(SourceLost, match="the terminal was closed"):
         keyboard.read()
     keyboard.close()
     os.close(theirs)
 
 
 def test_no_terminal_is_refused():
-    with open(os.devnull) as nothing, pytest.raises(ConfigurationError, match="is no terminal"):
+    with open(os.devnull) as nothing, pytest.raises(ConfigurationError, match="is not a terminal"):
         Keyboard(("left",), fd=nothing.fileno())
 
 

@@ -116,11 +116,11 @@ def led():
 
 
 def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
-    silent = f"nothing heard on {led.topic.rpartition('/')[0]}/current_pose for {SILENCE:g} s"
+    silent = f"no message on {led.topic.rpartition('/')[0]}/current_pose for {SILENCE:g} s"
     begin = led.z()
     led.engage()
     led.until(lambda: led.said, "words that nobody feels anything")
-    assert "nobody listens to" in led.said[0]
+    assert "no subscriber of" in led.said[0]
     led.listen()
     led.height = -0.02
     led.until(lambda: led.z() < begin - 0.018, "the follower")

@@ -80,7 +80,7 @@ def test_a_mouse_that_is_unplugged_is_lost_and_taken_again_with_an_open_clutch(m
     wire.buttons(1)
     assert source.read()["left"].is_engaged
     wire.is_there = False
-    with pytest.raises(SourceLost, match=r"is gone \(unplugged\)"):
+    with pytest.raises(SourceLost, match=r"was disconnected \(unplugged\)"):
         source.read()
     now[0] += 2.0 * AGAIN
     with pytest.raises(SourceLost, match="device"):

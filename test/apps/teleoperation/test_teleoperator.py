@@ -149,7 +149,7 @@ def test_what_goes_wrong_is_said_once_and_the_arm_holds_until_the_clutch_is_clos
     assert rig.z() == pytest.approx(held, abs=2e-3)
     (said,) = rig.said
     assert said.startswith("left holds: ")
-    assert said.endswith("; open the clutch and close it to go on")
+    assert said.endswith("; open and close the clutch to continue")
     assert re.search(why, said)
     rig.left(1)
     rig.left(25, twist=UP, is_engaged=True)
@@ -171,7 +171,7 @@ def test_a_source_that_takes_long_counts_as_lost(rig):
     rig = rig(clock=lambda: float(next(times)))
     rig.left(2, twist=UP, is_engaged=True)
     assert rig.said == [
-        "left holds: script: took 0.30 s to answer; open the clutch and close it to go on"
+        "left holds: script: reading took 0.30 s; open and close the clutch to continue"
     ]
 
 

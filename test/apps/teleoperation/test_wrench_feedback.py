@@ -105,7 +105,7 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
         felt = rig.play(0.65, 0.06)[:, 3]
         assert felt[-60:].max() == 0.0
         assert rig.said == [
-            "follower holds: nothing heard of the leader; open the clutch and close it to go on"
+            "follower holds: nothing heard of the leader; open and close the clutch to continue"
         ]
         assert [event.text for event in rig.cell.events()] == [
             "leader: no wrench to be felt for 0.25 s; what is felt fades out"

@@ -116,7 +116,7 @@ def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_n
     page.drag("left", *asked)
     held = rig.z()
     assert held < rest + UP - 0.01
-    rig.until(rig.noted("stood still: ask again"), "the panel goes on")
+    rig.until(rig.noted("blocked: repeat the request"), "the panel goes on")
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
     assert rig.z() < held + 2e-3
     assert cell.log.count(line) == 1
@@ -150,7 +150,7 @@ def test_a_law_that_others_change_is_known_a_second_later_and_was_dragged_on(rig
         assert client.switch([f"left/{law}"], strictness=4).ok
     rig.until(lambda: rig.cell.beginnings("left") >= begun + 2, "both are known")
     page.drag("left", *asked)
-    rig.until(rig.noted("grasp the gizmo anew"), "the drag is over")
+    rig.until(rig.noted("Grasp the gizmo again"), "the drag is over")
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
     assert rig.z() < rest + 0.04
     page.let_go("left")
@@ -161,15 +161,15 @@ def test_a_page_said_that_arms_were_stopped_before_a_silent_node_had_answered(ri
     os.kill(cell.process.pid, signal.SIGSTOP)
     try:
         page.use("STOP")
-        rig.until(rig.noted("has pressed STOP; no answer yet"), "it is asked for")
-        past = "nothing was heard of the node for 2 s; what is shown is of then"
+        rig.until(rig.noted("has pressed STOP; no confirmation yet"), "it is asked for")
+        past = "nothing was heard of the node for 2 s; the page shows the last known state"
         rig.until(partial(is_said, page, past), "it is said")
         assert not rig.noted("stopped by viewer")()
     finally:
         os.kill(cell.process.pid, signal.SIGCONT)
     rig.until(rig.noted("stopped by viewer"), "there is an answer")
     rig.until(holds(rig), "both arms hold")
-    rig.until(lambda: not is_said(page, "what is shown is of then"), "it is live again")
+    rig.until(lambda: not is_said(page, "the page shows the last known state"), "it is live again")
 
 
 def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
@@ -186,8 +186,8 @@ def test_gains_hands_and_refusals_are_those_of_the_node(rig, client):
     rig.until(lambda: rig.cell.parameters(LEFT)["stiffness"][0] == 650.0, "the gain is changed")
     with pytest.raises(ParameterRejected, match="stiffness: got"):
         rig.cell.set_parameters(LEFT, {"stiffness": [-1.0] * 6})
-    page.use("hand [m]", 0.02)
-    page.use("Move hand")
+    page.use("gripper [m]", 0.02)
+    page.use("Move gripper")
     rig.until(lambda: abs(rig.cell.state("left").fingers.sum() - 0.02) < 2e-3, "it is closed")
     before = rig.z()
     page.drag("left", *rig.target(up=2.0))
@@ -300,7 +300,7 @@ def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_dra
             if end == signal.SIGSTOP:
                 page.drag("left", *page.asked)  # it waits in the socket
                 process.send_signal(signal.SIGCONT)
-                until(partial(is_said, page, "stood still: ask again"), "the panel goes on")
+                until(partial(is_said, page, "blocked: repeat the request"), "the panel goes on")
                 page.close()
                 client.until(partial(is_past, time.monotonic()), 5.0, "a wish would be done")
                 assert z_of(client) < held + 2e-3
