@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves arms: one file per kind, found by name."""
+"""Hardware backends and their drivers; a backend is found by the name of its module."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that follow the equations of motion exactly, with nothing around them."""
+"""Mock backend: arms that follow the ideal equations of motion without an environment."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ from multipanda_py.state import Vector
 
 
 class Mock(Backend[FrankaSettings]):
-    r"""Integrate :math:`M \ddot q + C \dot q = \tau` by semi-implicit Euler steps.
+    r"""Simulation of arms without limits, contacts or friction.
 
-    Arms without limits, contacts or friction: for tests, and for machines without MuJoCo. They
-    carry the load that they are told.
+    .. math:: M(q) \ddot q + C(q, \dot q) \dot q = \tau.
+
+    Here M is the mass matrix, C the Coriolis matrix and :math:`\tau` the commanded torque without
+    gravity. The integration uses semi-implicit Euler steps. The backend serves tests, and machines
+    without MuJoCo. Arms carry the load of their settings.
 
     Attributes:
-        q: Positions of each arm's joints, (n,) [rad], after :meth:`connect`.
-        dq: Their velocities, (n,) [rad/s], after :meth:`connect`.
+        q: Joint positions of each arm, (n,) [rad], after :meth:`connect`.
+        dq: Joint velocities of each arm, (n,) [rad/s], after :meth:`connect`.
     """
 
     Settings, settings_section = FrankaSettings, "franka"
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Say what simulated arms do while the loop stands still."""
+        """Describe what simulated arms do while the loop is stopped."""
         return "simulated arms stand still with it"
 
     def connect(self) -> None:
-        """Put every arm at its start posture, at rest."""
+        """Set every arm to its start configuration, at rest."""
         self.q: list[Vector] = []
         self.dq: list[Vector] = []
         self._models = []
@@ -52,7 +55,7 @@ class Mock(Backend[FrankaSettings]):
         self.time = 0.0
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
-        """Execute a gripper command at once; a grasp finds an object of the width asked for."""
+        """Execute a gripper command at once; a grasp finds an object of the requested width."""
         at, action = self.arms.index(arm), Action(int(record[0]))
         state, gripper = self.states[at], self.descriptions[at].gripper
         if action is not Action.STOP and gripper is not None:
@@ -62,12 +65,12 @@ class Mock(Backend[FrankaSettings]):
         state.gripper[:2] = number, Outcome.SUCCEEDED
 
     def configure(self, arm: int, settings: FrankaSettings) -> None:
-        """Carry another load from now on."""
+        """Set another load."""
         self._flanges[self.arms.index(arm)].carry(settings.load)
         super().configure(arm, settings)
 
     def read(self, fresh: Collection[int]) -> None:
-        """Copy the integrated motion."""
+        """Copy the integrated motion to the states."""
         if self.arms[0] not in fresh:
             return
         for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
@@ -76,7 +79,7 @@ class Mock(Backend[FrankaSettings]):
             state.tau_ext[:] = 0.0
 
     def write(self, fresh: Collection[int]) -> None:
-        """Move on by one period."""
+        """Integrate one period."""
         if self.arms[0] not in fresh:
             return
         for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
@@ -86,7 +89,7 @@ class Mock(Backend[FrankaSettings]):
         self.time += self.period
 
     def _carrying(self, i: int) -> Vector:
-        """Return what carries an arm: its own compensation, or what the loop adds, (n,) [Nm]."""
+        """Return the gravity compensation of an arm, its own or that of the loop, (n,) [Nm]."""
         if not self.descriptions[i].compensates_gravity:
             return self.states[i].tau_gravity
         model, data = self._models[i]
@@ -94,4 +97,4 @@ class Mock(Backend[FrankaSettings]):
         return gravity
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no resources to release."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that stand between the loop and a real arm: memory, watch, link, last bound."""
+"""Driver processes between the loop and real arms: shared memory, watchdog, torque limiter."""

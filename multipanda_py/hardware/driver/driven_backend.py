@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all backends with a driver process per arm have in common."""
+"""Base class of backends with one driver process per arm."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class StartUp:
 
     @property
     def is_over(self) -> bool:
-        """Whether every arm has started, or has used all attempts."""
+        """True if every arm has started, or has used all attempts."""
         return not self._attempts
 
     def note_state(self, arm: int, executing: bool) -> None:
-        """Count a new state of an arm, and whether it executes commands."""
+        """Count a new state of an arm, and whether the arm executes commands."""
         if arm in self._attempts:
             self._executed[arm] = self._executed[arm] + 1 if executing else 0
             if self._executed[arm] >= SETTLED:
@@ -84,44 +84,43 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
 class DrivenArm(Protocol[SettingsT]):
-    """What a backend keeps of one arm.
+    """Interface of one arm with a driver.
 
     Attributes:
-        link: To its driver.
-        settings: What the other side has been told.
+        link: Link to its driver.
+        settings: Settings of the robot.
     """
 
     link: DriverLink
     settings: SettingsT
 
     def poll(self) -> list[Fault]:
-        """Return kinds and sentences of faults since the last call."""
+        """Return the faults since the last call."""
         ...
 
     def recover(self) -> None:
-        """Have it made ready again, or start a new driver if that is gone."""
+        """Make the arm ready again, or start a new driver if the last one has ended."""
         ...
 
     def configure(self, settings: SettingsT) -> None:
-        """Begin to tell other settings."""
+        """Start to change the settings."""
         ...
 
     def settings_answer(self) -> str | None:
-        """Return None while there is no answer, then an empty string or why not."""
+        """Return None without a response yet, then an empty string or the reason of a rejection."""
         ...
 
 
 class DrivenBackend(Backend[SettingsT]):
-    """Exchange states and torques with arms through a driver process each.
+    """Backend that exchanges states and torques with its arms through one driver process each.
 
-    A state is answered in the cycle of the arm that it belongs to. An arm starts to execute
-    torques after :meth:`begin`, and again after :meth:`recover`. During the start, an arm with a
-    transient fault is started again and the fault is reported. Later, an arm never recovers by
-    itself.
+    A state is answered in the cycle of its arm. An arm starts to execute torques after
+    :meth:`begin`, and again after :meth:`recover`. During the start, an arm with a transient fault
+    is started again and the fault is reported. Later, an arm never recovers without a request.
 
     Attributes:
-        warnings: What the machine refused and what is odd about an arm, as sentences.
-        real_arms: What is kept of each arm, by the arm's index.
+        warnings: Warnings about denied rights and about unusual properties of an arm.
+        real_arms: Arms with their drivers, by the index of the arm.
     """
 
     def __init__(
@@ -141,29 +140,29 @@ class DrivenBackend(Backend[SettingsT]):
     def make_arm(
         self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
     ) -> DrivenArm[SettingsT]:
-        """Return what is kept of one arm.
+        """Create one arm with its driver.
 
         Args:
-            index: Of the arm in the cell.
-            state: Its live state.
-            description: What it is.
+            index: Index of the arm in the cell.
+            state: Live state of the arm.
+            description: Description of the arm.
             cpus: Cores that its driver may use.
         """
 
     def connect(self) -> None:
-        """Start all drivers at once and wait until they have their arms.
+        """Start all drivers together and wait until they have their arms.
 
-        An arm that is not ready (switched off, user stop, in use) has a fault from the start, is
-        taken to be where the cell file says, and can be recovered later.
+        An arm that is not ready (switched off, user stop, in use) starts with a fault. Its
+        position is taken from the cell file, and it can be recovered later.
 
         Raises:
-            BackendError: If the cell file or this computer keeps an arm from being used; names
-                every arm that cannot be used, and why.
+            BackendError: If the cell file or this computer prevents the use of an arm. The message
+                names every such arm and the reason.
         """
         self._start = StartUp(self.arms)
-        cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
+        cpus = other_cpus(self.config.realtime)  # on the loop's core, a driver would be delayed
         shares_core = not set(cpus).isdisjoint(pinned_loops(running_tasks()))
-        if shares_core:  # the kernel moves a driver whose core is full; it runs before loops
+        if shares_core:  # the kernel may then move a driver, which has priority over loops
             cpus = sorted(os.sched_getaffinity(0))
         for index, state, description in zip(self.arms, self.states, self.descriptions):
             state.q[:] = self.config.arms[description.name].q_start
@@ -210,7 +209,7 @@ class DrivenBackend(Backend[SettingsT]):
         return self.descriptions[self.arms.index(arm)].name
 
     def _tries_again(self, arm: int, fault: Fault) -> bool:
-        """Return whether the start is tried again after a fault; report the fault if so."""
+        """Return True if the start is tried again after a fault, and report the fault then."""
         attempt = self._start.tries_again(arm, fault)
         if attempt:
             self.notices.append(
@@ -220,7 +219,6 @@ class DrivenBackend(Backend[SettingsT]):
         return attempt > 0
 
     def _given_up(self, arm: int, fault: Fault) -> str:
-        """Return the report of a final fault."""
         attempts = self._start.give_up(arm)
         tried = f" (start given up after {attempts} attempts)" if attempts > 1 else ""
         return f"{fault.kind}: {fault.text}{tried}"
@@ -232,7 +230,7 @@ class DrivenBackend(Backend[SettingsT]):
 
     @property
     def has_begun(self) -> bool:
-        """Whether the start of every arm is over."""
+        """True if the start of every arm is over."""
         return self._start.is_over
 
     def finish_start(self) -> None:
@@ -241,11 +239,11 @@ class DrivenBackend(Backend[SettingsT]):
 
     @property
     def wake_fds(self) -> dict[int, int]:
-        """Of each arm's states; :meth:`read` makes them unreadable again."""
+        """File descriptors that a new state makes readable, by arm; :meth:`read` resets them."""
         return {real.link.event: index for index, real in self.real_arms.items()}
 
     def read(self, fresh: Collection[int]) -> None:
-        """Copy the newest states; what does not execute torques is at zero torque."""
+        """Copy the newest states; the torque of an arm that executes none is zero."""
         for index, real in self.real_arms.items():
             if index in fresh:
                 real.link.read()
@@ -255,17 +253,17 @@ class DrivenBackend(Backend[SettingsT]):
                     self.time = real.link.time
 
     def is_new(self, arm: int) -> bool:
-        """Return whether the last read found a new state: a driver also wakes to say a word."""
+        """Return True if the last read found a new state; a driver also wakes for messages."""
         return self.real_arms[arm].link.is_new
 
     def write(self, fresh: Collection[int]) -> None:
-        """Answer the states that were read last, and wake the drivers."""
+        """Send the commands for the states that were read last, and wake the drivers."""
         for index, real in self.real_arms.items():
             if index in fresh:
                 real.link.write()
 
     def faults(self) -> list[tuple[int, str]]:
-        """Return what drivers and arms have reported since, as ``kind: sentence``."""
+        """Return the new faults of drivers and arms, as ``kind: sentence``."""
         found, self._faults_at_start = self._faults_at_start, []
         for index, real in self.real_arms.items():
             for fault in real.poll():
@@ -276,19 +274,19 @@ class DrivenBackend(Backend[SettingsT]):
         return found
 
     def recover(self, arm: int) -> None:
-        """Have an arm's driver make it ready, or start a new driver if it is gone."""
+        """Make an arm ready through its driver, or start a new driver after the last one ended."""
         self.real_arms[arm].recover()
 
     def is_ready(self, arm: int) -> bool:
-        """Return whether an arm executes torques."""
+        """Return True if an arm executes torques."""
         return self.real_arms[arm].link.executing
 
     def configure(self, arm: int, settings: SettingsT) -> None:
-        """Begin to tell an arm other settings."""
+        """Start to change the settings of an arm."""
         self.real_arms[arm].configure(settings)
 
     def settings_answers(self) -> list[tuple[int, str]]:
-        """Go on with what :meth:`configure` has begun; return what has come to its end."""
+        """Continue the changes of :meth:`configure`; return the completed ones."""
         found = []
         for index, real in self.real_arms.items():
             reason = real.settings_answer()
@@ -298,7 +296,7 @@ class DrivenBackend(Backend[SettingsT]):
         return found
 
     def close(self) -> None:
-        """End motions and drivers, all at once; safe to call twice."""
+        """End motions and drivers of all arms in parallel; safe to call twice."""
         links = [real.link for real in self.real_arms.values()]
         self.real_arms = {}
         deadline = time.monotonic() + STOP_TIMEOUT

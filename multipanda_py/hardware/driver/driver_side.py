@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the process of every driver begins."""
+"""Connection of a driver process to the loop, and its real-time priority."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from multipanda_py.realtime.system.child_process import DRIVER, name_process
 
 
 def take_priority(priority: int, peer: str) -> list[str]:
-    """Take a real-time priority, and no other than this.
+    """Set the real-time priority of this process.
 
     Args:
-        priority: Of SCHED_FIFO; 0 keeps the normal scheduler.
-        peer: What the driver speaks with, in words.
+        priority: Priority for SCHED_FIFO; 0 keeps the normal scheduler.
+        peer: Name of the other side.
 
     Returns:
-        What the machine refused, as sentences.
+        Warnings about denied rights.
     """
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     if priority <= 0:
@@ -43,7 +43,7 @@ def take_priority(priority: int, peer: str) -> list[str]:
 
 
 _OLDEST = 2
-"""An answer may be to a state that is so many states old, if nothing better comes in time."""
+"""Maximum age of the state of a usable command, in states, if no newer command arrives in time."""
 
 _READING, _HEARTBEAT, _ENABLED = (
     int(DriverWord.READING),
@@ -54,22 +54,24 @@ _NONE: tuple[int, ...] = ()
 _monotonic_ns, _select = time.monotonic_ns, select.select
 _signal, _clear = os.eventfd_write, os.eventfd_read
 _yield = os.sched_yield
-_LOOP_TIMEOUT = 20_000_000  # older heartbeats of the loop start no motion [ns]
+_LOOP_TIMEOUT = 20_000_000  # maximum age of the loop's heartbeat for a motion to start [ns]
 _PATIENCE = 250_000
-"""How long an answer is looked for without sleeping: most come in half of that [ns]."""
+"""Maximum time of polling for a command before sleeping; most arrive in half of it [ns]."""
 
 
 class LoopConnection:
-    """Publish states, wait for torques, notice the end of the loop; never waits for it else.
+    """Connection that publishes states, waits for torques and detects the end of the loop.
+
+    Only :meth:`first_line` and :meth:`wait` block.
 
     Args:
-        memory: Shared with the loop.
+        memory: Memory that is shared with the loop.
         state_event: eventfd that wakes the loop.
         torque_event: eventfd with which the loop wakes this process.
 
     Attributes:
         words: Shared words.
-        terminated: Set when this process is asked to end.
+        terminated: True after a request to end this process.
     """
 
     def __init__(self, memory: DriverMemory, state_event: int, torque_event: int) -> None:
@@ -100,17 +102,17 @@ class LoopConnection:
         return lines[0]
 
     def lines(self) -> list[str]:
-        """Return the lines that have come on standard input since."""
+        """Return the new lines of standard input."""
         return self._lines() if self.has_lines() else []
 
     def has_lines(self) -> bool:
-        """Return whether something has come on standard input since :meth:`lines`."""
+        """Return True if there is new input since :meth:`lines`."""
         if 0 in self._inputs and _select([0], _NONE, _NONE, 0.0)[0]:
             self._receive()
         return len(self._received) > 0
 
     def ended(self) -> bool:
-        """Return whether the loop wants no more of this driver, or is gone."""
+        """Return True if the loop has ended or stops this driver."""
         return (
             self.terminated
             or self.words[DriverWord.SHUTDOWN] != 0
@@ -119,26 +121,26 @@ class LoopConnection:
         )
 
     def reading(self) -> None:
-        """Tell the loop that what follows depends on the robot."""
+        """Report that the driver waits for the robot."""
         self.words[DriverWord.READING] = 1
 
     def beat(self) -> None:
-        """Tell the loop that this driver lives and does not wait for the robot."""
+        """Send a heartbeat, and report that the driver does not wait for the robot."""
         self.words[DriverWord.READING] = 0
         self.words[DriverWord.DRIVER_HEARTBEAT] = time.monotonic_ns()
 
     def busy(self, seconds: float) -> None:
-        """Tell the loop how long a call may keep this driver from beating, 0 for no more."""
+        """Report for how long a call may prevent heartbeats, 0 for its end."""
         self.beat()
         self.words[DriverWord.BUSY_UNTIL] = (
             time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
         )
 
     def publish(self, *state: float) -> int:
-        """Hand a state to the loop and wake it; return the state's number.
+        """Publish a state and wake the loop; return the number of the state.
 
         Args:
-            state: As in :class:`.DriverMemory`, without the number.
+            state: Values as in :class:`.DriverMemory`, without the number.
         """
         number = self._number = self._number + 1
         self._state.write(number, *state)
@@ -149,31 +151,31 @@ class LoopConnection:
         return number
 
     def may_execute(self) -> int:
-        """Return what the loop wants executed, if it is alive; 0 for nothing."""
+        """Return the kind of command to execute if the loop is alive; 0 for none."""
         silence = time.monotonic_ns() - self.words[DriverWord.LOOP_HEARTBEAT]
         return self.words[DriverWord.ENABLED] if silence < _LOOP_TIMEOUT else 0
 
     def begin_motion(self, kind: int = TORQUES) -> None:
-        """Take no command that was meant for the time before, and only those of a kind."""
+        """Discard older commands, and accept only those of one kind from now on."""
         self._used = self._number
         self._answers = self._torques if kind == TORQUES else self._positions
         self._patience = 0
-        # On a core that a loop may need, polling would delay the loop that is polled for.
+        # On a core that is shared with the loop, polling would delay the loop itself.
         with contextlib.suppress(ProcessLookupError):
             shared = os.sched_getaffinity(self._owner) & os.sched_getaffinity(0)
             if not (shared or self.words[DriverWord.SHARES_CORE]):
                 self._patience = _PATIENCE
 
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Return the loop's torque, (n,) [Nm], or positions [rad], for a state.
+        """Return the loop's torques, (n,) [Nm], or positions [rad], for a state.
 
         Args:
-            number: Of the state.
-            until_ns: When to stop waiting, CLOCK_MONOTONIC [ns].
+            number: Number of the state.
+            until_ns: End of the wait, CLOCK_MONOTONIC [ns].
 
         Returns:
-            The command; one for a slightly older state if it came too late for that one; or
-            None if there is nothing new.
+            Command for the state. If it is late, the command for a slightly older state, or None
+            without a new command.
         """
         if self._patience:
             found = self._look(number, until_ns)
@@ -201,10 +203,10 @@ class LoopConnection:
         return found[1:]
 
     def _look(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Look for the answer to a state without sleeping; return None if it takes too long.
+        """Poll for the command for a state without sleeping; return None after a timeout.
 
-        To fall asleep and be woken takes longer than most laws. Drivers of the same priority have
-        their turn meanwhile.
+        Sleeping and waking takes longer than most controllets need. The process yields to drivers
+        of the same priority meanwhile.
         """
         newest = self._answers.numbers
         until_ns = min(until_ns, _monotonic_ns() + self._patience)
@@ -217,8 +219,8 @@ class LoopConnection:
         return None
 
     def say(self, **message: Any) -> None:
-        """Write a message on standard output, and wake the loop."""
-        with contextlib.suppress(OSError):  # full, or the loop is gone
+        """Write a message to standard output, and wake the loop."""
+        with contextlib.suppress(OSError):  # the pipe is full, or the loop has ended
             os.write(1, (json.dumps(message) + "\n").encode())
         self.words[DriverWord.MESSAGES] += 1
         os.eventfd_write(self._state_event, 1)
@@ -236,16 +238,16 @@ class LoopConnection:
 
 
 def connect_to_loop() -> LoopConnection:
-    """Return the way to the loop that this process was started by.
+    """Return the connection to the loop that started this process.
 
-    Its arguments are memory, state event, torque event and number of joints. It does not keep the
-    loop's priority, leaves SIGINT to the owner, and takes SIGTERM for a wish.
+    The arguments of the process are memory, state event, torque event and number of joints. The
+    process drops the priority of the loop, ignores SIGINT, and treats SIGTERM as a request to end.
 
     Thread: main.
     """
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the loop's
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # drops the loop's priority
     name_process(DRIVER)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
     fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
     loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)
 
@@ -257,7 +259,7 @@ def connect_to_loop() -> LoopConnection:
 
 
 def collect_for_good() -> None:
-    """Collect garbage once, and never again: a collection would come late for a state."""
+    """Collect garbage once, then disable collections, which would delay the commands."""
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop's end of one driver process."""
+"""Link of the loop to one driver process."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from multipanda_py.hardware.driver.watch import MODEL_DIFFERS, Accept, DriverWat
 from multipanda_py.state import ArmState
 
 STOP_TIMEOUT = 1.5
-"""For a driver to end a motion and itself [s]."""
+"""Timeout of the end of a driver and its motion [s]."""
 _monotonic_ns, _add = time.monotonic_ns, np.add
 
 
 class DriverLink:
-    """Feed the driver of one arm, and have it watched.
+    """Link to the driver of one arm: reads states, writes commands, monitors the process.
 
     Args:
-        module: Full name of the driver's.
-        state: Of the arm.
-        settings: Of the driver.
+        module: Full name of the driver's module.
+        state: State of the arm.
+        settings: Settings of the driver.
 
     Attributes:
         event: eventfd that becomes readable with every state.
-        watch: Knows how the driver is doing.
-        is_new: Whether the last look found a new state.
-        executing: Whether the newest state says that what the loop commands is executed.
-        number: Of the newest state, counted by its driver.
+        watch: Monitor of the driver.
+        is_new: True if the last :meth:`read` found a new state.
+        executing: True if the arm executes the loop's commands, according to the newest state.
+        number: Number of the newest state, counted by its driver.
         time: Robot time of the newest state [s].
 
-    Thread: control, once it runs.
+    Thread: control, once the loop runs.
     """
 
     def __init__(self, module: str, state: ArmState, settings: AnyDriverSettings) -> None:
@@ -66,21 +66,21 @@ class DriverLink:
 
     @property
     def pid(self) -> int:
-        """Process id of the driver, -1 if there is none."""
+        """Process id of the driver, -1 without one."""
         return self.watch.pid
 
     @property
     def starting(self) -> bool:
-        """Whether the driver has not answered yet."""
+        """True if the driver has not responded yet."""
         return self.watch.state is DriverState.CONNECTING
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a driver that has its robot."""
+        """True if a driver runs and has its robot."""
         return not (self.starting or self.watch.has_ended)
 
     def spawn(self) -> None:
-        """Start a driver, in place of the last one."""
+        """Start a driver in place of the last one."""
         self.watch.drop()
         words = self.words
         words[DriverWord.SHUTDOWN] = words[DriverWord.BUSY_UNTIL] = words[DriverWord.READING] = 0
@@ -92,7 +92,7 @@ class DriverLink:
         self.watch.start((self._memory.fd, self.event, self._torque_event))
 
     def read(self) -> None:
-        """Copy the newest state; an arm that executes nothing is commanded to be as it is."""
+        """Copy the newest state; without execution, the command follows the measured state."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.event)
         record, arm, state = self._memory.state, self._arm, self._state
@@ -121,7 +121,7 @@ class DriverLink:
                 arm.joint_command[1:] = 0.0
 
     def write(self) -> None:
-        """Hand the driver the command for the state that was read last, and wake it."""
+        """Write the command for the state that was read last, and wake the driver."""
         self.words[DriverWord.LOOP_HEARTBEAT] = _monotonic_ns()
         if self._kind != TORQUES:
             self._memory.position.write(self.number, *self._arm.joint_command[0].tolist())
@@ -132,7 +132,7 @@ class DriverLink:
         os.eventfd_write(self._torque_event, 1)
 
     def poll(self, accept: Accept) -> list[Fault]:
-        """Return kinds and sentences of faults since the last call. Costs next to nothing."""
+        """Return the faults since the last call; takes hardly any time."""
         found = self.watch.poll(accept)
         if self.watch.state is not DriverState.WORKING:
             self.executing = False
@@ -142,7 +142,7 @@ class DriverLink:
         return found
 
     def recover(self) -> None:
-        """Ask the driver to make the arm ready; start a new one if it is dead or stuck."""
+        """Request the recovery of the arm; start a new driver if the last one ended or is stuck."""
         if self.starting:
             return
         if self.watch.has_ended or self.watch.is_silent:
@@ -159,32 +159,32 @@ class DriverLink:
         self.words[DriverWord.ENABLED] = self._kind
 
     def engage(self, kind: int) -> None:
-        """Have another kind of command executed: the motion ends, and one of that kind begins."""
+        """Change the kind of command: the motion ends, and one of the new kind begins."""
         if self.words[DriverWord.ENABLED]:
             self.words[DriverWord.ENABLED] = kind
         self._kind, self.executing = kind, False
         os.eventfd_write(self._torque_event, 1)
 
     def suspend(self) -> int:
-        """Have the torque go to zero and the motion end; return the newest state's number."""
+        """Let the torque decay and end the motion; return the number of the newest state."""
         self.words[DriverWord.ENABLED] = 0
         os.eventfd_write(self._torque_event, 1)
         return int(self._shared[0])
 
     def resume(self) -> None:
-        """Have commands executed again after :meth:`suspend`, unless there was a fault."""
+        """Let commands be executed again after :meth:`suspend`, except after a fault."""
         self.words[DriverWord.ENABLED] = self._kind
 
     def shut_down(self) -> None:
-        """Ask the driver to end its motion and itself; returns at once."""
+        """Request the end of motion and driver; returns at once."""
         self.words[DriverWord.SHUTDOWN] = 1
         os.eventfd_write(self._torque_event, 1)
 
     def stop(self, deadline: float | None = None) -> None:
-        """Wait for the driver to end, and make sure that it does.
+        """Wait for the end of the driver, and kill it at the deadline.
 
         Args:
-            deadline: When to kill it, ``time.monotonic`` [s].
+            deadline: Time at which it is killed, ``time.monotonic`` [s].
         """
         if not self.watch.has_ended:
             self.shut_down()
@@ -193,7 +193,7 @@ class DriverLink:
         self.executing = False
 
     def close(self) -> None:
-        """Let go of everything, after :meth:`stop`."""
+        """Release all resources, after :meth:`stop`."""
         self.watch.close()
         for fd in (self.event, self._torque_event, self._memory.fd):
             os.close(fd)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loop knows of a driver, and what changes it."""
+"""Shared memory of loop and driver, and the states of a driver."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from typing import Protocol
 
 
 class DriverWord(IntEnum):
-    """Single words. The loop writes the first eight, the driver the others. Times are in ns."""
+    """Indices of single words: the first eight of the loop, the others of the driver.
+
+    Times are in ns.
+    """
 
     LOOP_HEARTBEAT = 0
     SHUTDOWN = 1
     ENABLED = 2
-    """What may be executed, :data:`TORQUES`, :data:`POSITIONS` or :data:`VELOCITIES`, or 0."""
+    """Kind of command to execute, :data:`TORQUES`, :data:`POSITIONS` or :data:`VELOCITIES`, or
+    0."""
     RECOVER = 3
-    """Counts the requests to recover."""
+    """Number of requests to recover."""
     SHARES_CORE = 4
-    """Whether the driver shares its cores with real-time loops; it then sleeps while it waits."""
+    """1 if the driver shares its cores with real-time loops; it then sleeps while it waits."""
     DRIVER_HEARTBEAT = 8
     BUSY_UNTIL = 9
-    """Until then what it calls may keep the driver from beating."""
+    """End of the time in which a blocking call may prevent heartbeats of the driver."""
     READING = 10
-    """Whether the driver waits for the robot, not the robot for the driver."""
+    """1 while the driver waits for the robot."""
     MESSAGES = 11
-    """Counts messages on the driver's standard output: faults, answers to settings."""
+    """Number of messages on the driver's standard output: faults, responses to settings."""
     ANSWERED = 12
-    """Counts torques of the loop that were sent to the robot."""
+    """Number of torques of the loop that were sent to the robot."""
     LATE = 13
-    """Counts cycles in which the loop had not answered within the budget."""
+    """Number of cycles in which the loop had not responded within the budget."""
     CURRENT_ERRORS = 14
     """Current errors of the robot, one bit each; written before the state with a changed mode."""
     LAST_ERRORS = 15
@@ -42,16 +46,16 @@ _WORDS = 16
 _STATE_AT = 8 * _WORDS
 _SIZE = 4096
 TORQUES, POSITIONS, VELOCITIES = 1, 2, 3
-"""What a motion executes. For velocities, too, the loop says to which positions they lead."""
+"""Kinds of motion. For velocities, the loop also sends the positions to which they lead."""
 HEAD = 4
-"""Numbers of a state before those of the joints."""
+"""Number of values of a state before those of the joints."""
 
 
 class Record:
-    """One record: a counter, then numbers.
+    """Record of numbers with a sequence counter (seqlock).
 
     Attributes:
-        numbers: Live view of the numbers; whoever reads them checks :meth:`stamp` around it.
+        numbers: Live view of the numbers; a reader compares :meth:`stamp` before and after.
     """
 
     def __init__(self, memory: memoryview, at: int, form: struct.Struct) -> None:
@@ -68,11 +72,11 @@ class Record:
         counter[0] += 1
 
     def stamp(self) -> int:
-        """Return a number that grows with every record and is odd during a write."""
+        """Return the counter, which grows with every record and is odd during a write."""
         return self._counter[0]
 
     def read(self) -> tuple[float, ...] | None:
-        """Return the numbers, or None if they are being written. Thread: reader."""
+        """Return the numbers, or None during a write. Thread: reader."""
         before = self._counter[0]
         if before & 1:
             return None
@@ -80,28 +84,28 @@ class Record:
         return numbers if self._counter[0] == before else None
 
     def repair(self) -> None:
-        """Make the counter even again, which a writer that was killed may have left odd."""
+        """Make the counter even again after a writer was killed during a write."""
         self._counter[0] += self._counter[0] & 1
 
 
 class DriverMemory:
-    """The memory of one arm with n joints.
+    """Shared memory of loop and driver for one arm with n joints.
 
-    A state is its number, robot time [s], what is executed (0 for nothing), robot mode, and q, dq,
-    tau_J and what the arm does to its environment, (n,) each. A command is the number of the state
-    that is answered and torques or positions, (n,): in records of their own, so that one cannot be
-    taken for the other.
+    A state starts with its number, the robot time [s], the executed kind of command (0 for none)
+    and the robot mode. Then follow q, dq, tau_J and the torques that the arm exerts on its
+    environment, (n,) each. A command is the number of the answered state and torques or positions,
+    (n,). Torques and positions have separate records, so that they cannot be confused.
 
     Args:
-        n_joints: n.
-        fd: File descriptor of a memory that the loop made, or None to make one.
+        n_joints: Number of joints, n.
+        fd: File descriptor of a memory that the loop created, or None to create one.
 
     Attributes:
-        fd: File descriptor; closing it is its owner's affair.
-        words: Indexed by :class:`DriverWord`.
-        state: Written by the driver.
-        torque: Written by the loop.
-        position: Written by the loop.
+        fd: File descriptor, which its owner closes.
+        words: Words, indexed by :class:`DriverWord`.
+        state: Record of the state, written by the driver.
+        torque: Record of torques, written by the loop.
+        position: Record of positions, written by the loop.
     """
 
     def __init__(self, n_joints: int, fd: int | None = None) -> None:
@@ -119,10 +123,10 @@ class DriverMemory:
 
 
 class Refused(Exception):
-    """Report that an arm cannot be used, and what to do.
+    """Error of an arm that cannot be used; its text states the remedy.
 
     Attributes:
-        final: Whether trying again is of no use: what has to change is on this computer.
+        final: True if another attempt is useless, because this computer has to be changed.
     """
 
     def __init__(self, text: str, *, final: bool = False) -> None:
@@ -131,12 +135,12 @@ class Refused(Exception):
 
 
 class AnyDriverSettings(Protocol):
-    """One driver's settings.
+    """Settings of any driver.
 
     Attributes:
-        peer: What the driver speaks with, in words: ``robot 172.16.0.2``.
-        no_answer: What it means if it has nothing to say of it, in words.
-        answer_budget: How long the driver waits for the loop's torque [s].
+        peer: Name of the other side, such as ``robot 172.16.0.2``.
+        no_answer: Explanation if the driver does not respond.
+        answer_budget: Time for which the driver waits for the torque of the loop [s].
     """
 
     @property
@@ -152,27 +156,27 @@ class AnyDriverSettings(Protocol):
 
 
 class DriverState(Enum):
-    """Where a driver stands. Each fault is reported when its state is entered, and once."""
+    """State of a driver. Each fault is reported once, when its state is entered."""
 
     ABSENT = auto()
-    """None was started."""
+    """No driver was started."""
     CONNECTING = auto()
-    """It has been started, and has not said yet whether it has its robot."""
+    """The driver is started and has not reported yet whether it has a robot."""
     WORKING = auto()
-    """It has its robot, and beats."""
+    """The driver has its robot and sends heartbeats."""
     SILENT = auto()
-    """It does not beat; it may do so again."""
+    """The heartbeat is missing and may return."""
     FAULTED = auto()
-    """It has ended, or it or its robot has a fault; nothing goes on before a recovery."""
+    """The driver has ended, or driver or robot has a fault; nothing runs before a recovery."""
 
 
 class DriverEvent(Enum):
-    """What may happen to a driver."""
+    """Event that may change the state of a driver."""
 
     START = auto()
     CONNECT = auto()
     FAIL = auto()
-    """It cannot have its robot, has ended, or has said that there is a fault."""
+    """The driver cannot use its robot, has ended, or has reported a fault."""
     FALL_SILENT = auto()
     BEAT = auto()
     RECOVER = auto()
@@ -187,10 +191,10 @@ _TRANSITIONS = {
 
 
 def next_state(state: DriverState, event: DriverEvent) -> DriverState:
-    """Return where a driver stands after an event.
+    """Return the state of a driver after an event.
 
-    A start and a failure count in every state; what is not in the table changes nothing: a
-    faulted driver that falls silent has its fault already.
+    A start and a failure apply in every state. Pairs that are not in the table change nothing. For
+    example, a missing heartbeat adds nothing to the fault of a faulted driver.
     """
     if event is DriverEvent.START:
         return DriverState.CONNECTING

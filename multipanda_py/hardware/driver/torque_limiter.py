@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last bound of a torque before the robot, and what is sent when the loop is silent."""
+"""Limiter of the torques sent to the robot, and torque decay when the loop does not respond."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ import math
 from collections.abc import Sequence
 
 RAMP_TIME = 0.02
-"""In which the torque of a silent loop goes to zero [s]."""
+"""Time in which the torque decays to zero when the loop does not respond [s]."""
 LARGEST_STEP = 0.999
-"""Between two commands; a Franka refuses 1 Nm, and its numbers have 7 digits [Nm]."""
+"""Maximum torque change between two commands [Nm]. A Franka robot rejects 1 Nm, and its numbers
+have 7 digits."""
 
 
 class TorqueLimiter:
-    r"""Bound torques in value and rate; shrink the last one while the loop is silent.
+    r"""Limiter of torques in value and rate, with a decay while the loop does not respond.
 
-    .. math::
-        \tau_{sent} = \mathrm{clamp}(\tau, \tau_{robot} \pm \Delta, \pm\tau_{max}), \qquad
-        \tau_{silent}(t) = \tau_0 + \max(0, 1 - t / T_{ramp}) \, (\tau_{last} - \tau_0)
+    .. math:: \tau_{sent} = \mathrm{clamp}(\tau, \tau_{robot} \pm \Delta, \pm\tau_{max}).
 
-    :math:`\tau_{robot}` is what the robot says it executes, so that a lost command cannot
-    become a step twice as large; :math:`\tau_0` is zero for arms that carry themselves. A torque
-    above 20 Nm takes longer to shrink, because the rate goes first.
+    Here :math:`\tau` is the desired torque, :math:`\Delta` the maximum step and :math:`\tau_{max}`
+    the torque limit. :math:`\tau_{robot}` is the torque that the robot reports as executed, so
+    that a lost command does not double the next step. Without a response for the time t, the
+    desired torque is
+
+    .. math:: \tau(t) = \tau_0 + \max(0, 1 - t / T_{ramp}) \, (\tau_{last} - \tau_0).
+
+    Here :math:`\tau_{last}` is the last torque, :math:`T_{ramp}` is :data:`RAMP_TIME`, and
+    :math:`\tau_0` is zero for arms that compensate gravity themselves. Above 20 Nm the decay takes
+    longer, because the rate limit has priority.
 
     Args:
-        limits: Largest torques, (n,) [Nm].
-        steps: Between two commands, (n,) [Nm]; a Franka's if None.
+        limits: Maximum torques, (n,) [Nm].
+        steps: Maximum changes between two commands, (n,) [Nm]; None for those of a Franka robot.
     """
 
     def __init__(self, limits: Sequence[float], steps: Sequence[float] | None = None) -> None:
@@ -34,15 +40,15 @@ class TorqueLimiter:
         self.start()
 
     def start(self, tau: Sequence[float] | None = None) -> None:
-        """Begin a motion at a torque, (n,) [Nm]; at zero if None."""
+        """Start a motion with a torque, (n,) [Nm]; None means zero."""
         self._last = [0.0] * len(self._limits) if tau is None else list(tau)
 
     def answer(self, tau: Sequence[float], executed: Sequence[float]) -> list[float] | None:
-        """Return what may be sent of a loop's torque, (n,) [Nm]; None if it is not finite.
+        """Return the limited torque of the loop, (n,) [Nm]; None if it is not finite.
 
         Args:
-            tau: Of the loop, (n,) [Nm].
-            executed: What the robot executes now, (n,) [Nm].
+            tau: Torque of the loop, (n,) [Nm].
+            executed: Torque that the robot executes now, (n,) [Nm].
         """
         if not math.isfinite(sum(tau)):
             return None
@@ -50,22 +56,25 @@ class TorqueLimiter:
         return self._last
 
     def rehearse(self, executed: Sequence[float]) -> list[float]:
-        """Do what :meth:`answer` does and change nothing, so that its code is at hand for it.
+        """Run the code of :meth:`answer` without effect, to load it into the caches.
 
         Args:
-            executed: What the robot executes now, (n,) [Nm], which is returned.
+            executed: Torque that the robot executes now, (n,) [Nm].
+
+        Returns:
+            Limited torque, equal to ``executed`` within the limits.
         """
         return self._bound(executed, executed)
 
     def silent(
         self, seconds: float, executed: Sequence[float], resting: Sequence[float] | None = None
     ) -> list[float]:
-        """Return what to send when the loop has not answered for some time, (n,) [Nm].
+        """Return the torque to send when the loop has not responded for some time, (n,) [Nm].
 
         Args:
-            seconds: Since it did.
-            executed: What the robot executes now, (n,) [Nm].
-            resting: What the arm needs without the loop, (n,) [Nm]; zero if None.
+            seconds: Time since the last response [s].
+            executed: Torque that the robot executes now, (n,) [Nm].
+            resting: Torque that the arm needs without the loop, (n,) [Nm]; None means zero.
         """
         share = max(0.0, 1.0 - seconds / RAMP_TIME)
         if resting is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start the process of a driver, and find out how it is doing."""
+"""Start and monitor the driver process of an arm."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from multipanda_py.realtime.system.child_process import ended, module_command
 
 
 class DriverProcess:
-    """One run of a driver. No method waits unless its name says so.
+    """One run of a driver process. No method blocks except :meth:`wait`.
 
     Args:
-        module: Full name of the driver's.
-        n_joints: Of the arm.
-        fds: Memory, state event and torque event.
-        first_line: What it is told first.
+        module: Full name of the driver's module.
+        n_joints: Number of joints of the arm.
+        fds: File descriptors of memory, state event and torque event.
+        first_line: Settings, as the first line of its input.
 
     Attributes:
         pid: Process id.
@@ -39,7 +39,7 @@ class DriverProcess:
 
     def __init__(self, module: str, n_joints: int, fds: Sequence[int], first_line: str) -> None:
         policy = os.sched_getscheduler(0)
-        if policy in (os.SCHED_FIFO, os.SCHED_RR):  # a driver's start must not hold the loop up
+        if policy in (os.SCHED_FIFO, os.SCHED_RR):  # the start of a driver must not delay the loop
             os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
         self._process = subprocess.Popen(
             module_command(module, *map(str, (*fds, n_joints))),
@@ -54,29 +54,29 @@ class DriverProcess:
     def tell(self, line: str) -> None:
         """Write a line to its standard input."""
         if self._process.stdin is not None:
-            with contextlib.suppress(OSError):  # it has just died
+            with contextlib.suppress(OSError):  # the process has just ended
                 os.write(self._process.stdin.fileno(), line.encode() + b"\n")
 
     def messages(self) -> list[dict[str, Any]]:
-        """Return what it has said since."""
+        """Return the new messages on its standard output."""
         with contextlib.suppress(BlockingIOError):
             self._received += os.read(self.output, 65536)
         *lines, self._received = self._received.split(b"\n")
         return [json.loads(line) for line in lines]
 
     def has_ended(self) -> bool:
-        """Return whether it runs no more."""
+        """Return True if the process has ended."""
         return self._process.poll() is not None
 
     def ending(self) -> str:
-        """Say how it ended."""
+        """Describe how the process ended."""
         code = self._process.poll()
         if code is not None and code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"exited ({code})"
 
     def is_stopped(self) -> bool:
-        """Return whether a signal has stopped it."""
+        """Return True if a signal has stopped the process."""
         try:
             with open(f"/proc/{self.pid}/stat", encoding="utf-8") as file:
                 return file.read().rpartition(")")[2].split()[0] in ("T", "t")
@@ -84,11 +84,11 @@ class DriverProcess:
             return False
 
     def kill(self) -> None:
-        """Kill it; :meth:`has_ended` tells when that is done."""
+        """Kill the process; :meth:`has_ended` is True when this is done."""
         self._process.kill()
 
     def wait(self, seconds: float) -> None:
-        """Wait until it has ended; kill it if that takes longer."""
+        """Wait for the end of the process, and kill it after the timeout."""
         ended(self._process, max(0.0, seconds))
 
     def close(self) -> None:
@@ -99,12 +99,13 @@ class DriverProcess:
 
 
 START_TIMEOUT = 15.0
-"""For a driver to connect: libfranka waits a second for this and that, recovery takes some [s]."""
+"""Timeout of the connection of a driver [s]. libfranka blocks for about a second several times,
+and a recovery adds to it."""
 SILENCE = 50_000_000
-"""Age of a driver's heartbeat that is a fault [ns]."""
+"""Age of the driver's heartbeat that is a fault [ns]."""
 HOPELESS = 2_000_000_000
-"""Further silence after which a driver is killed: libfranka may wait for ever [ns]."""
-_LOOK = 5_000_000  # younger heartbeats need no further look [ns]
+"""Further age after which the driver is killed, because libfranka may block forever [ns]."""
+_LOOK = 5_000_000  # age of the heartbeat below which no further check is needed [ns]
 _monotonic_ns = time.monotonic_ns
 
 
@@ -114,7 +115,7 @@ class Fault(NamedTuple):
     Attributes:
         kind: Kind, as one word.
         text: Description, as a sentence.
-        is_transient: Whether a busy machine or network may be the cause, so that the start of the
+        is_transient: True if a busy machine or network may be the cause, so that the start of the
             arm is tried again. A collision, for example, is not transient.
     """
 
@@ -124,28 +125,30 @@ class Fault(NamedTuple):
 
 
 NOT_USABLE, MODEL_DIFFERS = "not_usable", "model_differs"
-"""Kinds of faults that no second attempt mends."""
+"""Kinds of faults for which a second attempt is useless."""
 Accept = Callable[[dict[str, Any]], str]
-"""Is given a driver's start-up answer; returns a reason to do without it, or nothing."""
+"""Function that checks the start-up response of a driver; it returns a reason to reject it, or
+an empty string."""
 
 
 class DriverWatch:
-    """One driver after the other for one arm: its process, its state, what it says.
+    """Monitor of the successive drivers of one arm: process, state, messages.
 
     Args:
-        module: Full name of the driver's.
-        n_joints: Of the arm.
-        words: Of the memory that driver and loop share.
-        settings: Of the driver.
+        module: Full name of the driver's module.
+        n_joints: Number of joints of the arm.
+        words: Words of the memory that driver and loop share.
+        settings: Settings of the driver.
 
     Attributes:
-        state: Where the driver stands.
-        is_armed: Whether a silent driver is a fault; false during the warm-up of the loop.
-        warnings: What the machine refused the driver, as sentences.
-        answers: To :meth:`tell`: ``applied`` or ``refused``, and why. Whoever reads clears it.
-        messages: Number of the driver's messages that were read.
+        state: State of the driver.
+        is_armed: True if a missing heartbeat is a fault; False during the warm-up of the loop.
+        warnings: Warnings of the driver about denied rights.
+        answers: Responses to :meth:`tell`: ``applied`` or ``refused``, and the reason. The reader
+            clears the list.
+        messages: Number of messages that were read.
 
-    Thread: control, once it runs.
+    Thread: control, once the loop runs.
     """
 
     def __init__(
@@ -169,22 +172,22 @@ class DriverWatch:
 
     @property
     def pid(self) -> int:
-        """Process id of the driver, -1 if there is none."""
+        """Process id of the driver, -1 without one."""
         return -1 if self._process is None else self._process.pid
 
     @property
     def output(self) -> int:
-        """File descriptor of the driver's standard output, -1 if there is none."""
+        """File descriptor of the driver's standard output, -1 without a driver."""
         return -1 if self._process is None else self._process.output
 
     @property
     def has_ended(self) -> bool:
-        """Whether no process runs."""
+        """True if no process runs."""
         return self._process is None or self._process.has_ended()
 
     @property
     def is_silent(self) -> bool:
-        """Whether it has not beaten for longer than it may, as of now."""
+        """True if the heartbeat is older than its timeout."""
         return self._age(_monotonic_ns()) > self._silence
 
     def _age(self, now: int) -> int:
@@ -192,7 +195,7 @@ class DriverWatch:
         return now - max(words[DriverWord.DRIVER_HEARTBEAT], words[DriverWord.BUSY_UNTIL])
 
     def start(self, fds: tuple[int, int, int]) -> None:
-        """Start a driver, in place of the last one; its answer comes on its standard output."""
+        """Start a driver in place of the last one; its response arrives on its standard output."""
         self.drop()
         self._words[DriverWord.DRIVER_HEARTBEAT] = _monotonic_ns()
         self.messages = self._words[DriverWord.MESSAGES]
@@ -207,13 +210,13 @@ class DriverWatch:
         self._happens(DriverEvent.RECOVER)
 
     def tell(self, settings: AnyDriverSettings) -> None:
-        """Send settings to the driver; :meth:`poll` adds the answer to ``answers``."""
+        """Send settings to the driver; :meth:`poll` adds the response to ``answers``."""
         self._told.append(settings)
         if self._process is not None:
             self._process.tell(settings.to_json())
 
     def poll(self, accept: Accept) -> list[Fault]:
-        """Return kinds and sentences of faults since the last call. Costs next to nothing."""
+        """Return the faults since the last call; takes hardly any time."""
         now = _monotonic_ns()
         if self.state is DriverState.CONNECTING:
             return self._await_answer(now, accept)
@@ -245,12 +248,12 @@ class DriverWatch:
         return found
 
     def _await_answer(self, now: int, accept: Accept) -> list[Fault]:
-        """Look for the answer of a driver that is starting."""
+        """Process the response of a driver that is starting."""
         messages = self._messages()
         if messages:
-            message, *self._unread = messages  # a fault may have come right behind the answer
+            message, *self._unread = messages  # a fault may follow the response directly
             if "error" in message:
-                self.drop()  # it is about to end; a recovery must not take it for alive
+                self.drop()  # a recovery must not reuse a driver that is about to end
                 kind = NOT_USABLE if message["final"] else "not_connected"
                 return [self._fail(kind, message["error"])]
             self._happens(DriverEvent.CONNECT)
@@ -268,7 +271,7 @@ class DriverWatch:
         return []
 
     def _look(self, now: int) -> list[Fault]:
-        """Find out why a driver does not beat."""
+        """Find the reason for a missing heartbeat."""
         process, known = self._process, self.state is DriverState.FAULTED
         if process is None:
             return []
@@ -288,7 +291,7 @@ class DriverWatch:
         if self.state is DriverState.SILENT or not self.is_armed:
             return []
         self._happens(DriverEvent.FALL_SILENT)
-        self._words[DriverWord.ENABLED] = 0  # it may not know, and must not go on by itself
+        self._words[DriverWord.ENABLED] = 0  # the driver must not resume the motion on its return
         return [] if known else [self._silent_fault(process, since)]
 
     def _silent_fault(self, process: DriverProcess, since: int) -> Fault:
@@ -307,12 +310,12 @@ class DriverWatch:
         return Fault(kind, text, is_transient)
 
     def wait(self, seconds: float) -> None:
-        """Wait for the driver to end, and kill it if that takes longer."""
+        """Wait for the end of the driver, and kill it after the timeout."""
         if self._process is not None:
             self._process.wait(seconds)
 
     def drop(self) -> None:
-        """Kill what is left of a driver and close its pipes; the kernel takes its time for it."""
+        """Kill the driver and close its pipes, without waiting for its end."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -321,7 +324,7 @@ class DriverWatch:
         self._killed = [process for process in self._killed if not process.has_ended()]
 
     def close(self) -> None:
-        """Let go of every driver there was; waits for those that were killed."""
+        """Release all drivers; waits for the end of those that were killed."""
         self.drop()
         for process in self._killed:
             process.wait(0.0)

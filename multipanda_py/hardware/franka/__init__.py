@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real arms through libfranka: one driver process per arm, and the loop's end of it.
+"""Backend for real Franka arms through libfranka, with one driver process per arm.
 
-In the driver's process, where a call of libfranka holds the interpreter for as long as it
-waits, run ``driver``, ``connecting``, ``motion``, ``torque_guard``, ``settings``, ``errors``
-and ``driver_memory``; they import neither numpy nor anything that starts a thread. In the
-loop's process run ``link``, ``driver_process``, ``configure`` and ``model_check``.
+The driver process runs ``driver``, ``connect``, ``torque_control``, ``driver_settings`` and
+``errors``, and from ``hardware.driver`` the modules ``driver_side``, ``memory`` and
+``torque_limiter``. A call of libfranka blocks the interpreter of this process. These modules
+import neither numpy nor anything else that starts a thread. The process of the loop runs
+``backend``, ``configure`` and ``model_check``.
 """

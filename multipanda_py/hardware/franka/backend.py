@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real arms: one driver process each, woken by their states."""
+"""Backend for real Franka arms, with one driver process each that wakes the loop with its states."""
 
 from __future__ import annotations
 
@@ -28,30 +28,31 @@ if TYPE_CHECKING:
 
 
 REST = 0.02
-"""Speed of a joint below which an arm rests [rad/s]."""
+"""Joint speed below which an arm rests [rad/s]."""
 REST_TIMEOUT = 2.0
-"""For an arm that brakes to come to rest [s]."""
+"""Timeout for a braking arm to come to rest [s]."""
 MOTION_TIMEOUT = 3.0
-"""For a motion to end, and for the next one to start [s]."""
+"""Timeout for the end of a motion, and for the start of the next one [s]."""
 ANSWER_TIMEOUT = 6.0
-"""For a robot to take settings, or for its driver to be found stuck and killed [s]."""
+"""Timeout for a robot to accept settings, or for its stuck driver to be detected and killed
+[s]."""
 
 _Step = Callable[[], "str | None"]
 
 
 class Reconfiguration:
-    """End the motion, tell the robot, start the next motion: one step at a time.
+    """Change of robot settings in steps: end the motion, send the settings, start the next motion.
 
-    A robot takes settings only while no motion runs. That no motion is about to start is certain
-    when a state has come that was sent after the driver was told to start none.
+    A robot accepts settings only without a motion. A state that was sent after the driver was
+    suspended proves that no motion is about to start.
 
     Args:
-        link: The arm's driver.
+        link: Link to the driver of the arm.
         dq: Live joint velocities of the arm, (7,) [rad/s].
-        settings: What to tell.
+        settings: New settings.
 
     Attributes:
-        recovers: Whether the arm is to be recovered afterwards; somebody has asked meanwhile.
+        recovers: True to recover the arm afterwards, because of a request in the meantime.
 
     Thread: control.
     """
@@ -65,15 +66,15 @@ class Reconfiguration:
         self._go_on(self._rest, REST_TIMEOUT)
 
     def note_fault(self) -> None:
-        """Do not wait for a motion: after a fault none starts by itself. Called when one comes."""
+        """Do not wait for a motion, because none starts after a fault. Called at a fault."""
         self._faulted = True
 
     def progress(self) -> str | None:
-        """Go on as far as possible.
+        """Execute the next step if possible.
 
         Returns:
-            None as long as there is more to do, then an empty string if the robot has taken the
-            settings, or why not.
+            None while steps are left, then an empty string, or the reason if the robot has
+            rejected the settings.
         """
         return self._step()
 
@@ -123,7 +124,7 @@ class Reconfiguration:
         return None
 
     def _finish(self, answer: str) -> str | None:
-        """Let torques be executed again, and wait until they are, if they were before."""
+        """Enable torques again, and wait until they are executed, if they were before."""
         self._answer = answer
         if not self._faulted:
             self._link.resume()
@@ -140,22 +141,23 @@ DRIVER = "multipanda_py.hardware.franka.driver"
 
 
 class RealArm:
-    """One arm: its driver, its robot's settings, and how well our model fits.
+    """One real arm: its driver, the settings of its robot, and the check of the model.
 
     Args:
-        state: Of the arm.
-        description: What the arm is.
+        state: State of the arm.
+        description: Description of the arm.
         robot_ip: Address of its robot.
-        settings: What the cell file says about it.
+        settings: Settings from the cell file.
         cpus: Cores that its driver may use.
-        warn: Is told what its user should know, in sentences.
+        warn: Function that receives warnings for the user.
 
     Attributes:
-        settings: What the robot has been told.
-        link: To its driver.
-        differences: Of our model from the robot's own; empty before it has connected.
+        settings: Settings of the robot.
+        link: Link to its driver.
+        differences: Differences between our model and that of the robot; empty before the
+            connection.
 
-    Thread: control, once it runs.
+    Thread: control, once the loop runs.
     """
 
     def __init__(
@@ -177,7 +179,7 @@ class RealArm:
         self.link = DriverLink(DRIVER, state, self._at_start)
 
     def check(self, found: dict[str, Any]) -> str:
-        """Compare models; return why the arm must not be used, or nothing."""
+        """Compare models; return why the arm must not be used, or an empty string."""
         self.differences = self._model_check.compare(self.settings, found)
         text = complaint(self.differences)
         if not text or self.settings.model_check == "off":
@@ -189,36 +191,36 @@ class RealArm:
         return ""
 
     def poll(self) -> list[Fault]:
-        """Return kinds and sentences of what driver and robot have reported since."""
-        # Handed over anew each time, for what refers to itself is freed late, or never without gc.
+        """Return the new faults of driver and robot."""
+        # Passed in each call: a stored bound method would be a cycle, which only gc frees.
         found = self.link.poll(self.check)
         if found and self._change is not None:
             self._change.note_fault()
         return found
 
     def recover(self) -> None:
-        """Have the driver recover its robot, or start a new driver if it is gone."""
+        """Recover the robot through its driver, or start a new driver if the last one has ended."""
         if self._change is None:
             self.link.recover()
         else:
             self._change.recovers = True
 
     def configure(self, settings: FrankaSettings) -> None:
-        """Begin to tell the robot other settings; its motion ends for that, and starts again.
+        """Start to change the settings of the robot; its motion ends for that, and starts again.
 
-        What is the driver's or the loop's own (``answer_budget``, ``priority``, the model check)
-        stays as it is.
+        Settings that belong to the driver or the loop (``answer_budget``, ``priority``, the model
+        check) stay unchanged.
         """
         told = changed_settings(self._at_start, settings, self._description)
         self._asked = settings
         self._change = Reconfiguration(self.link, self._state.dq, told)
 
     def settings_answer(self) -> str | None:
-        """Go on with what :meth:`configure` has begun.
+        """Continue the change of :meth:`configure`.
 
         Returns:
-            None while there is more to do or nothing was asked, then an empty string if the
-            robot has taken the settings, or why not.
+            None while steps are left or without a request, then an empty string, or the reason if
+            the robot has rejected the settings.
         """
         change = self._change
         reason = None if change is None else change.progress()
@@ -233,11 +235,11 @@ class RealArm:
 
 
 RATE = 1000.0
-"""Of the robots' states [Hz]."""
+"""Rate of the robots' states [Hz]."""
 
 
 def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
-    """Yield what is wrong: real arms need an address each, and are FR3s that set the pace."""
+    """Yield messages about addresses, models, grippers, gravity compensation and rate."""
     owner: dict[str, str] = {}
     for name in arms:
         arm = config.arms[name]
@@ -261,10 +263,10 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
 
 
 class Franka(DrivenBackend[FrankaSettings]):
-    """Exchange states and torques with real FR3 arms through their drivers.
+    """Backend that exchanges states and torques with real FR3 arms through their drivers.
 
     Attributes:
-        warnings: What the machine refused, and where a robot's model differs, as sentences.
+        warnings: Warnings about denied rights and about differences of a robot's model.
     """
 
     Settings = FrankaSettings
@@ -273,7 +275,7 @@ class Franka(DrivenBackend[FrankaSettings]):
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
-        """Check that arms have an address each, and are FR3s that set the pace."""
+        """Yield messages about addresses, models, grippers, gravity compensation and rate."""
         return check_real_arms(config, arms)
 
     @classmethod
@@ -284,13 +286,13 @@ class Franka(DrivenBackend[FrankaSettings]):
         publish: Callable[[float, bool], None],
         check: Callable[[], None],
     ) -> FrankaGripper:
-        """Start the process that speaks with an arm's hand; the cell must run."""
+        """Start the gripper process of an arm; the cell must run."""
         check()
         return FrankaGripper(arm, config.robot_ip, publish, check)
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Say what drivers have done."""
+        """Describe what drivers have done while the loop was stopped."""
         return (
             f"the drivers of {', '.join(arms)} have brought their torques to zero and ended the "
             "motions; the robots keep their posture, recover them when the loop runs"
@@ -299,11 +301,11 @@ class Franka(DrivenBackend[FrankaSettings]):
     def make_arm(
         self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
     ) -> RealArm:
-        """Return the arm at its robot's address."""
+        """Create the arm at the address of its robot."""
         address = self.config.arms[description.name].robot_ip
         return RealArm(state, description, address, self.settings[index], cpus, self._warn)
 
     def engage(self, arm: int, interface: str) -> None:
-        """Have a driver end its motion, and begin one in the FCI's mode for the interface."""
+        """Let a driver end its motion, and start one in the FCI mode for the interface."""
         kinds = dict(zip(INTERFACES, (TORQUES, POSITIONS, VELOCITIES)))
         self.real_arms[arm].link.engage(kinds[interface])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the cell file to a driver's settings. Thread: loop."""
+"""Convert settings of the cell file to settings of a driver. Thread: control."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def driver_settings(
 
     Args:
         robot_ip: Address of the robot.
-        options: What the cell file says about it.
-        description: Of the arm.
+        options: Settings from the cell file.
+        description: Description of the arm.
         cpus: Cores that the driver may use.
     """
     return DriverSettings(
@@ -49,7 +49,7 @@ def driver_settings(
 def changed_settings(
     settings: DriverSettings, options: FrankaSettings, arm: ArmDescription
 ) -> DriverSettings:
-    """Return settings with what may change while the driver runs. Cheap; thread: control."""
+    """Return the settings with the changeable ones replaced; fast. Thread: control."""
     return replace(settings, **_live(options, arm))
 
 
@@ -75,7 +75,7 @@ def _live(options: FrankaSettings, arm: ArmDescription) -> dict[str, Any]:
 
 
 def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
-    """Return the pose of the controlled frame in the flange's, (4, 4)."""
+    """Return the pose of the controlled frame in the flange frame, (4, 4)."""
     model: Any = build_pinocchio(arm)
     data = model.createData()
     pin.framesForwardKinematics(model, data, pin.neutral(model))
@@ -85,7 +85,7 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
 
 
 def told_load(options: FrankaSettings, arm: ArmDescription) -> Load:
-    """Return what Desk does not know: the load, and the tool unless Desk has it."""
+    """Return the load that Desk does not include: the load, and the tool unless Desk has it."""
     tool = arm.tool
     if tool is None or options.tool_in_desk:
         return options.load

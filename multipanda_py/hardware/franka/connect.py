@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a driver gets hold of its robot, and what it says when it cannot."""
+"""Connect a driver to its robot, and explain failures."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from multipanda_py.hardware.franka.driver_settings import DriverSettings
 from multipanda_py.hardware.franka.errors import COMMUNICATION, fault_of_mode, names_of
 
 PROBE_SPEED = 0.5
-"""Pretended speed of all joints, so that there are Coriolis torques to compare [rad/s]."""
+"""Assumed speed of all joints, which makes Coriolis torques comparable [rad/s]."""
 
 
 def open_robot(settings: DriverSettings) -> Any:
-    """Connect, recover from an earlier driver's sudden end, and tell the robot its settings.
+    """Connect to the robot, clear the error of a killed driver, and send the settings.
 
-    A driver that was killed in mid-motion leaves the error of a silent client behind: that
-    one, and no other, is recovered from here.
+    A driver that was killed during a motion causes a communication error. Only this error is
+    cleared here.
 
     Raises:
-        Refused: With a sentence that says what to do.
+        Refused: If the robot cannot be used; the text states the remedy.
     """
     ip = settings.robot_ip
     try:
@@ -52,7 +52,7 @@ def open_robot(settings: DriverSettings) -> Any:
 
 
 def _is_idle(robot: Any) -> bool:
-    """Return whether a robot would take settings; in another mode it refuses any."""
+    """Return True if the robot is in a mode in which it accepts settings."""
     try:
         return bool(fresh_state(robot).robot_mode.name == "Idle")
     except RuntimeError:
@@ -60,15 +60,15 @@ def _is_idle(robot: Any) -> bool:
 
 
 def fresh_state(robot: Any) -> Any:
-    """Return a state that did not lie in the socket; the first one may be seconds old."""
+    """Return a current state; the first one may have waited in the socket for seconds."""
     robot.read_once()
     return robot.read_once()
 
 
 def measure(robot: Any) -> dict[str, Any]:
-    """Return the robot's own model at the measured posture, and the frames it is made with.
+    """Return the robot's model at the measured configuration, and the frames that it uses.
 
-    Matrices are flat and column-major, as libfranka hands them over.
+    Matrices are flat and column-major, as in libfranka.
     """
     model, state = robot.load_model(), fresh_state(robot)
     found: dict[str, Any] = {
@@ -84,7 +84,7 @@ def measure(robot: Any) -> dict[str, Any]:
 
 
 def _in_words(ip: str, kind: str, text: str) -> str:
-    """DriverWord an error of libfranka so that one knows what to do."""
+    """Describe an error of libfranka with its remedy."""
     text = text.removeprefix("libfranka: ").strip()
     low = text.lower()
     if "incompatible library version" in low:
@@ -121,11 +121,11 @@ def _in_words(ip: str, kind: str, text: str) -> str:
 
 
 def ended_motion(robot: Any, text: str) -> tuple[str, tuple[str, str]]:
-    """Return the robot's mode, and the fault that ended a motion or kept it from starting.
+    """Return the robot's mode, and the fault that ended or prevented a motion.
 
     Args:
-        robot: It must be reachable, and the motion's handle gone.
-        text: What libfranka said; what counts is the state, if it shows a fault.
+        robot: Reachable robot, without a motion handle in use.
+        text: Error text of libfranka; the state has priority if it shows a fault.
     """
     state = fresh_state(robot)
     mode = state.robot_mode.name

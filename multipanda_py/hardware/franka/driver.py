@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of one real arm: a process between libfranka and the loop.
+"""Driver process of one real arm, between libfranka and the loop.
 
 Run as ``python -m multipanda_py.hardware.franka.driver MEMORY STATE_EVENT TORQUE_EVENT JOINTS``
-with three inherited file descriptors. The settings come as JSON on the first line of standard
-input; one line of JSON on standard output says whether the robot is there, and every later one
-names a fault or the outcome of new settings. The end of standard input ends the driver.
+with three inherited file descriptors. The first line of standard input has the settings as JSON.
+The first line of JSON on standard output reports if the robot is connected. Later lines report
+faults and results of new settings. The end of standard input ends the driver.
 
-libfranka holds the interpreter while it waits and may wait for ever when a link breaks, so
-there is one thread here, the loop watches its heartbeat, and it never runs a destructor of
-libfranka at its end.
+libfranka blocks the interpreter while it waits, and may block forever when a link breaks. The
+driver therefore has one thread, the loop monitors its heartbeat, and the process ends without
+running a destructor of libfranka.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from multipanda_py.hardware.franka.torque_control import TorqueControl, publish
 _SIOCGSTAMPNS = 0x8907
 _STAMP = struct.Struct("@qq")
 _IMPLAUSIBLE = 1_000_000_000
-"""Age from which on a step of the clock is assumed [ns]."""
+"""Minimum age that is attributed to a step of the clock [ns]."""
 
 
 class StateAge:
     """Age of the state that was read last.
 
     A process that had to wait for a core reads a state that has been in its socket for a while.
-    The time of reading does not show that, the kernel's time stamp of the packet does.
+    The kernel's time stamp of the packet shows this, the time of reading does not.
 
     Args:
-        fd: File descriptor of the socket that receives states; None if there is none.
+        fd: File descriptor of the socket that receives states; None without one.
     """
 
     def __init__(self, fd: int | None) -> None:
         self._fd, self._stamp = fd, bytearray(_STAMP.size)
-        self()  # the kernel notes time stamps from the first request on
+        self()  # the kernel records time stamps from the first request on
 
     def __call__(self) -> int:
         """Return the age [ns]; 0 if it is unknown."""
@@ -69,7 +69,7 @@ class StateAge:
 
 
 def state_socket() -> int | None:
-    """Return the only UDP socket of this process, which is libfranka's; None if it is unclear."""
+    """Return the only UDP socket of this process, which is libfranka's; None if ambiguous."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -83,22 +83,22 @@ def state_socket() -> int | None:
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
-_START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0  # libfranka may take so long [s]
+_START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0  # maximum times of libfranka [s]
 _LOST_COMMANDS = fault_of_mode("Reflex", [COMMUNICATION])
-_IMPORT_TIME = 10.0  # from a disk that sleeps, on a machine that is busy; the robot is idle [s]
+_IMPORT_TIME = 10.0  # for an import on a busy machine with a slow disk; the robot is idle [s]
 
 
 class SettingsLost(Exception):
-    """Report that the robot has some settings of two sets."""
+    """Error of a robot that has a mixture of old and new settings."""
 
 
 class Driver:
-    """Read states while the robot is idle; run motions, recoveries and settings on request.
+    """Control of a robot: publishes states at rest, and runs motions, recoveries and settings.
 
     Args:
         robot: A ``pylibfranka.Robot``.
-        loop: The way to the loop.
-        settings: Of this driver.
+        loop: Connection to the loop.
+        settings: Settings of this driver.
     """
 
     def __init__(self, robot: Any, loop: LoopConnection, settings: DriverSettings) -> None:
@@ -113,7 +113,7 @@ class Driver:
         self._recoveries = loop.words[DriverWord.RECOVER]
 
     def run(self) -> None:
-        """Serve until the loop wants no more, or is gone.
+        """Run until the loop ends or stops this driver.
 
         Raises:
             RuntimeError: If the link to the robot is broken.
@@ -122,9 +122,9 @@ class Driver:
             self._move()
 
     def _idle(self) -> bool:
-        """Publish states until a motion is to be started (True) or the driver to end (False)."""
+        """Publish states; return True to start a motion, False to end the driver."""
         loop, robot, words = self._loop, self._robot, self._loop.words
-        robot.read_once()  # old by now
+        robot.read_once()  # discards a state that is old by now
         published = ""
         while True:
             loop.reading()
@@ -152,7 +152,7 @@ class Driver:
                 return True
 
     def _watch(self, mode: str, state: Any) -> None:
-        """Report a mode in which nothing can be executed, once."""
+        """Report once a mode in which the robot executes nothing."""
         before, self._mode = self._mode, mode
         if mode in ("Idle", "Move", "AutomaticErrorRecovery"):
             return
@@ -161,11 +161,9 @@ class Driver:
             self._fail(*fault_of_mode(mode, names))
 
     def _fail(self, kind: str, text: str) -> None:
-        """Report a fault and do nothing more until asked to recover."""
+        """Report a fault and execute nothing until the next recovery request."""
         self._armed = False
-        self._recoveries = self._loop.words[
-            DriverWord.RECOVER
-        ]  # older requests were for older faults
+        self._recoveries = self._loop.words[DriverWord.RECOVER]  # skips requests for older faults
         self._loop.say(
             fault=kind,
             text=f"robot {self._settings.robot_ip}: {text}",
@@ -173,7 +171,7 @@ class Driver:
         )
 
     def _recover(self, state: Any) -> None:
-        """Make the arm ready again; the loop's torques start the next motion."""
+        """Make the arm ready again; the next torque of the loop starts the next motion."""
         mode = state.robot_mode.name
         if mode not in ("Idle", "Reflex"):
             self._fail(*fault_of_mode(mode, ()))
@@ -192,7 +190,7 @@ class Driver:
         self._armed = True
 
     def _configure(self, lines: list[str]) -> None:
-        """Apply settings as a whole: if one is refused, all are as they were."""
+        """Apply settings completely; if one is rejected, all old ones are restored."""
         self._loop.busy(_SETTINGS_TIME)
         for line in lines:
             settings = DriverSettings.from_json(line)
@@ -207,10 +205,10 @@ class Driver:
         self._loop.busy(0.0)
 
     def _restore(self) -> None:
-        """Tell the robot the settings of before.
+        """Restore the previous settings of the robot.
 
         Raises:
-            SettingsLost: If it does not take them, although it had; the next driver tells all.
+            SettingsLost: If the robot rejects them; the next driver then sends all settings.
         """
         try:
             apply(self._robot, self._settings)
@@ -218,9 +216,9 @@ class Driver:
             raise SettingsLost(f"the robot does not take its old settings back: {error}") from None
 
     def _control(self) -> tuple[Any, Callable[[], Any]]:
-        """Return what runs a motion of the kind wanted, and what begins it."""
+        """Return the object that runs the current kind of motion, and its start function."""
         if self._kind not in self._controls:
-            # Only for who commands positions: it brings numpy, which takes memory and a while.
+            # Imported only for position commands, because numpy takes memory and time.
             self._loop.busy(_IMPORT_TIME)
             from multipanda_py.hardware.franka.position_control import PositionControl, joint_modes
 
@@ -232,7 +230,7 @@ class Driver:
         return self._controls[self._kind]
 
     def _move(self) -> None:
-        """Run one motion, from its start to whatever ends it."""
+        """Run one motion from its start to its end."""
         reason = None
         failure = ""
         try:
@@ -243,7 +241,7 @@ class Driver:
             if _is_broken_link(error):
                 raise
             failure = str(error).removeprefix("libfranka: ")
-        # The handle went with the frames of the exception; only now may libfranka be used.
+        # The frames of the exception held the handle. From here on, libfranka may be used again.
         self._mode = "Move"
         if failure:
             self._loop.busy(_START_TIME)
@@ -255,7 +253,7 @@ class Driver:
 
 
 def _write_errors(loop: LoopConnection, state: Any) -> None:
-    """Write the errors of a state; the loop reads them with the state's mode."""
+    """Write the errors of a state; the loop reads them with the mode of the state."""
     loop.words[DriverWord.CURRENT_ERRORS] = bits_of(state.current_errors)
     loop.words[DriverWord.LAST_ERRORS] = bits_of(state.last_motion_errors)
 
@@ -265,7 +263,7 @@ def _is_broken_link(error: RuntimeError) -> bool:
 
 
 def main() -> NoReturn:
-    """Run a driver; the process is left without destructors. Thread: main."""
+    """Run a driver; the process ends without destructors. Thread: main."""
     loop = connect_to_loop()
     try:
         settings = DriverSettings.from_json(loop.first_line())
@@ -273,7 +271,7 @@ def main() -> NoReturn:
         robot = open_robot(settings)
         warnings = take_priority(
             settings.priority, settings.robot_ip
-        )  # libfranka has taken one of its own
+        )  # replaces the priority that libfranka has set
         found = measure(robot)
         state = robot.read_once()
         _write_errors(loop, state)
@@ -292,7 +290,7 @@ def main() -> NoReturn:
         kind = "network_lost" if isinstance(error, RuntimeError) else "driver_error"
         text = f"robot {settings.robot_ip}: {_gone(error)}"
         loop.say(fault=kind, text=text, transient=kind == "network_lost")
-        os._exit(1)  # here: what the traceback holds would talk to the robot once let go of
+        os._exit(1)  # before destructors of objects in the traceback contact the robot
     os._exit(0)
 
 

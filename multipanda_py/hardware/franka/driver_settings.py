@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver is told by the loop, and how it tells the robot."""
+"""Settings of a driver, and their transfer to the robot."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ Numbers = list[float]
 
 
 class SettingRefused(Exception):
-    """Report which setting the robot has not taken, and why."""
+    """Error of a setting that the robot rejects, with the reason."""
 
 
 @dataclass(frozen=True)
 class DriverSettings:
-    """One driver's start-up configuration, in the forms that libfranka wants.
+    """Start-up configuration of one driver, in the form of libfranka's arguments.
 
-    Poses are homogeneous transforms in column-major order, (16,), inertias are too, (9,).
+    Poses are homogeneous transforms, (16,), and inertias are matrices, (9,), both in column-major
+    order. Other attributes are arguments of libfranka's functions of the same name.
 
     Attributes:
         robot_ip: Address of the robot.
-        torque_limits: Largest torques, (7,) [Nm].
-        motion_limits: Smallest and largest positions, largest velocities, accelerations and jerks
-            of commanded positions, (5, 7).
-        motion_controller: Which of the robot's own controllers follows those.
-        answer_budget: How long to wait for the loop's torque [s].
-        priority: SCHED_FIFO priority, 0 for none.
-        cpus: Cores to run on.
+        torque_limits: Maximum torques, (7,) [Nm].
+        motion_limits: Limits of commanded motions: lower and upper positions, velocities,
+            accelerations, jerks, (5, 7).
+        motion_controller: Name of the robot's controller that follows commanded motions.
+        answer_budget: Time for which the driver waits for the torque of the loop [s].
+        priority: Priority for SCHED_FIFO, 0 for none.
+        cpus: Cores that the driver may use.
         EE_in_flange: Pose of the end effector.
         K_in_EE: Pose of the stiffness frame.
-        load: Mass [kg], centre of mass in the flange [m] and inertia [kg m^2].
-        Others: Arguments of libfranka's functions of these names.
+        load_mass: Mass of the load [kg].
+        load_com: Centre of mass of the load in the flange frame [m].
+        load_inertia: Inertia of the load [kg m^2].
     """
 
     robot_ip: str
@@ -54,12 +56,12 @@ class DriverSettings:
 
     @property
     def peer(self) -> str:
-        """The robot, in words."""
+        """Name of the robot for messages."""
         return f"robot {self.robot_ip}"
 
     @property
     def no_answer(self) -> str:
-        """What it means if the driver has nothing to say of it."""
+        """Explanation if the driver does not respond."""
         return (
             f"{self.peer} accepts connections but does not answer: check that the address is a "
             "robot's; restart the robot if it is; waited"
@@ -71,22 +73,22 @@ class DriverSettings:
 
     @classmethod
     def from_json(cls, line: str) -> DriverSettings:
-        """Read what :meth:`to_json` wrote."""
+        """Return the settings from a text of :meth:`to_json`."""
         return cls(**json.loads(line))
 
 
 def apply(robot: Any, settings: DriverSettings) -> None:
-    """Tell the robot its settings; it must not be moving.
+    """Send the settings to the robot, which must not move.
 
     Args:
         robot: A ``pylibfranka.Robot``.
-        settings: What to tell it.
+        settings: Settings to send.
 
     Raises:
-        SettingRefused: If the robot does not take one; says which, and why.
+        SettingRefused: If the robot rejects one of them.
         RuntimeError: If the link is broken (libfranka's NetworkException).
     """
-    nominal = list(robot.read_once().F_T_NE)  # set in Desk
+    nominal = list(robot.read_once().F_T_NE)  # nominal end-effector frame from Desk
     steps: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
         ("collision thresholds", robot.set_collision_behavior, tuple(settings.collision_behavior)),
         ("joint_impedance", robot.set_joint_impedance, (settings.joint_impedance,)),
@@ -107,11 +109,11 @@ def apply(robot: Any, settings: DriverSettings) -> None:
 
 
 def from_frame(frame: Numbers, pose: Numbers) -> Numbers:
-    r"""Return a pose as seen from another frame, :math:`T_{frame}^{-1} T_{pose}`.
+    """Return a pose relative to another frame, :math:`T_{frame}^{-1} T_{pose}`.
 
     Args:
-        frame: (16,), column-major, in some frame.
-        pose: Likewise, in the same one.
+        frame: Pose of the frame, (16,), column-major.
+        pose: Pose in the same reference frame, (16,), column-major.
     """
     seen = [0.0] * 16
     for column in range(4):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the robot's errors and modes, and what to say about them."""
+"""Names of the errors and modes of Franka robots, and explanations for users."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ERRORS = (
     "base_acceleration_initialization_timeout",
     "base_acceleration_invalid_reading",
 )
-"""Names of libfranka's errors; their order numbers the bits of :func:`bits_of`."""
+"""Names of libfranka's errors, in the order of the bits of :func:`bits_of`."""
 COMMUNICATION = "communication_constraints_violation"
 
 _HINTS = {
@@ -75,7 +75,7 @@ _MODES = {
 
 
 def names_of(errors: Any) -> tuple[str, ...]:
-    """Return the names of all errors that are set, by attribute, in alphabetical order.
+    """Return the names of all active errors, in alphabetical order.
 
     Args:
         errors: ``current_errors`` or ``last_motion_errors`` of a libfranka state.
@@ -86,7 +86,7 @@ def names_of(errors: Any) -> tuple[str, ...]:
 
 
 def bits_of(errors: Any) -> int:
-    """Return the errors that are set as bits, in the order of :data:`ERRORS`.
+    """Return the active errors as bits, in the order of :data:`ERRORS`.
 
     Args:
         errors: ``current_errors`` or ``last_motion_errors`` of a libfranka state.
@@ -101,18 +101,18 @@ def names_in(bits: int) -> tuple[str, ...]:
 
 
 def words_of(names: Iterable[str]) -> str:
-    """Return the names, and what they usually mean."""
+    """Return error names with their usual causes."""
     found = list(names)
     hints = [_HINTS[name] for name in found if name in _HINTS]
     return ", ".join(found) + (f" ({'; '.join(hints)})" if hints else "")
 
 
 def fault_of_mode(mode: str, names: Iterable[str]) -> tuple[str, str]:
-    """Return kind and sentence of the fault that a robot mode is.
+    """Return kind and text of the fault for a robot mode.
 
     Args:
         mode: Name of libfranka's ``RobotMode``, neither ``Idle`` nor ``Move``.
-        names: Of the errors that led there.
+        names: Names of the errors that caused it.
     """
     kind, text = _MODES.get(mode, ("not_ready", f"the robot is in mode {mode}"))
     if kind == "reflex":

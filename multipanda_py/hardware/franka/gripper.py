@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hand of a real arm, as the owner of the cell sees it.
+"""Client of the gripper process of a real arm, in the process of the cell's owner.
 
-What speaks with the hand is ``gripper_process``; here are its ends of the pipes.
+The process is :mod:`multipanda_py.hardware.franka.gripper_process`.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from multipanda_py.robots.gripper import (
 )
 
 START_PATIENCE = 20.0
-"""How long a process may take to its first word: it loads pylibfranka [s]."""
+"""Timeout of the first message of a process, which loads pylibfranka [s]."""
 END_TIMEOUT = 2.0
-"""How long the process may take to end [s]."""
+"""Timeout of the end of the process [s]."""
 
 
 @dataclass
 class _Pending:
-    """A command that was sent, and its result once there is one."""
+    """Command that was sent, and its result when it is available."""
 
     command: GripperCommand
     result: GripperResult | None = None
 
 
 class FrankaGripper(Gripper):
-    """Talk to the process of one hand; start it anew when it has gone.
+    """Gripper of a real arm, through a process that is restarted after it has ended.
 
-    A process that gives no sign of life is killed: what it was asked for does not happen later.
+    A process without a heartbeat is killed, so that no pending command is executed later.
 
     Args:
         arm: Name of the arm.
-        address: Of the robot.
-        publish: Called with width [m] and whether an object is held, 20 times a second.
+        address: Address of the robot.
+        publish: Function that receives the width [m] and True if an object is grasped, at 20 Hz.
             Thread: a reader.
-        check: Raises when the cell is not running; asked while somebody waits.
-        patience: How long the process may be silent once it has spoken [s].
+        check: Function that raises an error if the cell is not running; called during waits.
+        patience: Timeout of the heartbeat after the first message [s].
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class FrankaGripper(Gripper):
 
     @property
     def pid(self) -> int:
-        """Process id of the hand's process."""
+        """Process id of the gripper process."""
         return self._link.process.pid
 
     def state(self) -> GripperState:
-        """Return the newest measurement; while the fingers move it is that of before."""
+        """Return the newest measurement. During a motion it is the last one before the motion."""
         with self._changed:
             age = time.monotonic() - self._measured_at
             moving = bool(self._link.going)
@@ -91,7 +91,7 @@ class FrankaGripper(Gripper):
             )
 
     def start(self, command: GripperCommand) -> GripperMotion:
-        """Send a command to the process, which is started if there is none."""
+        """Send a command to the process, which is started if necessary."""
         pending = _Pending(command)
         with self._changed:
             self._number += 1
@@ -102,14 +102,14 @@ class FrankaGripper(Gripper):
         return GripperMotion(command, lambda: pending.result, self._wait)
 
     def close(self) -> None:
-        """End the process; the fingers stay as they are."""
+        """End the process; the fingers stay where they are."""
         self._link.close()
 
     def _new_link(self) -> _Link:
         return _Link(self._address, self._take, self._gone, self._patience)
 
     def _take(self, link: _Link, message: dict[str, Any]) -> None:
-        """Take in one message of a process. Thread: reader."""
+        """Process one message. Thread: reader."""
         measured = "width" in message
         with self._changed:
             if measured:
@@ -127,7 +127,7 @@ class FrankaGripper(Gripper):
                 self._publish(self._width, self._held)
 
     def _gone(self, link: _Link, code: int) -> None:
-        """Fail what a process that has ended leaves behind. Thread: reader."""
+        """Fail the pending commands of a process that has ended. Thread: reader."""
         with self._changed:
             if not link.closing:
                 how = f"was killed by signal {-code}" if code < 0 else f"has ended ({code})"
@@ -157,13 +157,13 @@ class FrankaGripper(Gripper):
 
 
 class _Link:
-    """A process, the pipes to it, and the thread that reads what it says.
+    """Process, its pipes, and the thread that reads its messages.
 
     Attributes:
-        process: The process.
-        going: Commands that it has not answered, by number.
-        closing: Whether it was asked to end.
-        silent_for: How long it had said nothing when it was killed for that, else 0 [s].
+        process: Child process.
+        going: Pending commands by number.
+        closing: True after a request to end.
+        silent_for: Time without a heartbeat for which the process was killed, else 0 [s].
     """
 
     def __init__(
@@ -180,14 +180,14 @@ class _Link:
             module_command("multipanda_py.hardware.franka.gripper_process", address),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the owner
+            start_new_session=True,  # Ctrl-C reaches only the owner
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # no threads before a fork
         )
         self._reader = threading.Thread(target=self._read, name="gripper", daemon=True)
         self._reader.start()
 
     def send(self, number: int, pending: _Pending) -> bool:
-        """Send a command; return False if the process has gone."""
+        """Send a command; return False if the process has ended."""
         stream = self.process.stdin
         if stream is None or self.process.poll() is not None:
             return False
@@ -201,7 +201,7 @@ class _Link:
         return True
 
     def close(self) -> None:
-        """End the process by the end of its input; safe to call twice."""
+        """Close the input of the process, so that it ends; safe to call twice."""
         self.closing = True
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -213,7 +213,7 @@ class _Link:
         self._reader.join(END_TIMEOUT)
 
     def _read(self) -> None:
-        """Pass on what the process says; kill it when it says nothing. Thread: reader."""
+        """Forward messages, and kill the process without a heartbeat. Thread: reader."""
         output = self.process.stdout
         if output is not None:
             self._listen(output.fileno())
@@ -228,7 +228,7 @@ class _Link:
         while True:
             if not poll.poll(patience * 1e3):
                 self.silent_for = patience
-                self.process.kill()  # also when it is stopped; its worker ends with it
+                self.process.kill()  # ends a stopped process too, and its worker
                 return
             data = os.read(fd, 65536)
             if not data:

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Process of a real gripper: ``python -m multipanda_py.hardware.franka.gripper_process ADDRESS``.
 
-libfranka's calls hold the interpreter until they are done, a grasp for seconds, and for ever
-when the robot disappears meanwhile; the robot refuses a second connection. So this process
-only listens to its owner, and has a *worker* hold the connection: a child that it kills when
-the fingers are to stop or the robot does not answer, and forks anew, which takes milliseconds.
+A call of libfranka blocks the interpreter until it ends. A grasp takes seconds, and a call never
+ends if the robot disappears. The robot rejects a second connection. This process therefore only
+serves its owner, and its child process, the *worker*, holds the connection. To stop the fingers,
+or if the robot does not respond, it kills the worker and forks a new one within milliseconds.
 
-Standard input brings commands, one JSON object a line: ``number`` and the fields of
-:class:`.GripperCommand`. Standard output gives measurements
-(``width``, ``max_width``, ``is_grasped``) at the rate of the hand, results (``done`` with the
-number, ``outcome``, ``text``) and problems (``problem``), and an empty object as a sign of life
-while there is nothing to say. The end of the input ends both.
+Standard input has one command per line, as a JSON object with ``number`` and the fields of
+:class:`.GripperCommand`. Standard output has these messages:
+
+- ``width``, ``max_width`` and ``is_grasped``: measurement, at the rate of the gripper.
+- ``done``, ``outcome`` and ``text``: result of the command with the number ``done``.
+- ``problem``: problem of the connection.
+- Empty object: heartbeat.
+
+The end of the input ends both processes.
 """
 
 from __future__ import annotations
@@ -29,21 +33,21 @@ from multipanda_py.registry import missing
 from multipanda_py.robots.gripper import MAX_SPEED, MAX_WIDTH, Action, Outcome
 
 PATIENCE = 5.0
-"""How long an answer may take beyond the time to close and open the fingers [s]."""
+"""Timeout of a response beyond the time to close and open the fingers [s]."""
 SIGN_OF_LIFE = 0.2
-"""Longest time between two lines to the owner [s]."""
+"""Maximum time between two lines to the owner [s]."""
 CONNECT_PATIENCE = 5.0
-"""How long connecting may take [s]."""
+"""Timeout of the connection [s]."""
 
 
 class Worker:
-    """The child that holds the connection.
+    """Child process that holds the connection.
 
     Attributes:
-        fd: Where it says what it has to say.
-        number: Of the command that it executes, or 0.
-        problem: Why it is about to end, in its own words.
-        deadline: Until when it has to have said something, by the monotonic clock [s].
+        fd: File descriptor of its output.
+        number: Number of the command that it executes, or 0.
+        problem: Reason for its end, as it reports it.
+        deadline: Deadline of its next message, CLOCK_MONOTONIC [s].
     """
 
     def __init__(self, library: Any, address: str) -> None:
@@ -61,14 +65,14 @@ class Worker:
         os.close(answers)
 
     def send(self, command: dict[str, Any]) -> None:
-        """Have a command executed."""
+        """Send a command."""
         self.number = command["number"]
         time_to_go = 2.0 * MAX_WIDTH / (command["speed"] or MAX_SPEED)
         self.deadline = max(time.monotonic() + time_to_go + PATIENCE, self.deadline)
         os.write(self._commands, (json.dumps(command) + "\n").encode())
 
     def kill(self) -> None:
-        """End it, and with it its connection."""
+        """Kill the worker, which closes its connection."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
@@ -77,7 +81,7 @@ class Worker:
 
 
 class Supervisor:
-    """Pass commands on to a worker, and make sure that every one is answered."""
+    """Supervisor that forwards commands to a worker, and ensures a response to each of them."""
 
     def __init__(self, library: Any, address: str) -> None:
         self._library, self._address = library, address
@@ -86,7 +90,7 @@ class Supervisor:
         self._worker: Worker | None = Worker(library, address)
 
     def run(self) -> None:
-        """Serve until the owner has gone."""
+        """Run until the owner has ended."""
         try:
             while self._serve():
                 pass
@@ -95,7 +99,7 @@ class Supervisor:
                 self._worker.kill()
 
     def _serve(self) -> bool:
-        """Wait for whoever has something to say; return whether the owner is still there."""
+        """Process new input of owner and worker; return False if the owner has ended."""
         worker = self._worker
         fds = [0] if worker is None else [0, worker.fd]
         ready = select.select(fds, [], [], SIGN_OF_LIFE)[0]
@@ -126,7 +130,7 @@ class Supervisor:
         self._worker.send(command)
 
     def _pass_on(self, worker: Worker) -> None:
-        """Tell the owner what the worker says."""
+        """Forward the messages of the worker to the owner."""
         data = os.read(worker.fd, 65536)
         if not data:
             text = worker.problem or f"the connection to {self._address} has gone"
@@ -146,7 +150,7 @@ class Supervisor:
             worker.deadline = time.monotonic() + PATIENCE
 
     def _drop(self, outcome: Outcome, text: str) -> None:
-        """End the worker; the owner hears what has become of its command."""
+        """Kill the worker, and report the outcome of its command to the owner."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -158,16 +162,16 @@ class Supervisor:
 
 
 def main() -> int:
-    """Serve one hand until the owner has gone."""
+    """Serve one gripper until the owner has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the owner has
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # drops the owner's priority
     try:
         library = load_library()
     except ImportError as error:
         say(1, problem=f"pylibfranka cannot be imported ({error}): {missing('pylibfranka')}")
         return 1
-    with contextlib.suppress(BrokenPipeError):  # the owner was killed, who has blocked SIGPIPE
+    with contextlib.suppress(BrokenPipeError):  # raised if the owner was killed
         Supervisor(library, sys.argv[1]).run()
     return 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds the connection to a real hand; it may be killed at any time."""
+"""Worker process that holds the connection to a real gripper and may be killed at any time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 from multipanda_py.robots.gripper import Action, Outcome
 
 CONNECT_TIME = 1.0
-"""For how long a refused connection is tried again: the one before may not be closed yet [s]."""
+"""Time for which a rejected connection is tried again, because the last one may still be open
+[s]."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -23,7 +24,7 @@ def load_library() -> Any:
     """Import pylibfranka.
 
     Raises:
-        ImportError: If it is not installed, or does not fit the machine.
+        ImportError: If it is not installed, or not compatible with the machine.
     """
     return import_module("pylibfranka")
 
@@ -34,14 +35,14 @@ def say(fd: int, **message: object) -> None:
 
 
 def work(library: Any, address: str, commands: int, answers: int, owner: int) -> NoReturn:
-    """Execute commands from one pipe and answer on the other; never return.
+    """Execute commands from one pipe and write results to the other; never returns.
 
     Args:
-        library: The module pylibfranka.
-        address: Of the robot.
-        commands: Descriptor to read from.
-        answers: Descriptor to write to.
-        owner: Process without which this one is not to live.
+        library: Module pylibfranka.
+        address: Address of the robot.
+        commands: File descriptor to read from.
+        answers: File descriptor to write to.
+        owner: Id of the parent process; the worker ends with it.
     """
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -63,7 +64,7 @@ def _connect(library: Any, address: str) -> Any:
                 raise
             time.sleep(0.01)
         else:
-            # libfranka may have taken a real-time priority, which is for the arms' drivers.
+            # libfranka may have set a real-time priority, which only drivers of arms need.
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
             return hand
 
@@ -84,7 +85,7 @@ def _serve(hand: Any, commands: int, answers: int) -> None:
 
 
 def _measure(hand: Any, answers: int) -> None:
-    """Wait for the next state, which comes 20 times a second, and pass it on."""
+    """Wait for the next state, which comes at 20 Hz, and forward it."""
     state = hand.read_once()
     say(
         answers,
@@ -99,7 +100,7 @@ def _execute(hand: Any, command: dict[str, Any], answers: int) -> None:
     try:
         done = _call(hand, command)
         outcome = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
-    except RuntimeError as error:  # CommandException and NetworkException are
+    except RuntimeError as error:  # base class of CommandException and NetworkException
         text = " ".join(str(error).split())
         outcome = Outcome.ABORTED if "abort" in text.lower() else Outcome.FAILED
     else:

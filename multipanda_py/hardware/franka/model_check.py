@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the robot's own model with ours."""
+"""Compare the model of the robot with ours."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _ROWS = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about 
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest difference of one quantity.
+    """Maximum difference of one quantity.
 
     Attributes:
-        quantity: ``mass``, ``coriolis``, ``gravity`` or ``jacobian``.
-        where: Which element, in words.
-        ours: Its value in our model.
-        theirs: Its value in the robot's.
-        tolerance: How far they may be apart.
-        unit: Of all three.
+        quantity: Name of the quantity: ``mass``, ``coriolis``, ``gravity`` or ``jacobian``.
+        where: Description of the element.
+        ours: Value in our model.
+        theirs: Value in the robot's model.
+        tolerance: Maximum difference.
+        unit: Unit of the values.
     """
 
     quantity: str
@@ -44,7 +44,7 @@ class Difference:
 
     @property
     def exceeds(self) -> bool:
-        """Whether the values are further apart than allowed; true for what is not a number."""
+        """True if the difference exceeds the tolerance, or is NaN."""
         return not abs(self.ours - self.theirs) <= self.tolerance
 
     def __str__(self) -> str:
@@ -56,10 +56,10 @@ class Difference:
 
 
 class ModelCheck:
-    """Our model of an arm, made beforehand: a driver may be replaced while other arms move.
+    """Model of an arm for comparisons, built in advance, because a driver may restart at run time.
 
     Args:
-        arm: Our description.
+        arm: Description of the arm.
     """
 
     def __init__(self, arm: ArmDescription) -> None:
@@ -70,13 +70,13 @@ class ModelCheck:
         self._frame = self._model.getFrameId(arm.ee_frame)
 
     def compare(self, options: FrankaSettings, found: Mapping[str, Any]) -> list[Difference]:
-        """Return the largest difference of every quantity, at the measured posture.
+        """Return the maximum difference of every quantity at the measured configuration.
 
-        The robot's mass matrix is that of the links alone; the rotors are taken out of ours.
+        The robot's mass matrix excludes the rotors, which are therefore subtracted from ours.
 
         Args:
-            options: Tolerances, and the load that both models should have.
-            found: What the driver has measured: flat, column-major lists.
+            options: Tolerances, and the load of both models.
+            found: Measurements of the driver: flat, column-major lists.
 
         Thread: control.
         """
@@ -101,7 +101,7 @@ class ModelCheck:
 
 
 def complaint(differences: list[Difference]) -> str:
-    """Return a sentence on what is further apart than allowed; empty if nothing is."""
+    """Return a message about the differences beyond their tolerance; empty without any."""
     found = [str(difference) for difference in differences if difference.exceeds]
     if not found:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One motion under the robot's own joint control, bounded last and ended at rest."""
+"""One motion of a Franka robot under its internal joint control, with limited commands."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from multipanda_py.robots.franka import DECELERATION, LOWER, UPPER, velocity_tow
 from multipanda_py.state import ArmLimits, Vector
 
 PERIOD = 1e-3
-"""Of the FCI [s]."""
+"""Cycle time of the FCI [s]."""
 
 
 @dataclass(frozen=True)
 class JointMode:
-    """One of them.
+    """Kind of joint commands of the robot.
 
     Attributes:
-        name: As refusals call it.
-        start: Begins a motion of a ``pylibfranka.Robot``, with the name of the robot's own
-            controller that is to follow it.
-        command: Returns what libfranka is to send, to move the joints from where the robot is
-            told to be to other positions, (n,) [rad] each.
+        name: Name for messages.
+        start: Function that starts a motion of a ``pylibfranka.Robot``, with the name of the
+            robot's controller that follows it.
+        command: Function that returns the libfranka command from the last and the next commanded
+            positions, (n,) [rad] each.
     """
 
     name: str
@@ -41,7 +41,7 @@ class JointMode:
 
 
 def joint_modes() -> dict[int, JointMode]:
-    """Return them by kind. Only where libfranka is: this module can be read without it."""
+    """Return the modes by kind of command. This imports pylibfranka."""
     import pylibfranka as franka
 
     own = {
@@ -63,64 +63,68 @@ def joint_modes() -> dict[int, JointMode]:
 
 
 _REACTION = 0.005
-"""Time in which full acceleration can turn into full braking, at the jerk of commands [s]."""
+"""Time in which full acceleration can change to full braking, at the maximum jerk of commands
+[s]."""
 _SHARE = 0.9
-"""Of the limit of acceleration that the way to a position limit is braked with at most."""
+"""Maximum fraction of the acceleration limit for braking towards a position limit."""
 
 
 class SpeedNearLimits:
-    """Bound speeds as an FR3 does, a little earlier, and so that they can be kept by braking.
+    """Speed limit near position limits, slightly below that of an FR3.
+
+    Braking within the acceleration limit can always keep it.
 
     Args:
-        limits: Of commanded motions.
+        limits: Limits of commanded motions.
     """
 
     def __init__(self, limits: ArmLimits) -> None:
         self._braking = np.minimum(DECELERATION, _SHARE * limits.acceleration)
 
     def __call__(self, q: Vector, dq: Vector) -> Vector:
-        """Return the largest speeds, (n,) [rad/s], at positions and in the direction of ``dq``."""
+        """Return the maximum speeds, (n,) [rad/s], at positions and in the direction of ``dq``."""
         room = np.where(dq > 0.0, UPPER - q, q - LOWER)
         return velocity_towards(room - _REACTION * np.abs(dq), self._braking)
 
 
 SILENCE = 0.02
-"""Time without an answer after which the motion ends, once the arm rests [s]."""
+"""Time without a command after which the motion ends, once the arm rests [s]."""
 CATCH_UP = 0.01
 """Maximum speed of a correction while no motion is commanded [rad/s]."""
 NOT_FOLLOWED = 25
 """Number of consecutive cycles with a ``q_d`` that differs from the command, after which the
 motion ends. A robot that loses 20 consecutive commands ends it itself."""
 TOO_LATE = 850_000
-"""Age of a state after which it is not answered any more [ns]. The robot has then bridged the
-command with constant acceleration, or is about to. A command that comes later must not count."""
+"""Age of a state after which it is not answered any more [ns]. By then, the robot bridges the
+command with constant acceleration. A later command must have no effect."""
 _ACCELERATION, _JERK = 0.95, 0.8
-"""Fractions of the limits of acceleration and jerk that commands use. Robots judge differences of
-positions across lost commands, too, and report ``q_d`` in single precision."""
+"""Fractions of the acceleration and jerk limits that commands use. Robots also check
+differences of positions across lost commands, and report ``q_d`` in single precision."""
 _ROUNDING = 2.5e-7
-"""Difference between ``q_d`` and the command that is rounding to single precision [rad]."""
+"""Maximum rounding error of ``q_d`` in single precision [rad]."""
 _FOLLOWED = 2e-6
 """Maximum difference between ``q_d`` and the command of a robot that follows it [rad]."""
 
 
 class PositionControl:
-    """Answer states with the loop's positions; brake where there are none.
+    """Motion that answers states with the positions of the loop, and brakes without commands.
 
     Each command continues from the robot's ``q_d``. The robot bridges a lost command with constant
     acceleration, and this must not become a step. A state older than :data:`TOO_LATE` is not
-    answered, so that no robot takes a late command after it has bridged it. If a command was
-    bridged that was sent in time, the next one is omitted, as the robot may still take the first.
-    Velocities lead from ``q_d`` to the loop's
-    positions, so that robot and loop cannot drift apart. The correction is never faster than the
-    commanded motion, or than :data:`CATCH_UP` at rest. A ``q_d`` that does not follow the
-    commands ends the motion.
+    answered, so that no robot accepts a late command after it has bridged it. If the robot bridges
+    a command that was sent in time, the next command is omitted, because the first one may still
+    arrive.
+
+    Velocity commands lead from ``q_d`` to the positions of the loop, so that robot and loop cannot
+    drift apart. The correction is never faster than the commanded motion, or than :data:`CATCH_UP`
+    at rest. A ``q_d`` that does not follow the commands ends the motion.
 
     Args:
-        loop: The way to the loop.
-        settings: Of the driver.
-        kind: What is executed, as the loop calls it.
-        mode: How the robot takes it.
-        age: Age of the state that was read last [ns].
+        loop: Connection to the loop.
+        settings: Settings of the driver.
+        kind: Kind of command.
+        mode: Joint mode of the robot for this kind.
+        age: Function that returns the age of the state that was read last [ns].
     """
 
     def __init__(
@@ -140,21 +144,21 @@ class PositionControl:
             limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=CATCH_UP
         )
         self._strayed = 0  # consecutive cycles with a q_d that differs from the command
-        self._unsent = False  # the last command
+        self._unsent = False  # True if the last command was omitted
         self._bridge = self._limiter.q.copy()  # q_d of a robot that has lost the last command
-        self._bridged = False  # although it was sent in time
+        self._bridged = False  # True if the robot bridged a command that was sent in time
 
     def run(self, handle: Any) -> tuple[str, str] | None:
-        """Run until the loop is silent, wants something else or sends what cannot be executed.
+        """Run until the loop does not respond, stops the motion or sends an invalid command.
 
         Args:
-            handle: What the mode has started; it must not be used after this.
+            handle: Motion started by the mode; it must not be used afterwards.
 
         Returns:
-            Kind and sentence of the fault that it ends with, or None.
+            Kind and text of the fault that ends the motion, or None.
 
         Raises:
-            RuntimeError: If the robot ends the motion (ControlException), or is gone.
+            RuntimeError: If the robot ends the motion (ControlException), or the link is broken.
         """
         loop, limiter, words = self._loop, self._limiter, self._loop.words
         command = self._mode.command
@@ -179,7 +183,7 @@ class PositionControl:
             wanted = None if stopping else loop.wait(number, until)
             if wanted is not None and not math.isfinite(sum(wanted)):
                 stopping, reason, wanted = True, ("position_invalid", _invalid(wanted)), None
-            if is_first:  # a robot takes the first command for a standstill
+            if is_first:  # a robot expects a command at rest first
                 wanted = None
             before = limiter.q.copy()
             self._bridge = _bridged(state)
@@ -226,14 +230,14 @@ class PositionControl:
 
 
 def _bridged(state: Any) -> Vector:
-    """Return ``q_d`` of a robot that has lost the answer to a state, (n,) [rad]."""
+    """Return ``q_d`` of a robot that has lost the command for a state, (n,) [rad]."""
     rate = np.array(state.dq_d) + PERIOD * np.array(state.ddq_d)
     return np.asarray(np.array(state.q_d) + PERIOD * rate)
 
 
 def _limits(settings: DriverSettings) -> ArmLimits:
     lower, upper, velocity, acceleration, jerk = map(np.array, settings.motion_limits)
-    torque = np.array(settings.torque_limits)  # which positions have nothing to do with
+    torque = np.array(settings.torque_limits)  # not used for positions
     rate = np.full_like(torque, 1e3)
     return ArmLimits(
         lower, upper, velocity, _ACCELERATION * acceleration, _JERK * jerk, torque, rate

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The section ``franka`` of an arm in the cell file."""
+"""Settings in the section ``franka`` of an arm in the cell file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from multipanda_py.robots.inertial import NO_LOAD, Load, inertia_matrix
 
 @dataclass(frozen=True)
 class LoadSettings(Settings):
-    """What an arm carries beyond its tool."""
+    """Load of an arm beyond its tool."""
 
     load_mass: float = number(
         0.0, unit="kg", low=0, high=20, doc="Mass of what the arm carries beyond its tool"
     )
-    # A wrong load lifts or drops the arm; these bounds keep the worst of typing errors out.
+    # A wrong load lifts or drops the arm. These bounds reject the largest typing errors.
     load_com: list[float] = vector(
         0, 0, 0, unit="m", low=-0.5, high=0.5,
         doc="Centre of mass of the load in the flange frame",
@@ -32,19 +32,19 @@ class LoadSettings(Settings):
 
     @property
     def load(self) -> Load:
-        """What the arm carries beyond its tool."""
+        """Load of the arm beyond its tool."""
         if self.load_mass <= 0.0:
             return NO_LOAD
         return Load(self.load_mass, np.array(self.load_com), inertia_matrix(self.load_inertia))
 
     @classmethod
     def refusal(cls, name: str, value: Any) -> str:
-        """Refuse an inertia that no rigid body has."""
+        """Return why an inertia is not that of a rigid body, or an empty string."""
         return _of_no_body(value) if name == "load_inertia" else ""
 
 
 def _of_no_body(values: Sequence[float]) -> str:
-    """Return what is wrong with an inertia; its moments obey the triangle inequality."""
+    """Return why an inertia is impossible: its principal moments obey the triangle inequality."""
     moments = np.linalg.eigvalsh(inertia_matrix(values))
     if moments[0] > 0.0 and moments[0] + moments[1] >= moments[2] - 1e-9:
         return ""
@@ -54,24 +54,24 @@ def _of_no_body(values: Sequence[float]) -> str:
     )
 
 
-# The values of Franka Robotics' own examples, in newton, newton metre.
+# Values of the examples of Franka Robotics [N, Nm].
 _TORQUE_THRESHOLDS = (20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0)
 _FORCE_THRESHOLDS = (20.0, 20.0, 20.0, 25.0, 25.0, 25.0)
 _THRESHOLD: dict[str, Any] = {"low": 0, "high": 1000, "exclusive_low": True}
 _TOLERANCE: dict[str, Any] = {"low": 0, "high": 10, "exclusive_low": True, "read_only": True}
-"""Up to what would find no difference at all: for that there is ``model_check: off``."""
+"""Range of the tolerances. Larger ones would never find a difference; use ``model_check: off``."""
 
 
 @dataclass(frozen=True)
 class FrankaSettings(LoadSettings):
-    """What a robot is told when it is connected, and how its driver behaves.
+    """Settings of a Franka robot and its driver.
 
-    Thresholds, impedances, load and stiffness frame may be changed later, at rest; the others are
-    read at the start only. The end effector's frame is not among them: it is the frame that the
-    laws control, so that the robot's ``O_T_EE`` is the pose that the laws see.
+    Thresholds, impedances, load and stiffness frame may be changed later, at rest. The others are
+    read only at the start. The end-effector frame is not a setting: it is the frame that
+    controllets use, so that the robot's ``O_T_EE`` is the pose of the controllets.
 
-    A simulated arm compensates the load, and stops at those upper thresholds that are given
-    explicitly; it takes everything else, which has no meaning there.
+    A simulated arm compensates the load, and stops at upper thresholds that are set explicitly. It
+    ignores all other settings.
     """
 
     lower_torque_thresholds: list[float] = vector(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One motion under torque control: every state answered, the loop's silence bridged."""
+"""One motion under torque control of a Franka robot."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME, TorqueLimite
 from multipanda_py.hardware.franka.driver_settings import DriverSettings
 
 MOVE = 2
-"""Mode of a robot that moves."""
+"""Number of the mode of a moving robot."""
 FINISH_TIME = 1.5
-"""libfranka may take so long to end a motion [s]."""
+"""Maximum time that libfranka takes to end a motion [s]."""
 
 
 def publish(loop: LoopConnection, state: Any, executing: int, mode: int) -> int:
-    """Hand a state of libfranka to the loop; return the state's number."""
+    """Publish a state of libfranka to the loop; return the number of the state."""
     return loop.publish(
         state.time.to_sec(), executing, mode,
         *state.q, *state.dq, *state.tau_J, *state.tau_ext_hat_filtered,
@@ -26,13 +26,13 @@ def publish(loop: LoopConnection, state: Any, executing: int, mode: int) -> int:
 
 
 def refuse_settings(loop: LoopConnection, control: str) -> None:
-    """Refuse what has come on standard input: robots take settings at rest only."""
+    """Reject settings on standard input, because robots accept them only at rest."""
     for _ in loop.lines():
         loop.say(settings="refused", text=f"the arm is under {control} control")
 
 
 def finish(loop: LoopConnection, handle: Any, command: Any) -> None:
-    """End the motion with a command in answer to the state just read; libfranka waits for it."""
+    """End the motion with a command for the last state; libfranka blocks until it has ended."""
     loop.busy(FINISH_TIME)
     command.motion_finished = True
     handle.writeOnce(command)
@@ -43,31 +43,31 @@ _HALF = 0.0005  # of a cycle [s]
 
 
 class TorqueControl:
-    """Answer states with the loop's torques, and end in an orderly way.
+    """Motion that answers states with the torques of the loop, and ends at zero torque.
 
     Args:
-        loop: The way to the loop.
-        settings: Of the driver.
+        loop: Connection to the loop.
+        settings: Settings of the driver.
     """
 
     def __init__(self, loop: LoopConnection, settings: DriverSettings) -> None:
-        import pylibfranka  # only here: the module can be read without it
+        import pylibfranka  # imported here, so that this module can be imported without it
 
         self._loop, self._torques = loop, pylibfranka.Torques
         self._budget = int(settings.answer_budget * 1e9)
         self._guard = TorqueLimiter(settings.torque_limits)
 
     def run(self, handle: Any) -> tuple[str, str] | None:
-        """Run until the loop is silent, wants no more or sends what cannot be executed.
+        """Run until the loop does not respond, stops the motion or sends an invalid command.
 
         Args:
-            handle: What ``start_torque_control`` has returned; it must not be used after this.
+            handle: Result of ``start_torque_control``; it must not be used afterwards.
 
         Returns:
-            Kind and sentence of the fault that it ends with, or None.
+            Kind and text of the fault that ends the motion, or None.
 
         Raises:
-            RuntimeError: If the robot ends the motion (ControlException), or is gone.
+            RuntimeError: If the robot ends the motion (ControlException), or the link is broken.
         """
         loop, guard, words = self._loop, self._guard, self._loop.words
         guard.start()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that a foreign controller manager drives: states and efforts as topics."""
+"""Backend for arms of another controller manager, over topics for states and commands."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that a foreign controller manager drives: one driver process each."""
+"""Backend for arms of another controller manager, with one driver process each."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 DRIVER = "multipanda_py.hardware.ros2_control.driver"
 ANSWER_TIMEOUT = 3.0
-"""For a driver to take settings [s]."""
+"""Timeout for a driver to accept settings [s]."""
 
 
 class TopicArm:
-    """One arm: its driver, and what that has been told.
+    """One arm behind topics, with its driver and settings.
 
     Args:
-        state: Of the arm.
-        description: What the arm is.
-        settings: What the cell file says about it.
+        state: State of the arm.
+        description: Description of the arm.
+        settings: Settings from the cell file.
         cpus: Cores that its driver may use.
 
     Attributes:
-        settings: What the driver has been told.
-        link: To its driver.
+        settings: Settings of the driver.
+        link: Link to its driver.
 
-    Thread: control, once it runs.
+    Thread: control, once the loop runs.
     """
 
     def __init__(
@@ -63,18 +63,18 @@ class TopicArm:
         self.link = DriverLink(DRIVER, state, self._told)
 
     def poll(self) -> list[Fault]:
-        """Return kinds and sentences of what the driver has reported since."""
+        """Return the new faults of the driver."""
         return self.link.poll(_no_model)
 
     def recover(self) -> None:
-        """Have the driver take up the arm again, or start a new driver if it is gone."""
+        """Make the arm ready again, or start a new driver if the last one has ended."""
         self.link.recover()
 
     def configure(self, settings: Ros2ControlSettings) -> None:
-        """Tell the driver another load or damping; it goes on meanwhile.
+        """Send another load or damping to the driver, which continues meanwhile.
 
         Raises:
-            BackendError: If there is no driver to tell.
+            BackendError: If no driver runs.
         """
         if not self.link.is_alive:
             raise BackendError("its driver is not running; recover the arm first")
@@ -84,7 +84,7 @@ class TopicArm:
         self.link.watch.tell(changed_settings(self._told, settings, self._description))
 
     def settings_answer(self) -> str | None:
-        """Return None while there is no answer, then an empty string or why not."""
+        """Return None without a response, then an empty string or the reason of a rejection."""
         answers = self.link.watch.answers
         if self._asked is None:
             return None
@@ -99,7 +99,7 @@ class TopicArm:
 
 
 def _no_model(_found: object) -> str:
-    """Nothing is known of the other side's model."""
+    """Accept the driver; the model of the other side is unknown."""
     return ""
 
 
@@ -107,7 +107,7 @@ _TOPIC = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
 def check_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
-    """Yield what is wrong: rate, topics and names of joints."""
+    """Yield messages about wrong rates, topics and joint names."""
     owner: dict[str, str] = {}
     for name in arms:
         arm = config.arms[name]
@@ -138,7 +138,7 @@ def check_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
 
 
 class Ros2Control(DrivenBackend[Ros2ControlSettings]):
-    """Exchange joint states and commands with arms over topics, through their drivers."""
+    """Backend that exchanges joint states and commands with arms over topics, through drivers."""
 
     Settings = Ros2ControlSettings
     interfaces = INTERFACES
@@ -146,17 +146,17 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
 
     @classmethod
     def interfaces_with(cls, settings: Ros2ControlSettings) -> tuple[str, ...]:
-        """Return efforts, or positions, to which the loop takes velocities too."""
+        """Return efforts, or positions and velocities, which the loop converts to positions."""
         return INTERFACES[:1] if settings.command_interface == EFFORT else INTERFACES[1:]
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
-        """Check rates, topics and names of joints."""
+        """Yield messages about wrong rates, topics and joint names."""
         return check_arms(config, arms)
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Say what drivers have done."""
+        """Describe what drivers have done while the loop was stopped."""
         return (
             f"the drivers of {', '.join(arms)} brake the arms and carry those that do not carry "
             "themselves; recover them when the loop runs"
@@ -165,10 +165,13 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
     def make_arm(
         self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
     ) -> TopicArm:
-        """Return the arm behind its topics."""
+        """Create the arm behind its topics."""
         return TopicArm(state, description, self.settings[index], cpus)
 
     def engage(self, arm: int, interface: str) -> None:
-        """Have a driver take positions; velocities come as what the loop has made of them."""
+        """Switch a driver between efforts and positions.
+
+        For velocity commands, the loop sends the integrated positions.
+        """
         kind = TORQUES if interface == INTERFACES[0] else POSITIONS
         self.real_arms[arm].link.engage(kind)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of one arm that ROS 2 drives: a process between its topics and the loop.
+"""Driver process of one arm of another controller manager, between its topics and the loop.
 
 Run as ``python -m multipanda_py.hardware.ros2_control.driver MEMORY STATE_EVENT TORQUE_EVENT
-JOINTS`` as :mod:`multipanda_py.hardware.franka.driver` is, and speaks with the loop as that does.
+JOINTS``. The protocol is that of :mod:`multipanda_py.hardware.franka.driver`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ Numbers = list[float]
 
 
 class RestingTorque:
-    r"""Carry an arm that does not carry itself, and brake it.
+    r"""Torque that carries and brakes an arm without the loop.
 
-    .. math::
-        \tau_0 = g(q) - D \dot q
+    .. math:: \tau_0 = g(q) - D \dot q.
+
+    Here :math:`g(q)` is the gravity torque, zero for an arm that compensates gravity itself, and D
+    is a diagonal damping matrix.
 
     Args:
-        model: Pinocchio's, with tool and load; gravity acts as its base stands.
+        model: Pinocchio model with tool, load and the direction of gravity.
         damping: Diagonal of D, (n,) [Nm s/rad].
-        carries: Whether the arm has to be carried.
+        carries: True if the arm does not compensate gravity itself.
 
-    Thread: of the driver.
+    Thread: the driver's.
     """
 
     def __init__(self, model: Any, damping: Sequence[float], *, carries: bool) -> None:
@@ -52,7 +54,7 @@ class RestingTorque:
         self._damping = np.array(damping)
 
     def of(self, q: Sequence[float], dq: Sequence[float]) -> Numbers:
-        """Return it for a state, (n,) [Nm]."""
+        """Return the torque for a state, (n,) [Nm]."""
         tau = -self._damping * dq
         if self._carries:
             tau += pin.computeGeneralizedGravity(self._model, self._data, np.array(q))
@@ -61,17 +63,17 @@ class RestingTorque:
 
 
 REST_SPEED = 0.001
-"""Of every joint of an arm that is left to itself [rad/s]."""
+"""Maximum speed of every joint of an arm at rest [rad/s]."""
 EFFORT_STOP_TIME, ORPHAN_TIME = 1.0, 5.0
-"""For an arm to come to rest before its driver ends: asked to, or without a loop [s]."""
+"""Timeouts for an arm to come to rest before its driver ends, on request or without a loop [s]."""
 _monotonic_ns = time.monotonic_ns
 
 
 class EffortControl(TopicControl[TorqueLimiter]):
-    """Command efforts.
+    """Effort control of an arm.
 
-    What is sent without the loop carries the arm and brakes it. Without states that is sent
-    unasked, for the last posture.
+    Without the loop, the efforts carry and brake the arm. Without states, they are sent
+    periodically for the last configuration.
 
     Thread: main.
     """
@@ -81,13 +83,13 @@ class EffortControl(TopicControl[TorqueLimiter]):
         return TorqueLimiter(settings.torque_limits, settings.torque_steps)
 
     def _use(self, settings: TopicDriverSettings) -> None:
-        """Take settings; arm and topics stay."""
+        """Use new settings; arm and topics stay."""
         super()._use(settings)
         model = unpacked(settings)
         self._resting = RestingTorque(model, settings.damping, carries=settings.carries)
 
     def _answer(self, period: float) -> None:
-        """Publish the newest state to the loop, and send what it wants."""
+        """Publish the newest state to the loop, and send its command."""
         reading = self._reading
         resting = self._resting.of(reading.q, reading.dq)
         if self._armed and not self._moving and self._loop.may_execute() == TORQUES:
@@ -101,15 +103,15 @@ class EffortControl(TopicControl[TorqueLimiter]):
         self._send(self._next_torque(number, until, resting))
 
     def _begin(self, resting: list[float]) -> None:
-        """Begin a motion at the torque that the arm has."""
-        if self._sent is None:  # whoever had the arm has held it until now
+        """Begin a motion with the current effort of the arm."""
+        if self._sent is None:  # another program has controlled the arm until now
             self._sent = resting if self._settings.carries else [0.0] * len(resting)
         self._tau, self._moving, self._answered = self._sent, True, self._reading.time
         self._limiter.start(self._sent)
         self._loop.begin_motion()
 
     def _next_torque(self, number: int, until: int, resting: list[float]) -> list[float]:
-        """Return the loop's torque within bounds, or the way to the one without it."""
+        """Return the limited torque of the loop; without it, the next torque of the decay."""
         words, limiter = self._loop.words, self._limiter
         sent = self._sent or resting
         wanted = self._loop.wait(number, until)
@@ -126,7 +128,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         return limiter.silent(self._notice_silence(), sent, resting)
 
     def _rest_blindly(self) -> None:
-        """Without a state, carry the arm where it was: the other side keeps what it gets."""
+        """Without a state, carry the arm where it was; the other side keeps the last command."""
         reading = self._reading
         if self._sent is None or not reading.q:
             return
@@ -139,7 +141,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         super()._send(tau)
 
     def _leave(self) -> None:
-        """Brake the arm, and leave behind the effort that carries it where it stands."""
+        """Brake the arm, and finally send the effort that carries it where it stands."""
         self._armed = self._moving = False
         if self._sent is None:
             return
@@ -158,19 +160,18 @@ class EffortControl(TopicControl[TorqueLimiter]):
 
 
 NEAR = 0.05
-"""What an arm may be away from the command that the other side keeps, for motions to begin there
+"""Maximum distance of an arm from the command of the other side for a motion to begin there
 [rad]."""
 POSITION_STOP_TIME = 2.0
-"""For the command to come to rest before the driver ends [s]."""
+"""Timeout for the command to come to rest before the driver ends [s]."""
 
 
 class TopicPositions(TopicControl[MotionLimiter]):
-    """Command positions, bounded last in velocity, acceleration and jerk.
+    """Position control of an arm, with final limits of velocity, acceleration and jerk.
 
-    What is sent without the loop brakes along these limits, and then stays where it is. Without
-    states nothing is sent: the other side stands at the position that it was told last. When it is
-    back it is told nothing either, wherever its arm may be now, until a motion begins: where the
-    arm is, and at rest, as every one does.
+    Without the loop, the command brakes within these limits and then stays. Without states,
+    nothing is sent, because the other side holds the last position. When states return, nothing is
+    sent either until a motion begins. Every motion begins at the position of the arm, at rest.
 
     Thread: main.
     """
@@ -208,7 +209,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._send(self._limiter.q.tolist())
 
     def _begin(self) -> None:
-        """Begin a motion at the command that the other side has, if the arm is there."""
+        """Begin a motion at the command of the other side, if the arm is there."""
         limiter, q = self._limiter, np.array(self._reading.q)
         if self._sent is None or (limiter.at_rest and np.abs(limiter.q - q).max() > NEAR):
             limiter.start(q)
@@ -217,7 +218,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._loop.begin_motion(POSITIONS)
 
     def _rest_blindly(self) -> None:
-        """Brake, or leave the other side where it stands: it keeps what it got."""
+        """Brake; at rest, send nothing, because the other side keeps the last command."""
         limiter = self._limiter
         if self._away:
             limiter.start(limiter.q)
@@ -235,11 +236,11 @@ class TopicPositions(TopicControl[MotionLimiter]):
                 self._rest_blindly()
 
 
-_SETTLING_TIME = 1.0  # what is collected once, and never again [s]
+_SETTLING_TIME = 1.0  # for the only garbage collection [s]
 
 
 def kind_of_control(settings: TopicDriverSettings) -> type[EffortControl | TopicPositions]:
-    """Return what commands the arm."""
+    """Return the class that controls the arm."""
     return EffortControl if settings.command_interface == EFFORT else TopicPositions
 
 
@@ -258,7 +259,7 @@ def main() -> NoReturn:
         control = kind_of_control(settings)(
             loop, topics, first_states(topics, settings, loop), settings
         )
-        make_ordinary(SENDS_AGAIN)  # they have begun, and have their names
+        make_ordinary(SENDS_AGAIN)  # the threads of the middleware have their names by now
     except Refused as error:
         loop.say(error=f"{error}", final=error.final)
         os._exit(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find out whether there is an arm behind the topics, and whether it is the one that was told."""
+"""Check that the states on a topic are those of the configured arm, and read them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 JUMP = 0.1
-"""More than any joint moves between two states at twice its speed limit [rad, or m]."""
+"""Position change that is allowed in addition to motion at twice the speed limit [rad, or m]."""
 
 
 class StateInvalid(Exception):
-    """Report a message that cannot be the state of the arm, and why."""
+    """Error of a message that cannot be the state of the arm."""
 
 
 class StateMessage(Protocol):
-    """A ``sensor_msgs/JointState``."""
+    """Interface of a ``sensor_msgs/JointState``."""
 
     header: Any
     name: Sequence[str]
@@ -37,21 +37,21 @@ class StateMessage(Protocol):
 
 
 class JointReading:
-    """The newest state of an arm's joints, from base to flange.
+    """Newest state of the joints of an arm, from base to flange.
 
     Args:
-        names: Of the joints, n.
+        names: Names of the joints, n.
         fastest: Speed limits, (n,) [rad/s, or m/s]; without them positions may jump.
-        endless: Whether each turns without end, (n,): a whole turn is no jump.
-        longest: Pause between two states from which on a joint may be no farther away [s]: one
-            that has jumped stays refused until :meth:`forget`.
-        slides: Whether each slides, (n,).
+        endless: True for each continuous joint, (n,), whose position may change by full rotations.
+        longest: Time between two states after which the allowed change no longer grows [s]. A
+            joint that has jumped further stays rejected until :meth:`forget`.
+        slides: True for each prismatic joint, (n,).
 
     Attributes:
-        time: Of the state [s].
+        time: Time of the state [s].
         q: Positions, (n,) [rad].
         dq: Velocities, (n,) [rad/s].
-        effort: As the message has it, (n,); empty if it has none.
+        effort: Efforts of the message, (n,); empty without efforts.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class JointReading:
         self._endless = list(endless) or [False] * len(names)
         self._longest = longest
         self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
-        self._stamp = -math.inf  # the last one, also if it was not newer
-        self._before: list[float] = []  # where joints were at the time, if that is known
+        self._stamp = -math.inf  # stamp of the last message, even if it was not newer
+        self._before: list[float] = []  # last positions, empty if unknown
         self._names: list[str] = []
         self._places: list[int] = []
         self.time = -math.inf
@@ -77,14 +77,14 @@ class JointReading:
         self.effort: list[float] = []
 
     def take(self, message: StateMessage) -> bool:
-        """Take a message, whatever its order.
+        """Read a message with any order of joints.
 
         Returns:
-            Whether it is a newer state of this arm.
+            True if it is a newer state of this arm.
 
         Raises:
-            StateInvalid: If joints or numbers are missing or not finite, or a joint is where it
-                cannot have come to since the state before; nothing changes.
+            StateInvalid: If joints or numbers are missing or not finite, or a joint has moved too
+                far since the last state. The reading stays unchanged.
         """
         names, position = message.name, message.position
         velocity, effort = message.velocity, message.effort
@@ -116,20 +116,23 @@ class JointReading:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the last stamp was older than that of the state."""
+        """True if the last stamp was older than that of the state."""
         return self._stamp < self.time
 
     def follow_back(self) -> None:
-        """Go on from the last stamp if stamps have gone back: a clock was set, or began again."""
+        """Continue from the last stamp if stamps have decreased.
+
+        This happens when a clock is set or restarted.
+        """
         if self.is_behind:
             self.time, self._before = self._stamp, []
 
     def forget(self) -> None:
-        """Take joints to be wherever the next state says: somebody has looked at the arm."""
+        """Accept the joint positions of the next state without comparison, after a recovery."""
         self._before = []
 
     def _check_way(self, q: Sequence[float], period: float) -> None:
-        """Refuse positions that no arm can have come to."""
+        """Reject positions that the arm cannot have reached."""
         each = zip(self._wanted, q, self._before, self._fastest, self._endless, self._units)
         for name, now, before, fastest, is_endless, unit in each:
             way = math.remainder(now - before, math.tau) if is_endless else now - before
@@ -141,7 +144,7 @@ class JointReading:
                 )
 
     def _find(self, names: Sequence[str]) -> bool:
-        """Find out where the joints stand; False if none of them is there: another arm's."""
+        """Find the indices of the joints; return False if the message is of another arm."""
         missing = [name for name in self._wanted if name not in names]
         if len(missing) == len(self._wanted):
             return False
@@ -155,22 +158,22 @@ class JointReading:
 
 
 TICK = 0.005
-"""Longest wait for a message before the loop is looked at [s]."""
+"""Maximum wait for a message before the loop is checked [s]."""
 CONNECT_TIME = 8.0
-"""For both topics to be found, and for the first states [s]."""
+"""Timeout for both topics and the first states [s]."""
 ENOUGH = 25
-"""States from which the rate is taken."""
+"""Number of states from which the rate is measured."""
 RATES = (0.8, 1.25)
-"""What the rate may be of the one that was told."""
+"""Range of the measured rate, as fractions of the configured one."""
 
 
 def first_states(
     topics: Topics, settings: TopicDriverSettings, loop: LoopConnection
 ) -> JointReading:
-    """Return the newest of the first states, when somebody takes commands, too.
+    """Wait for the first states and a subscriber of commands; return the newest state.
 
     Raises:
-        Refused: If that does not happen, or the states are not those of the arm.
+        Refused: After a timeout, or if the states are not those of the arm.
     """
     reading = JointReading(
         settings.joint_names,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver is told by the loop."""
+"""Settings of arms of another controller manager, and their transfer to the driver."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ EFFORT, POSITION = "effort", "position"
 
 @dataclass(frozen=True)
 class Ros2ControlSettings(LoadSettings):
-    """Where a foreign controller manager says what an arm does, and takes commands.
+    """Topics, timing and limits of an arm of another controller manager.
 
-    Load and damping may be changed later; the others are read at the start only.
+    Load and damping may be changed later; the others are read only at the start.
     """
 
     state_topic: str = text(
@@ -84,27 +84,28 @@ class Ros2ControlSettings(LoadSettings):
 
 @dataclass(frozen=True)
 class TopicDriverSettings:
-    """One driver's start-up configuration.
+    """Start-up configuration of one driver.
+
+    Attributes without description here are those of :class:`.Ros2ControlSettings`.
 
     Attributes:
         arm: Name of the arm.
-        joint_names: In its messages, from base to flange, n.
-        velocity_limits: Largest speeds, (n,) [rad/s].
-        endless: Whether a joint turns without end, (n,).
-        slides: Whether it slides, (n,): read m for rad and N for Nm.
-        motion_bounds: Of commanded positions: lower and upper ones, velocities,
+        joint_names: Names of the joints in its messages, from base to flange, n.
+        velocity_limits: Maximum speeds, (n,) [rad/s].
+        endless: True for each continuous joint, (n,).
+        slides: True for each prismatic joint, (n,): its units are m and N instead of rad and Nm.
+        motion_bounds: Limits of commanded motions: lower and upper positions, velocities,
             accelerations, jerks, (n,) each.
-        torque_limits: Largest torques, (n,) [Nm].
-        torque_steps: Largest between two commands, (n,) [Nm].
-        damping: Of an arm without the loop, (n,) [Nm s/rad].
-        carries: Whether it has to be carried: it does not compensate gravity itself.
-        model: The arm with its tool, as :func:`packed` has it.
-        flange_frame: Of that model.
-        load_mass: Of what it carries beyond its tool [kg].
-        load_com: In the flange's frame, (3,) [m].
-        load_inertia: About its centre of mass, row by row, (9,) [kg m^2].
-        cpus: Cores to run on.
-        Others: As in :class:`.Ros2ControlSettings`.
+        torque_limits: Maximum torques, (n,) [Nm].
+        torque_steps: Maximum torque changes between two commands, (n,) [Nm].
+        damping: Damping of the arm without the loop, (n,) [Nm s/rad].
+        carries: True if the arm does not compensate gravity itself.
+        model: Model of the arm with its tool, encoded by :func:`packed`.
+        flange_frame: Name of the flange frame of that model.
+        load_mass: Mass of the load beyond the tool [kg].
+        load_com: Centre of mass of the load in the flange frame, (3,) [m].
+        load_inertia: Inertia about that centre, row-major, (9,) [kg m^2].
+        cpus: Cores that the driver may use.
     """
 
     arm: str
@@ -135,19 +136,19 @@ class TopicDriverSettings:
 
     @property
     def peer(self) -> str:
-        """The other side, in words."""
+        """Name of the other side for messages."""
         return f"the arm on {self.state_topic}"
 
     @property
     def motion_limits(self) -> ArmLimits:
         """Limits of commanded positions."""
-        torque = np.array(self.torque_limits)  # which positions have nothing to do with
+        torque = np.array(self.torque_limits)  # not used for positions
         lower, upper, velocity, acceleration, jerk = map(np.array, self.motion_bounds)
         return ArmLimits(lower, upper, velocity, acceleration, jerk, torque, 1e3 + 0.0 * torque)
 
     @property
     def no_answer(self) -> str:
-        """What it means if the driver has nothing to say of it."""
+        """Explanation if the driver does not respond."""
         return f"the driver of {self.peer} does not come up; waited"
 
     def to_json(self) -> str:
@@ -156,7 +157,7 @@ class TopicDriverSettings:
 
     @classmethod
     def from_json(cls, line: str) -> TopicDriverSettings:
-        """Read what :meth:`to_json` wrote."""
+        """Return the settings from a text of :meth:`to_json`."""
         return cls(**json.loads(line))
 
 
@@ -196,7 +197,7 @@ def driver_settings(
 def changed_settings(
     told: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
 ) -> TopicDriverSettings:
-    """Return settings with what may change while the driver runs. Cheap; thread: control."""
+    """Return the settings with the changeable ones replaced; fast. Thread: control."""
     return replace(told, **_live(settings, arm))
 
 
@@ -212,7 +213,7 @@ def _live(settings: Ros2ControlSettings, arm: ArmDescription) -> dict[str, Any]:
 
 
 def packed(model: Any) -> str:
-    """Return a pinocchio model as a short line of text."""
+    """Encode a pinocchio model as a short line of text."""
     return base64.b64encode(zlib.compress(model.saveToString().encode())).decode()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What answering the states of an arm has in common, whatever it is commanded."""
+"""Base class of controls that answer the states of an arm over topics."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from multipanda_py.hardware.ros2_control.topics import Topics
 
 TICK = 0.005
-"""Longest wait for a message before everything else is looked at [s]."""
+"""Maximum wait for a message before other tasks run [s]."""
 Limiter = TypeVar("Limiter")
 
 
 class TopicControl(ABC, Generic[Limiter]):
-    """Run one arm over its topics, from its second state to the last command.
+    """Control of one arm over its topics, from its second state to the last command.
 
-    The other side keeps the last command that it got. So once this has commanded, every state is
-    answered: with what the loop wants, or with what brakes the arm where the loop is silent, wants
-    no more or has a fault.
+    The other side keeps the last command. After the first command, every state is therefore
+    answered. The command is that of the loop. If the loop does not respond, has ended or has a
+    fault, the command brakes the arm.
 
     Args:
-        loop: The way to the loop.
-        topics: Those of the arm.
-        reading: What they have said last; it is given to the loop at once.
-        settings: Of the driver.
+        loop: Connection to the loop.
+        topics: Topics of the arm.
+        reading: Newest state from the topics, published to the loop at once.
+        settings: Settings of the driver.
 
     Thread: main.
     """
 
     kind: ClassVar[int] = TORQUES
-    """What it commands."""
+    """Kind of command."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class TopicControl(ABC, Generic[Limiter]):
         self._armed, self._moving = True, False
         self._heard = self._came = time.monotonic()
         self._answered = 0.0
-        self._wrong = ""  # with the newest message
+        self._wrong = ""  # error of the newest message
         self._away = False
         self._recoveries = loop.words[DriverWord.RECOVER]
         self._use(settings)
@@ -68,35 +68,35 @@ class TopicControl(ABC, Generic[Limiter]):
     @staticmethod
     @abstractmethod
     def _limiter_of(settings: TopicDriverSettings) -> Limiter:
-        """Return what has the last word on every command; it outlives changes of settings."""
+        """Return the limiter of every command; it outlives changes of settings."""
 
     @abstractmethod
     def _answer(self, period: float) -> None:
-        """Publish the newest state to the loop, and send what it wants."""
+        """Publish the newest state to the loop, and send its command."""
 
     @abstractmethod
     def _rest_blindly(self) -> None:
-        """Without a state that is one, or any at all, do what brakes or carries the arm."""
+        """Brake or carry the arm without a valid state."""
 
     @abstractmethod
     def _leave(self) -> None:
-        """Brake the arm, and leave behind a command that keeps it where it stands."""
+        """Brake the arm, and finally send a command that keeps it where it stands."""
 
     def _use(self, settings: TopicDriverSettings) -> None:
-        """Take settings; arm and topics stay."""
+        """Use new settings; arm and topics stay."""
         self._settings = settings
         is_torque = settings.effort == "torque"
         self._observer = MomentumObserver(unpacked(settings)) if is_torque else None
 
     def run(self) -> None:
-        """Serve until the loop wants no more, or is gone; then leave the arm at rest."""
+        """Run until the loop ends or stops the driver; then leave the arm at rest."""
         self._heard = time.monotonic()
         while not self._loop.ended():
             self._turn()
         self._leave()
 
     def _turn(self) -> None:
-        """Serve what has come, and notice what has not."""
+        """Process new messages and requests, and check the timeouts."""
         loop, words = self._loop, self._loop.words
         self._topics.spin(TICK)
         loop.beat()
@@ -134,21 +134,22 @@ class TopicControl(ABC, Generic[Limiter]):
         self._answer(reading.time - before)
 
     def _publish(self, period: float) -> int:
-        """Hand the newest state to the loop; return its number."""
+        """Publish the newest state to the loop; return its number."""
         reading = self._reading
         tau = self._tau
         felt = [0.0] * len(tau)
-        if self._observer is not None and reading.effort and self._sent is not None:  # not brakes
+        # Before the first command, brakes may carry the arm, and efforts would be misleading.
+        if self._observer is not None and reading.effort and self._sent is not None:
             tau, felt = reading.effort, self._felt(self._observer, period)
         return self._loop.publish(
             reading.time, self._moving * self.kind, 0, *reading.q, *reading.dq, *tau, *felt
         )
 
     def _notice_silence(self) -> float:
-        """Count a state that the loop has not answered; end the motion after some time.
+        """Count a state without a command of the loop; end the motion after :data:`.RAMP_TIME`.
 
         Returns:
-            Since the last answer [s].
+            Time since the last command [s].
         """
         words = self._loop.words
         words[DriverWord.LATE] += 1
@@ -163,7 +164,7 @@ class TopicControl(ABC, Generic[Limiter]):
         return silence
 
     def _felt(self, observer: MomentumObserver, period: float) -> list[float]:
-        """Return what the arm does to its environment, (n,) [Nm]."""
+        """Return the torques that the arm exerts on its environment, (n,) [Nm]."""
         reading = self._reading
         if not 0.0 < period < self._settings.state_timeout:
             observer.resume()
@@ -177,12 +178,12 @@ class TopicControl(ABC, Generic[Limiter]):
         self._topics.send(command)
 
     def _fail(self, kind: str, text: str) -> None:
-        """Report a fault once, and do without the loop until asked to recover."""
+        """Report a fault once, and ignore the loop until the next recovery request."""
         self._moving = False
         if not self._armed:
             return
         self._armed = False
-        self._recoveries = self._loop.words[DriverWord.RECOVER]  # older requests were for others
+        self._recoveries = self._loop.words[DriverWord.RECOVER]  # skips requests for older faults
         self._loop.say(fault=kind, text=f"{self._settings.peer}: {text}")
 
     def _silent(self, silence: float) -> str:

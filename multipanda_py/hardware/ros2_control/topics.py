@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two topics of an arm, in a participant of their own."""
+"""ROS topics of an arm for states and commands, in a separate participant."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from std_msgs.msg import Float64MultiArray
 from multipanda_py.hardware.ros2_control.settings import ARRAY, TopicDriverSettings
 from multipanda_py.realtime.system.dds import announce_without_types
 
-# The newest state counts, and a lost one is not worth waiting for; it is offered to us reliably
-# or not. Controllers subscribe reliably, so that is how commands are offered.
+# Only the newest state counts, so that lost ones are not sent again. Best effort matches both
+# kinds of publishers. Commands are reliable, because controllers subscribe with this policy.
 _STATES = QoSProfile(
     depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
 )
@@ -29,15 +29,15 @@ _COMMANDS = QoSProfile(
 
 
 class Topics:
-    """Receive states, send commands.
+    """Subscriber of states and publisher of commands.
 
     Args:
-        settings: Of the driver.
+        settings: Settings of the driver.
 
     Attributes:
-        on_state: Is given every message, within :meth:`spin`.
+        on_state: Function that receives every message, within :meth:`spin`.
 
-    Thread: the one that made it.
+    Thread: the one that created it.
     """
 
     def __init__(self, settings: TopicDriverSettings) -> None:
@@ -68,7 +68,7 @@ class Topics:
         self.on_state(message)
 
     def spin(self, seconds: float) -> None:
-        """Serve what comes, for so long at most."""
+        """Process messages, with a timeout [s]."""
         self._executor.spin_once(timeout_sec=seconds)
 
     def send(self, command: Sequence[float]) -> None:
@@ -77,22 +77,22 @@ class Topics:
         self._publisher.publish(self._command)
 
     def publishers(self) -> int:
-        """Return how many publish states."""
+        """Return the number of publishers of states."""
         return int(self._node.count_publishers(self._settings.state_topic))
 
     def listeners(self) -> int:
-        """Return how many listen to commands."""
+        """Return the number of subscribers of commands."""
         return int(self._publisher.get_subscription_count())
 
     def close(self) -> None:
-        """Leave the network."""
+        """Remove node and participant."""
         self._executor.shutdown()
         self._node.destroy_node()
         rclpy.shutdown(context=self._context)
 
 
 def _executor(context: Context) -> Executor:
-    """Return the cheapest executor there is: by events, else by wait sets."""
+    """Return the fastest executor that is available."""
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:
