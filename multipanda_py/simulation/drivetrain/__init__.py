@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drive trains: elastic joints, friction and motors."""
+"""Drivetrains of simulated arms: elastic joints, friction, sensors and model errors."""

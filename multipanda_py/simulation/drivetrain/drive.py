@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from a commanded torque to a simulated joint, and from its motion back to the laws."""
+"""Chain of stages between the commanded torque and the joints of a simulated arm."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from multipanda_py.state import Vector
 
 
 class Measured(Protocol):
-    """What the sensors of an arm show, (n,) each; :class:`.ArmState` is one.
+    """Measured state of an arm, (n,) each; :class:`.ArmState` is one.
 
     Attributes:
-        n_joints: n.
-        q: Positions [rad].
-        dq: Velocities [rad/s].
-        tau_J: Torques, gravity included [Nm].
+        n_joints: Number of joints, n.
+        q: Joint positions [rad].
+        dq: Joint velocities [rad/s].
+        tau_J: Joint torques, gravity included [Nm].
         tau_ext: Estimated external torques [Nm].
     """
 
@@ -29,13 +29,12 @@ class Measured(Protocol):
 
 
 class Stage:
-    """Something between the command and the joint: a lag, the robot's own control, a gear.
+    """Base class of an effect between command and joint, such as a lag, a gear or a sensor.
 
-    A stage overrides what it has to do with; what it leaves alone costs nothing.
+    A stage overrides only the methods that it needs. The others take no time.
 
     Attributes:
-        CHANGING: Names of the attributes that change while it runs: what a saved state of the
-            simulation holds of it.
+        CHANGING: Names of the attributes that change at run time, which a saved state contains.
 
     Thread: control.
     """
@@ -43,32 +42,34 @@ class Stage:
     CHANGING: ClassVar[Sequence[str]] = ()
 
     def execute(self, tau: Vector) -> None:
-        """Change torques (n,) [Nm] on their way to the joints, in place."""
+        """Change torques on their path to the joints, in place.
+
+        Args:
+            tau: Torques, (n,) [Nm].
+        """
 
     def measure(self, state: Measured) -> None:
-        """Change what was measured on its way to the laws, in place."""
+        """Change the measured state on its path to the controllets, in place."""
 
     def reseed(self, seed: int) -> None:
-        """Draw what is random about it anew; equal seeds give equal runs."""
+        """Restart random number generators; equal seeds give equal runs."""
 
 
 class Drive:
-    """All stages of one arm, in the order that a torque passes them.
+    """All stages of one arm, in the order in which a torque passes them.
 
-    What is measured passes them the other way round: the stage nearest to the joint comes
-    first, the one that the loop talks to last.
-
-    Everything that changes a torque or a measurement is a stage: the robot's own protection, lag,
-    noise and quantisation, gears, springs. Another one is plugged in here and nowhere else.
+    Measurements pass the stages in reverse order, from the joint to the loop. Everything that
+    changes a torque or a measurement is a stage: the robot's own protection, lag, noise,
+    quantization, gears and springs. A new effect is added as another stage.
 
     Args:
-        stages: From the command to the joint.
+        stages: Stages from the command to the joint.
 
     Attributes:
-        stages: As given.
-        measuring: Functions of the stages that change measured states, the last stage first.
-        is_random: Whether a seed changes anything about it.
-        executing: Functions of the stages that change torques, the first stage first.
+        stages: Stages from the command to the joint.
+        measuring: Measurement functions of the stages, from the joint to the loop.
+        is_random: True if a seed changes the result.
+        executing: Torque functions of the stages, from the command to the joint.
 
     Thread: control.
     """
@@ -84,25 +85,29 @@ class Drive:
         ]
 
     def execute(self, tau: Vector) -> None:
-        """Turn commanded torques (n,) [Nm] into those of the motors, in place."""
+        """Convert commanded torques to motor torques, in place.
+
+        Args:
+            tau: Torques, (n,) [Nm].
+        """
         for step in self.executing:
             step(tau)
 
     def measure(self, state: Measured) -> None:
-        """Turn the true state of the joints into what the laws see, in place."""
+        """Convert the true state of the joints to the measured state, in place."""
         for step in self.measuring:
             step(state)
 
     def save(self) -> list[dict[str, object]]:
-        """Return what changes in the stages, to be loaded again."""
+        """Return the changing attributes of all stages, for :meth:`load`."""
         return [save_fields(stage, stage.CHANGING) for stage in self.stages]
 
     def load(self, saved: Sequence[Mapping[str, object]]) -> None:
-        """Put the stages back to where they were."""
+        """Restore the result of :meth:`save`."""
         for stage, fields in zip(self.stages, saved):
             load_fields(stage, fields)
 
     def reseed(self, seed: int) -> None:
-        """Draw what is random in the stages anew."""
+        """Restart the random number generators of all stages."""
         for stage in self.stages:
             stage.reseed(seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors that drive their joints through springs."""
+"""Elastic joints: rotors that drive their links through springs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ with extras_named():
     import mujoco
 
 STEP_SHARE = 0.3
-"""Of the inverse of the fastest vibration's angular frequency: what a step of the simulation may
-last. Frequencies are then right to 1 %, and energy breathes by 3 % but stays."""
+"""Maximum simulation step relative to the inverse angular frequency of the fastest vibration.
+Frequencies are then accurate to 1 %, and the energy varies by 3 % without drift."""
 MOST_STEPS = 20
-"""Per cycle. A vibration that is faster is there, but not exact."""
-_TINY = 1e-6  # mass [kg] and inertia [kg m^2] of a rotor apart from its armature
+"""Maximum number of steps per cycle; faster vibrations are simulated inaccurately."""
+_TINY = 1e-6  # mass [kg] and inertia [kg m^2] of a rotor without its armature
 
 
 def _rotor(arm: ArmDescription, joint: int) -> str:
@@ -33,27 +33,33 @@ def _rotor(arm: ArmDescription, joint: int) -> str:
 
 
 def elastic_joints(settings: JointsConfig) -> list[int]:
-    """Return which joints have a spring, counted from 0."""
+    """Return the indices of joints with a spring, counted from 0."""
     return [joint for joint, stiffness in enumerate(settings.stiffness) if stiffness > 0.0]
 
 
 def add_rotors(
     spec: mujoco.MjSpec, arm: ArmDescription, settings: JointsConfig, inertia_scale: float
 ) -> None:
-    r"""Take the rotors out of an arm's elastic joints and connect them by springs.
+    r"""Separate the rotors of an arm's elastic joints from the links and connect them by springs.
 
     .. math::
         M_{link}(q) \ddot q + C \dot q = \tau_s + \tau_{ext}, \qquad
         B \ddot\theta = \tau - \tau_s, \qquad
-        \tau_s = K (\theta - q) + D (\dot\theta - \dot q)
+        \tau_s = K (\theta - q) + D (\dot\theta - \dot q) .
 
-    (Spong, Modeling and control of elastic joint robots, 1987: a rotor turns about its own axis
-    only.) :math:`B` is the rotor inertia as the robot's inner torque loop shapes it, its model's,
-    and :math:`\tau` what that loop is told: with torque and its derivative fed back it leaves
-    exactly such a motor behind the same spring (Albu-Schäffer, Ott and Hirzinger, 2007), so the
-    loop itself is not simulated. Rotors stand still in the world, since gravity and the motion
-    of the arm do nothing to them in this model. The arm's weight is compensated at the links:
-    springs are twisted by what comes on top of it.
+    Here q are the link angles and :math:`\theta` the motor angles. K and D are stiffness and
+    damping of the springs. :math:`\tau_s` are the spring torques and :math:`\tau` the commanded
+    torques. A rotor rotates about its own axis only (Spong, Modeling and control of elastic joint
+    robots, 1987).
+
+    B is the rotor inertia of the robot model, as shaped by the robot's inner torque loop. With
+    feedback of torque and its derivative, that loop makes the joint behave exactly like such a
+    motor behind the same spring (Albu-Schäffer, Ott and Hirzinger, 2007). The loop itself is
+    therefore not simulated.
+
+    Rotors are fixed in the world, because in this model neither gravity nor the motion of the arm
+    acts on them. The weight of the arm is compensated at the links, so that it does not deflect
+    the springs.
     """
     for joint in elastic_joints(settings):
         name = _rotor(arm, joint)
@@ -72,7 +78,7 @@ def add_rotors(
             ("stiffness", settings.stiffness[joint]),
             ("damping", settings.damping[joint]),
         ):
-            numbers = np.zeros_like(getattr(spring, key))  # a polynomial since MuJoCo 4
+            numbers = np.zeros_like(getattr(spring, key))  # MuJoCo 4 has a polynomial here.
             numbers.flat[0] = value
             put(spring, **{key: numbers if numbers.ndim else float(numbers)})
         for key in spec.keys:
@@ -82,7 +88,10 @@ def add_rotors(
 def motor_addresses(
     model: mujoco.MjModel, arm: ArmDescription, settings: JointsConfig
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the motors' angles and velocities are, (n,) each; joints' own if rigid."""
+    """Return the indices of motor angles and velocities in MuJoCo's state, (n,) each.
+
+    For rigid joints they are those of the joints.
+    """
     elastic = elastic_joints(settings)
     found = [
         model.joint(_rotor(arm, joint) if joint in elastic else arm.joint_names[joint])
@@ -98,22 +107,22 @@ def choose_steps(
     arms: Sequence[tuple[ArmDescription, JointsConfig]],
     period: float,
 ) -> int:
-    r"""Return in how many steps the world has to move on per cycle; 1 if all joints are rigid.
+    r"""Return the number of simulation steps per cycle; 1 if all joints are rigid.
 
-    Steps h last :data:`STEP_SHARE` of :math:`1/\omega`, with the largest eigenvalue
-    :math:`\omega^2` of :math:`M^{-1} K` over links and rotors together, but there are at most
-    :data:`MOST_STEPS` of them. A damper that explicit steps cannot follow, as of a spring with
-    next to nothing on its link, is lowered to :math:`D_i \le 0.5 / (h c_i)`, with the inverse
-    inertia :math:`c_i` that the spring works on: it still kills within a few steps what it drives.
+    A step h lasts up to :data:`STEP_SHARE` of :math:`1/\omega`. Here :math:`\omega^2` is the
+    largest eigenvalue of :math:`M^{-1} K` over links and rotors together. The number of steps is
+    limited to :data:`MOST_STEPS`. A damper at a very light link is unstable with explicit steps.
+    It is reduced to :math:`D_i \le 0.5 / (h c_i)`, with the inverse inertia :math:`c_i` on which
+    its spring acts. Such dampers still stop the motion within a few steps.
 
     Args:
-        model: The world; its dampers may be changed.
-        data: Its state, with the mass matrix computed.
-        arms: The arms and their joints.
+        model: Model of the scene; its dampers may be changed.
+        data: State of the scene, with the mass matrix computed.
+        arms: Arms and their joint settings.
         period: Cycle time [s].
 
     Raises:
-        BackendError: If a spring is too stiff for that many steps.
+        BackendError: If a spring is too stiff for the maximum number of steps.
     """
     mass = np.zeros((model.nv, model.nv))
     try:
@@ -149,16 +158,16 @@ def choose_steps(
 
 
 class Springs(Stage):
-    r"""Measure the torque in the springs of elastic joints.
+    r"""Torque sensors in the springs of elastic joints.
 
-    Positions and velocities that the laws see are those of the links, as ``q`` of a Franka is,
-    beside ``theta`` of the motor.
+    Measured positions and velocities remain those of the links, as ``q`` of a Franka; ``theta`` is
+    the motor angle.
 
     Args:
-        model: MuJoCo's model.
-        data: MuJoCo's data.
-        arm: The arm.
-        settings: Its joints.
+        model: MuJoCo model.
+        data: MuJoCo data.
+        arm: Description of the arm.
+        settings: Joint settings of the arm.
 
     Thread: control.
     """
@@ -182,19 +191,19 @@ class Springs(Stage):
 
     @property
     def motors(self) -> tuple[Vector, Vector]:
-        """Angles [rad] and velocities [rad/s] of the motors now, (n,) each."""
+        """Current angles [rad] and velocities [rad/s] of the motors, (n,) each."""
         q_at, dof_at = self._motors
         return self._data.qpos[q_at], self._data.qvel[dof_at]
 
     @property
     def rotor_compliance(self) -> Vector:
-        """Inverse of the inertia that each motor moves at once, (n,) [1/(kg m^2)]; rigid: 0."""
+        """Inverse rotor inertias, (n,) [1/(kg m^2)]; zero for rigid joints."""
         inverse = np.zeros(len(self._dofs))
         inverse[self._elastic] = 1.0 / self._rotors
         return inverse
 
     def measure(self, state: Measured) -> None:
-        """Put the springs' torques, with the compensated weight, in place of the motors'."""
+        """Replace measured motor torques by spring torques plus the compensated weight."""
         elastic, data = self._elastic, self._data
         twist: Vector = data.qpos[self._theta] - state.q[elastic]
         speed: Vector = data.qvel[self._dtheta] - state.dq[elastic]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot gets wrong that goes by a model which is not that of the arm."""
+"""Friction, gear ripple, and the torque error of a robot that uses wrong inertial parameters."""
 
 from __future__ import annotations
 
@@ -23,33 +23,36 @@ with extras_named():
 
 
 SLIPPING = (0.125, 0.25, 0.5, 1.0)
-"""When each element slips the other way after a reversal, as a share of the distance after which
-all do: strain wave gears are stiff first and give way gradually."""
+"""Distances after a reversal at which the elements slip, relative to the total distance. The
+increasing distances model the gradual softening of strain wave gears."""
 
 
 class Hysteresis(Stage):
-    r"""Rub as springs that slip one after another: rate-independent, with memory.
+    r"""Rate-independent hysteretic friction by the Maxwell-slip model.
 
     .. math::
         \tau_h = \sum_i z_i, \qquad
         z_i \leftarrow \mathrm{clip}\left(z_i + \frac{2 w}{s_i d} \Delta q,\, -w,\, w\right),
-        \qquad w = \frac{h}{m}
+        \qquad w = \frac{h}{m} .
 
-    This is the Maxwell-slip model, with m elements of the same strength. From rest torque grows
-    with the angle up to :math:`h` (``hysteresis``), half of a reversal's distance away; after
-    a reversal it takes the distance :math:`d` (``hysteresis_distance``) to be :math:`-h`. It
-    follows Masing's rules: a loop within a loop closes, and leaves no trace once it has closed.
-    Only angles count, not speed and not time, so a joint at rest keeps its torque. Of presliding
-    friction: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip model, 2005; of strain
-    wave gears: Tjahjowidodo, Al-Bender and Van Brussel, Theoretical modelling and experimental
-    identification of nonlinear torsional behaviour in harmonic drives, 2013.
+    Here :math:`z_i` are the torques of m elastic elements of equal strength w, which slip one
+    after another at the relative distances :math:`s_i`. :math:`\Delta q` is the motion in a cycle.
+    From rest, the torque grows to :math:`h` (``hysteresis``) within half the reversal distance.
+    After a reversal it reaches :math:`-h` at the distance :math:`d` (``hysteresis_distance``).
+    Following Masing's rules, an inner loop closes, and then has no further effect.
 
-    As other friction that the robot does not know it is beyond what ``tau_J`` shows, and felt
-    as a push from outside.
+    The torque depends on angles only, not on speed or time, so a joint at rest keeps its torque.
+    Source for presliding friction: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip
+    model, 2005. Source for strain wave gears: Tjahjowidodo, Al-Bender and Van Brussel, Theoretical
+    modelling and experimental identification of nonlinear torsional behaviour in harmonic drives,
+    2013.
+
+    The robot does not know this friction. ``tau_J`` does not contain it, and the estimate of
+    external torques does.
 
     Args:
-        settings: What is wrong with the arm.
-        q: Positions of its joints in the world, live, (n,) [rad].
+        settings: Perturbation of the arm.
+        q: Live joint positions of the simulation, (n,) [rad].
 
     Thread: control.
     """
@@ -63,12 +66,12 @@ class Hysteresis(Stage):
         self._stiffness: Matrix = 2.0 * strength / distances
         self._most: Matrix = np.tile(strength, (len(SLIPPING), 1))
         self._least: Matrix = -self._most
-        self._last: Vector | None = None  # where the joints were; None before the first cycle
+        self._last: Vector | None = None  # last joint positions; None before the first cycle
         self._springs, self._torque = np.zeros((len(SLIPPING), n)), np.zeros(n)
         self._way, self._change = np.zeros(n), np.zeros((len(SLIPPING), n))
 
     def execute(self, tau: Vector) -> None:
-        """Move the springs on to where the joints are, and take their torque away."""
+        """Update the elements by the motion since the last cycle, and subtract their torque."""
         if self._last is None:
             self._last = self._q.copy()
         springs, change = self._springs, self._change
@@ -80,7 +83,7 @@ class Hysteresis(Stage):
         tau -= springs.sum(axis=0, out=self._torque)
 
     def measure(self, state: Measured) -> None:
-        """Show the motor's torque, and feel the rest as a push."""
+        """Report the motor torque, and count the friction as external torque."""
         state.tau_ext -= self._torque
         state.tau_J += self._torque
 
@@ -90,22 +93,24 @@ _divide, _negative, _exp = np.divide, np.negative, np.exp
 
 
 class JointFriction(Stage):
-    r"""Rub as Coulomb, Stribeck, viscosity and an offset say, and be felt.
+    r"""Coulomb, Stribeck and viscous friction with an offset, which the robot does not know.
 
     .. math::
         \tau_f = \left(f_c + f_s e^{-(\dot q / v_s)^2}\right) \mathrm{sgn}(\dot q)
-        + f_v \dot q + f_o
+        + f_v \dot q + f_o .
 
-    Coulomb's and Stribeck's parts are MuJoCo's dry friction, whose bound follows the velocity:
-    at rest it holds against any torque up to :math:`f_c + f_s`. An estimate of external torques
-    that goes by a model without friction takes it for something from outside, so it is added
-    there; ``joint_friction`` and ``joint_damping`` of the arm are known and are not.
+    Here :math:`f_c` is the Coulomb friction and :math:`f_s` its excess at rest. :math:`v_s` is the
+    Stribeck velocity, :math:`f_v` the viscous friction and :math:`f_o` the offset. Coulomb and
+    Stribeck friction are MuJoCo's dry friction with a limit that depends on the velocity. At rest
+    it holds against any torque up to :math:`f_c + f_s`. An estimate of external torques that uses
+    a model without friction contains this friction, so it is added to the estimate. The robot
+    knows ``joint_friction`` and ``joint_damping`` of the arm, which are not added.
 
     Args:
-        settings: What is wrong with the arm.
-        model: MuJoCo's model, whose bounds of friction this changes.
-        data: MuJoCo's data.
-        dof: The first of the arm's velocities.
+        settings: Perturbation of the arm.
+        model: MuJoCo model, whose friction limits are changed.
+        data: MuJoCo data.
+        dof: Index of the arm's first velocity.
 
     Attributes:
         known: Dry friction that the robot knows, (n,) [Nm].
@@ -134,7 +139,7 @@ class JointFriction(Stage):
         self._slowing = -np.array(settings.viscous)
         self._offset = np.array(settings.friction_offset)
         self._coulomb = np.array(settings.coulomb)
-        self._own: Vector = self._coulomb + self._stribeck  # of what is in the bounds
+        self._own: Vector = self._coulomb + self._stribeck  # part of the friction limits
         self.known = self._bounds - self._own
         self._varies = bool(self._stribeck.any())
         self._rubs = bool(self._own.any())
@@ -143,7 +148,7 @@ class JointFriction(Stage):
         self._falling, self._bound = np.zeros((2, n))
 
     def execute(self, tau: Vector) -> None:
-        """Set the bounds of dry friction for this cycle, and take the offset away."""
+        """Set the limits of dry friction for this cycle, and subtract the offset."""
         if self._varies:
             falling = _divide(self._speeds, self._speed, self._falling)
             _exp(_negative(_multiply(falling, falling, falling), falling), falling)
@@ -152,18 +157,18 @@ class JointFriction(Stage):
         tau -= self._offset
 
     def measure(self, state: Measured) -> None:
-        """Add what the estimate of external torques takes for a push."""
+        """Add the friction that the estimate counts as external torque."""
         felt, data = self._felt, self._data
         _subtract(_multiply(self._slowing, self._speeds, felt), self._offset, felt)
         if self._rubs and data.nf:
             _add(felt, self._dry_friction(), felt)
         state.tau_ext += felt
-        state.tau_J += self._offset  # of a motor, which friction is beyond
+        state.tau_J += self._offset  # The sensor is on the motor side of the friction.
 
     def _dry_friction(self) -> Vector:
-        """Return what of MuJoCo's dry friction is this arm's own, (n,) [Nm]."""
+        """Return the unknown part of this arm's dry friction in MuJoCo, (n,) [Nm]."""
         data, dry = self._data, self._dry
-        rows = slice(data.ne, data.ne + data.nf)  # a row per joint that rubs, with 1 at its place
+        rows = slice(data.ne, data.ne + data.nf)  # one constraint row per joint with friction
         dry[:] = 0.0
         dry[data.efc_id[rows]] = data.efc_force[rows]
         own: Vector = dry[self._dofs]
@@ -176,20 +181,21 @@ class JointFriction(Stage):
 
 
 class Ripple(Stage):
-    r"""Add a torque that is periodic in the motor's angle.
+    r"""Torque ripple of gears, periodic in the motor angle.
 
-    .. math:: \tau_i \leftarrow \tau_i + a_i \sin(n_i \theta_i)
+    .. math:: \tau_i \leftarrow \tau_i + a_i \sin(n_i \theta_i) .
 
-    A strain wave gear errs twice per turn of its wave generator (Tuttle and Seering, A
-    nonlinear model of a harmonic drive gear transmission, 1996), so a ratio of 100 gives 200
-    waves per turn of the joint. The angle is that of the motor in turns of the joint, without
-    the part of it by which gravity twists the gear. It is looked at once per cycle: at 2 rad/s
-    and 200 waves there are sixteen samples to a wave.
+    Here :math:`a_i` is the amplitude and :math:`n_i` the number of periods per revolution of the
+    joint. :math:`\theta_i` is the motor angle on the joint side, without the deflection by
+    gravity. A strain wave gear has two error periods per revolution of its wave generator, so that
+    a ratio of 100 gives 200 periods (Tuttle and Seering, A nonlinear model of a harmonic drive
+    gear transmission, 1996). The ripple is evaluated once per cycle: at 2 rad/s, 200 periods and 1
+    kHz, a period has 16 samples.
 
     Args:
-        settings: Amplitudes and numbers of waves.
-        qpos: Joint positions of the world, live.
-        places: Where the motors' angles are in it.
+        settings: Amplitudes and numbers of periods.
+        qpos: Live joint positions of the simulation.
+        places: Indices of the motor angles in ``qpos``, (n,).
 
     Thread: control.
     """
@@ -200,36 +206,37 @@ class Ripple(Stage):
         self._angle = np.zeros(len(places))
 
     def execute(self, tau: Vector) -> None:
-        """Add the ripple of the motors' present angles."""
+        """Add the ripple at the current motor angles."""
         angle = self._qpos.take(self._places, None, self._angle, "clip")
         np.sin(np.remainder(np.multiply(self._waves, angle, angle), math.tau, angle), angle)
         tau += np.multiply(self._amplitude, angle, angle)
 
 
 FILTER_TIME = 0.005
-"""Of the estimate of external torques, which sees accelerations as its observer does [s]."""
+"""Time constant of the estimate of external torques, whose observer filters accelerations [s]."""
 _gravity, _inverse_dynamics = pin.computeGeneralizedGravity, pin.rnea
 _subtract, _multiply = np.subtract, np.multiply
 
 
 class ModelError(Stage):
-    r"""Let an arm be carried by the torque of the described arm, and misjudge what it feels.
+    r"""Torque error of a robot controller that uses wrong inertial parameters.
 
     .. math::
         \tau_{joint} = \tau + \hat g(q) - g(q), \qquad
         T \dot e + e = \hat h(q, \dot q, \ddot q) - h(q, \dot q, \ddot q), \qquad
-        \hat\tau_{ext} = \tau_{ext} + e
+        \hat\tau_{ext} = \tau_{ext} + e .
 
-    with the inverse dynamics h and the gravity g of the real arm, and those of the described one
-    with a hat. An arm that does not compensate gravity gets the torque of the described one from
-    the loop already, and one on springs from these.
+    Here h is the inverse dynamics and g the gravity torque of the simulated arm. A hat marks
+    those of the described arm, T is the filter time of the estimate, and e its error. The loop
+    computes the gravity compensation of an arm that has none itself. The springs of a compliant
+    arm exert that of the description. In both cases this stage does not change the torque.
 
     Args:
-        model: MuJoCo's model.
-        data: MuJoCo's data.
-        described: The arm as laws and robot believe it to be.
-        real: The arm as it is simulated.
-        dof: The first of its velocities.
+        model: MuJoCo model.
+        data: MuJoCo data.
+        described: Description of the arm, as controllets and robot know it.
+        real: Description of the arm as it is simulated.
+        dof: Index of the arm's first velocity.
         period: Cycle time [s].
 
     Attributes:
@@ -264,7 +271,7 @@ class ModelError(Stage):
         self._change: Vector = np.zeros(described.n_joints)
 
     def execute(self, tau: Vector) -> None:
-        """Carry the described arm instead of the real one, in place."""
+        """Replace the exact gravity compensation by that of the described arm, in place."""
         if not self._carried:
             return
         q = self._positions
@@ -272,7 +279,7 @@ class ModelError(Stage):
         tau -= _gravity(self._true, self._true_data, q)
 
     def measure(self, state: Measured) -> None:
-        """Add what the estimate of external torques gets wrong."""
+        """Add the filtered error to the estimate of external torques."""
         q, dq, ddq = state.q, state.dq, self._accelerations
         change, error = self._change, self.error
         believed = _inverse_dynamics(self._believed, self._believed_data, q, dq, ddq)

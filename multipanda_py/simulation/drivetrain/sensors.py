@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a real arm would have shown, by what was learned of it."""
+"""Sensor and command imperfections: delays, noise, quantization and trained residuals."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from multipanda_py.state import Vector
 
 
 class Delay(Stage):
-    r"""Show the state of some cycles ago, :math:`x_{seen}(t) = x(t - \Delta)`.
+    r"""Delay of the measured state by whole cycles, :math:`x_{measured}(t) = x(t - \Delta)`.
 
     Args:
-        cycles: How many.
+        cycles: Number of cycles.
 
     Attributes:
-        past: Measured states that are not yet due, oldest first.
+        past: Measured states that were not reported yet, oldest first.
 
     Thread: control.
     """
@@ -34,7 +34,7 @@ class Delay(Stage):
         self.past: deque[tuple[Vector, ...]] = deque()
 
     def measure(self, state: Measured) -> None:
-        """Replace a measured state by the one that is due."""
+        """Replace the measured state by the delayed one."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
         self.past.append(tuple(part.copy() for part in now))
         seen = self.past.popleft() if len(self.past) > self._cycles else self.past[0]
@@ -43,18 +43,18 @@ class Delay(Stage):
 
 
 class CommandDelay(Stage):
-    r"""Execute the torque of some cycles ago, :math:`\tau_m(t) = \tau(t - \Delta)`; none before.
+    r"""Delay of the torque by whole cycles, :math:`\tau_m(t) = \tau(t - \Delta)`; zero before.
 
-    What is under way when the robot stops is never executed, also once it is recovered.
+    Torques that are pending when the robot stops are never executed, even after a recovery.
 
     Args:
-        cycles: How many.
-        joints: n.
-        robot: Of the arm.
+        cycles: Number of cycles.
+        joints: Number of joints, n.
+        robot: Simulated robot of the arm.
 
     Attributes:
-        past: Torques that are under way, (cycles, n) [Nm].
-        at: Row of ``past`` that is due next.
+        past: Pending torques, (cycles, n) [Nm].
+        at: Row of ``past`` that is executed next.
 
     Thread: control.
     """
@@ -67,7 +67,11 @@ class CommandDelay(Stage):
         self.at, self._robot = 0, robot
 
     def execute(self, tau: Vector) -> None:
-        """Replace commanded torques (n,) [Nm] by those that are due, in place."""
+        """Replace commanded torques by delayed ones, in place.
+
+        Args:
+            tau: Torques, (n,) [Nm].
+        """
         if self._robot.stopped:
             self.past[:] = tau
         due, place = self._due, self.past[self.at]
@@ -81,22 +85,23 @@ _rint = np.rint
 
 
 class SensorNoise(Stage):
-    r"""Add white noise to what is measured, and to torques a constant and a random walk.
+    r"""White noise of all measurements, with bias and random walk of the torque sensors.
 
     .. math::
-        \hat\tau_{ext} = \tau_{ext} + e, \qquad \tau_{J,seen} = \tau_J - e, \qquad
-        e = \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k
+        \hat\tau_{ext} = \tau_{ext} + e, \qquad \tau_{J,measured} = \tau_J - e, \qquad
+        e = \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k .
 
-    with :math:`n, \nu` white. An estimate of external torques is what inertia, Coriolis and
-    gravity leave of the measured ones: a sensor that shows too little makes it too much.
+    Here n and :math:`\nu` are white noise, w is the random walk, d its drift and T the cycle time.
+    The estimate of external torques subtracts the measured torques from the inverse dynamics, so
+    it is too large if the sensor reads too little.
 
     Args:
         config: Standard deviations, bias and drift.
-        seed: Of the noise; equal seeds give equal runs.
+        seed: Seed of the noise; equal seeds give equal runs.
         period: Cycle time T [s].
 
     Attributes:
-        offset: Bias and random walk of the torque sensors now, (n,) [Nm].
+        offset: Current bias plus random walk of the torque sensors, (n,) [Nm].
         noise_rng: Generator of the white noise.
         walk_rng: Generator of the random walk.
 
@@ -108,7 +113,7 @@ class SensorNoise(Stage):
     def __init__(self, config: NoiseConfig, seed: int, period: float) -> None:
         self._number = seed
         self.noise_rng = np.random.default_rng(seed)
-        self.walk_rng = np.random.default_rng((seed, 1))  # leaves the other draws as they are
+        self.walk_rng = np.random.default_rng((seed, 1))  # separate, to keep the noise sequence
         self.offset = np.array(config.tau_bias)
         self._step = np.array(config.tau_drift) * math.sqrt(period)
         self._drifts = bool(self._step.any())
@@ -118,12 +123,12 @@ class SensorNoise(Stage):
         self._parts = self._noise[:n], self._noise[n : 2 * n], self._noise[2 * n :]
 
     def reseed(self, seed: int) -> None:
-        """Draw noise and walk anew; what the walk has come to stays."""
+        """Restart noise and random walk; the current value of the walk stays."""
         self.noise_rng = np.random.default_rng((seed, self._number))
         self.walk_rng = np.random.default_rng((seed, self._number, 1))
 
     def measure(self, state: Measured) -> None:
-        """Disturb positions, velocities and torques of a state."""
+        """Add noise to positions, velocities and torques of a state."""
         noise, (position, velocity, torque) = self._noise, self._parts
         self.noise_rng.standard_normal(out=noise)
         np.multiply(self._sizes, noise, noise)
@@ -137,27 +142,29 @@ class SensorNoise(Stage):
 
 
 class TorqueStep(Stage):
-    """Round torques to multiples of the step in which they are executed.
+    """Quantization of executed torques.
 
     Args:
-        step: The step [Nm].
+        step: Quantization step [Nm].
+
+    Thread: control.
     """
 
     def __init__(self, step: float) -> None:
         self._step = step
 
     def execute(self, tau: Vector) -> None:
-        """Round torques (n,) [Nm]. Thread: control."""
+        """Round torques, (n,) [Nm], in place."""
         tau /= self._step
         _rint(tau, tau)
         tau *= self._step
 
 
 class MeasuredStep(Stage):
-    """Round what is measured to multiples of the steps in which sensors count.
+    """Quantization of measurements.
 
     Args:
-        config: The steps; 0 is none.
+        config: Quantization steps; 0 disables one.
 
     Thread: control.
     """
@@ -170,7 +177,7 @@ class MeasuredStep(Stage):
         self._steps = [(name, step) for name, step in steps.items() if step > 0.0]
 
     def measure(self, state: Measured) -> None:
-        """Round positions, velocities and torques of a state."""
+        """Round positions, velocities and torques of a state, in place."""
         for name, step in self._steps:
             values = getattr(state, name)
             values /= step
@@ -179,17 +186,17 @@ class MeasuredStep(Stage):
 
 
 class ShownResidual(Stage):
-    r"""Add a learned residual to what was measured.
+    r"""Trained residual of the measured state.
 
     .. math:: (q, \dot q, \tau_J) \leftarrow (q, \dot q, \tau_J) + r, \qquad
-        \tau_{ext} \leftarrow \tau_{ext} - r_\tau
+        \tau_{ext} \leftarrow \tau_{ext} - r_\tau .
 
-    A torque that the joint shows and the model does not is felt from outside, the other way round.
-    After another seed the network looks on anew, see :class:`.LiveResidual`; a loaded state of the
-    world goes on as it was.
+    Here r is the output of the network and :math:`r_\tau` its torque part. A measured torque that
+    the model does not explain appears as external torque with opposite sign. A new seed resets the
+    memory of the network, see :class:`.LiveResidual`. Loading a saved state restores it.
 
     Args:
-        live: Of the arm.
+        live: Residual network of the arm.
 
     Thread: control.
     """
@@ -201,7 +208,7 @@ class ShownResidual(Stage):
 
     @property
     def memory(self) -> object:
-        """What the network remembers."""
+        """State of the network."""
         return self._live.memory()
 
     @memory.setter
@@ -209,7 +216,7 @@ class ShownResidual(Stage):
         self._live.remember(saved)
 
     def measure(self, state: Measured) -> None:
-        """Add it to positions, velocities and torques."""
+        """Add the residual to positions, velocities and torques."""
         n = state.n_joints
         found = self._live.step(state.q, state.dq, state.tau_J)
         state.q += found[:n]
@@ -218,5 +225,5 @@ class ShownResidual(Stage):
         state.tau_ext -= found[2 * n :]
 
     def reseed(self, seed: int) -> None:
-        """Look on anew."""
+        """Reset the state of the network."""
         self._live.reset()

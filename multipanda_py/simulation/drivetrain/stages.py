@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which imperfections an arm of the cell file has, in their order."""
+"""Drivetrain stages of a simulated arm, chosen by its section of the cell file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with extras_named():
     import mujoco
 
 RUBBING = ("coulomb", "viscous", "stribeck", "friction_offset")
-"""Keys of a perturbation that are friction."""
+"""Keys of a perturbation that describe friction."""
 
 
 def stages_of(
@@ -44,18 +44,18 @@ def stages_of(
     seed: int,
     period: float,
 ) -> list[Stage]:
-    """Return what lies between a commanded torque and the joints of an arm, but springs.
+    """Build the stages between the commanded torque and the joints of an arm, except springs.
 
     Args:
-        model: The world.
-        data: Its state.
-        arm: The arm, as laws and robot believe it to be.
-        real: The arm as it is simulated.
-        settings: Its section of the cell file.
-        robot: The stage that watches thresholds, as the robot does.
-        dof: Number of its first degree of freedom.
-        seed: Of its noise.
-        period: Of a cycle [s].
+        model: Model of the scene.
+        data: State of the scene.
+        arm: Description of the arm, as controllets and robot know it.
+        real: Description of the arm as it is simulated.
+        settings: Section of the arm in the cell file.
+        robot: Stage of the robot's own control.
+        dof: Index of the arm's first velocity.
+        seed: Seed of the noise.
+        period: Cycle time [s].
     """
     spoiled = settings.perturbation
     late = round(spoiled.delay / period)
@@ -70,7 +70,7 @@ def stages_of(
 
 
 def torque_steps(settings: ArmConfig) -> list[Stage]:
-    """Return the stage that rounds commanded torques, if there is one."""
+    """Return the stage that quantizes commanded torques, if any."""
     step = settings.noise.torque_step
     return [TorqueStep(step)] if step > 0.0 else []
 
@@ -85,17 +85,17 @@ def flaws_of(
     seed: int,
     period: float,
 ) -> list[Stage]:
-    """Return what lies behind the robot's own control: sensors, motors, bodies and gears.
+    """Build the stages behind the robot's own control: sensors, motors, bodies and gears.
 
     Args:
-        model: The world.
-        data: Its state.
-        arm: The arm, as laws and robot believe it to be.
-        real: The arm as it is simulated.
-        settings: Its section of the cell file.
-        dof: Number of its first degree of freedom.
-        seed: Of its noise.
-        period: Of a cycle [s].
+        model: Model of the scene.
+        data: State of the scene.
+        arm: Description of the arm, as controllets and robot know it.
+        real: Description of the arm as it is simulated.
+        settings: Section of the arm in the cell file.
+        dof: Index of the arm's first velocity.
+        seed: Seed of the noise.
+        period: Cycle time [s].
     """
     noise, spoiled, joints = settings.noise, settings.perturbation, settings.joints
     stages: list[Stage] = []

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated Franka robots that an unmodified libfranka connects to, over loopback.
+"""Simulated Franka robots, to which an unmodified libfranka connects over loopback.
 
-They speak the Franka Control Interface (:mod:`~multipanda_py.simulation.fci.wire`) and behave as
-far as a client can tell like FR3s: modes, motions, lost commands, reflexes, recovery. Everything
-that a driver does can so be tested without a robot.
+They implement the Franka Control Interface (:mod:`~multipanda_py.simulation.fci.wire`). A client
+observes the behaviour of an FR3: modes, motions, lost commands, reflexes and recovery. This allows
+tests of the complete driver without a robot.
 
-Not simulated: the Cartesian impedance controller (its motions run, followed by the joint
-impedance), Cartesian position and self-collision limits, power limits, collision thresholds
-while accelerating, friction, noise and the filters of the external torques.
+Motions for the Cartesian impedance controller run with the joint impedance controller. The
+following is not simulated:
+
+- Cartesian position limits, self-collision limits and power limits,
+- collision thresholds during acceleration,
+- friction, noise, and the filters of the external torques.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ __all__ = ["FciSim"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the handle on first use (PEP 562): it needs MuJoCo."""
+    """Import ``FciSim`` on first use (PEP 562), because it needs MuJoCo."""
     if name == "FciSim":
         return import_module(f"{__name__}.process").FciSim
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

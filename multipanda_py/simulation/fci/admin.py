@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The back door for tests and demonstrations: what can be done to a robot from outside.
+"""Fault injection port of a simulated robot, for tests and demonstrations.
 
-It is open on port 7331 of every robot's address, see :mod:`~multipanda_py.simulation.fci.admin`,
-and ``multipanda inject`` knocks there. A request is ``{"command": NAME, ...}``, the answer
-``{"ok": true, ...}`` or ``{"ok": false, "error": "..."}``. Commands are the methods ``do_...``
-of :class:`Admin`, in the order in which the command line lists them. With ``"at": CYCLE`` a
-command waits until a motion has had so many cycles: in lockstep, the same fault then comes in
-the same cycle every time.
+It listens on port 7331 of every robot's address; ``multipanda inject`` is its client. A request is
+a JSON line ``{"command": NAME, ...}``. The answer is ``{"ok": true, ...}`` or
+``{"ok": false, "error": "..."}``. The commands are the methods ``do_...`` of :class:`Admin`, which
+the command line lists in their order. With ``"at": CYCLE`` a command waits until a motion has had
+that many cycles. In lockstep, a fault then always occurs in the same cycle.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
 
 ADMIN_PORT = 7331
 LONGEST_REQUEST = 1 << 20
-"""Of a line that has not ended; who sends more is hung up on [bytes]."""
+"""Maximum size of an unfinished line, above which the connection is closed [bytes]."""
 Result = dict[str, Any]
 
 
 class AdminPort:
-    """Serve :class:`.Admin` to any number of clients."""
+    """Server of :class:`.Admin` for any number of clients."""
 
     def __init__(self, selector: selectors.BaseSelector, address: str, admin: Admin) -> None:
         self._selector, self._admin = selector, admin
@@ -79,17 +78,17 @@ class AdminPort:
 
 
 class AdminClient:
-    """Ask the admin port of a robot."""
+    """Client of a robot's fault injection port."""
 
     def __init__(self, address: str, timeout: float = 5.0) -> None:
         self._socket = socket.create_connection((address, ADMIN_PORT), timeout=timeout)
         self._answers = self._socket.makefile("r", encoding="utf-8")
 
     def request(self, command: str, **arguments: Any) -> Result:
-        """Have a command executed and return the answer.
+        """Execute a command and return its answer.
 
         Raises:
-            BackendError: If it was refused or nobody answered.
+            BackendError: If the robot rejects it or does not answer.
         """
         try:
             line = json.dumps({"command": command, **arguments}) + "\n"
@@ -105,19 +104,19 @@ class AdminClient:
         return answer
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._answers.close()
         self._socket.close()
 
 
 class Admin:
-    """What can be done to a robot from outside."""
+    """Commands of the fault injection port."""
 
     def __init__(self, unit: ControlUnit) -> None:
         self._unit = unit
 
     def execute(self, request: Result) -> Result:
-        """Execute a request; refuse in words what cannot be done."""
+        """Execute a request; if it fails, the answer contains the error message."""
         arguments = dict(request)
         name = str(arguments.pop("command", ""))
         at = arguments.pop("at", None)
@@ -142,11 +141,11 @@ class Admin:
         self._unit.robot.fault(*errors)
 
     def do_user_stop(self, pressed: bool = True) -> None:
-        """Press the user stop, or release it."""
+        """Press or release the user stop."""
         self._unit.robot.user_stop(pressed)
 
     def do_guiding(self, pressed: bool = True) -> None:
-        """Press the guiding button, or release it."""
+        """Press or release the guiding button."""
         self._unit.robot.guiding(pressed)
 
     def do_release(self) -> None:
@@ -155,16 +154,16 @@ class Admin:
         self._unit.robot.guiding(False)
 
     def do_drop(self, states: int = 0, commands: int = 0, probability: float = 0.0) -> None:
-        """Lose the next states and commands, and any datagram by chance; 20 in a row are fatal."""
+        """Lose next states and commands, and datagrams at random; 20 lost in a row are fatal."""
         link = self._unit.link
         link.lose_states, link.lose_commands, link.probability = states, commands, probability
 
     def do_delay(self, milliseconds: float) -> None:
-        """Delay every datagram, both ways [ms]."""
+        """Delay every datagram in both directions [ms]."""
         self._unit.link.delay = round(milliseconds * 1e6)
 
     def do_kill_udp(self) -> None:
-        """Let no datagram pass any more: a dead link."""
+        """Block all datagrams, as with a dead link."""
         self._unit.link.dead = True
 
     def do_kill_tcp(self) -> None:
@@ -172,7 +171,7 @@ class Admin:
         self._unit.port.hang_up()
 
     def do_heal(self) -> None:
-        """Make the network perfect again: no delay, no loss, no dead link."""
+        """Restore the network: no delay, no loss, no dead link."""
         self._unit.link.heal()
 
     def do_reboot(self, seconds: float = 1.0) -> None:
@@ -180,7 +179,7 @@ class Admin:
         self._unit.reboot(seconds)
 
     def do_version(self, robot: int, gripper: int | None = None) -> None:
-        """Pretend to speak other protocol versions."""
+        """Report other protocol versions."""
         self._unit.version = robot
         if gripper is not None:
             self._unit.gripper.version = gripper
@@ -190,23 +189,23 @@ class Admin:
         self._unit.robot.reports_measured = measured
 
     def do_end_motion(self, status: str) -> None:
-        """End the running motion with an answer that libfranka knows, by its name."""
+        """End the running motion with a status of libfranka, by name."""
         names = [item.name.lower() for item in MoveStatus]
         if status not in names:
             raise UnknownName("status", status, names)
         self._unit.robot.end_motion(MoveStatus[status.upper()])
 
     def do_push(self, tau: Sequence[float] = (), wrench: Sequence[float] = ()) -> None:
-        """Push until told otherwise: joint torques [Nm], a wrench on the end effector [N, Nm].
+        """Apply joint torques [Nm] and a wrench [N, Nm] on the end effector until changed.
 
-        The wrench is in the base's axes. What is left out is zero.
+        The wrench is along the axes of the base. Omitted values are zero.
         """
         robot = self._unit.robot
         robot.tau_push = _vector("tau", tau, 7)
         robot.wrench_push = _vector("wrench", wrench, 6)
 
     def do_place(self, q: Sequence[float]) -> None:
-        """Put the arm, which must be idle, at joint positions [rad]."""
+        """Move an idle arm to joint positions [rad] at once."""
         robot = self._unit.robot
         if robot.mode is not Mode.IDLE:
             raise ConfigurationError(f"place needs an idle robot, it is {robot.mode.name}")
@@ -214,20 +213,20 @@ class Admin:
         robot.physics.place(robot.hold_q)
 
     def do_object(self, width: float) -> None:
-        """Put an object between the fingers; 0 takes it away [m]."""
+        """Put an object of a width [m] between the fingers; 0 removes it."""
         self._unit.gripper.put_object(width)
 
     def do_put_back(self) -> None:
-        """Put everything in the world that can be moved back to where it was at first."""
+        """Move all movable objects back to their initial poses."""
         if not self._unit.robot.physics.world.put_back():
             raise BackendError("something is in the way of what is to be put back")
 
     def do_things(self) -> Result:
-        """Return where everything in the world is that can be moved."""
+        """Return the positions of all movable objects."""
         return {"things": self._unit.robot.physics.world.places()}
 
     def do_stats(self) -> Result:
-        """Return what was counted, and how the robot is."""
+        """Return counters and the state of the robot."""
         unit = self._unit
         robot, gripper, motion = unit.robot, unit.gripper, unit.robot.motion
         return robot.cycles.summary() | {
@@ -247,12 +246,12 @@ class Admin:
         }
 
     def do_state(self) -> Result:
-        """Return the newest state that the robot sent, by field of the datagram."""
+        """Return the latest state that the robot sent, by field of the datagram."""
         fields = self._unit.robot.state.datagram.fields
         return {name: values.tolist() for name, values in fields.items()}
 
     def do_settings(self) -> Result:
-        """Return what the client has told the robot: load, thresholds, stiffness."""
+        """Return the settings made by the client: load, thresholds, stiffness."""
         robot = self._unit.robot
         load, thresholds = robot.load, robot.thresholds
         return {
@@ -265,20 +264,20 @@ class Admin:
         }
 
     def do_reset_stats(self) -> None:
-        """Start counting anew."""
+        """Reset the counters."""
         self._unit.robot.cycles.reset()
 
     def do_keep(self, commands: int = 100) -> None:
-        """Begin a new log, of the newest so many commands."""
+        """Start a new log of the latest commands, with this maximum length."""
         self._unit.robot.cycles.keep(commands)
 
     def do_log(self, skip: int = 0, most: int = 1000) -> Result:
-        """Return the log, oldest first, in parts: without the first ones, at most so many."""
+        """Return part of the log, oldest first: skip the first commands, limit their number."""
         return {"commands": self._unit.robot.cycles.log(skip, most)}
 
 
 def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, Any]:
-    """Return numbers as an array, zeros if there are none."""
+    """Return numbers as a checked array; zeros for an empty list."""
     array = np.array(values if len(values) else [0.0] * size, dtype=np.float64)
     if array.shape != (size,) or not np.isfinite(array).all():
         raise ConfigurationError(f"{name} must be {size} finite numbers, got {list(values)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command-line arguments of simulated robots; importing this needs no MuJoCo."""
+"""Command-line arguments of simulated robots, without imports of MuJoCo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 
 PREFIX = "do_"
-"""Of the methods that are commands."""
+"""Prefix of the methods that are commands."""
 
 
 def names(admin: object) -> list[str]:
@@ -25,7 +25,7 @@ def find(admin: object, name: str) -> Callable[..., Any]:
     """Return a command by its name.
 
     Raises:
-        UnknownName: If there is no such command.
+        UnknownName: If the command does not exist.
     """
     known = names(admin)
     if name not in known:
@@ -35,10 +35,10 @@ def find(admin: object, name: str) -> Callable[..., Any]:
 
 
 def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments that a command does not take, or values of another kind.
+    """Check names and types of the arguments of a command.
 
     Raises:
-        ConfigurationError: With every fault.
+        ConfigurationError: If any is wrong; it contains every fault.
     """
     declared = _declared(command)
     faults = [
@@ -57,17 +57,17 @@ def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
 
 
 def check_cycle(cycle: object) -> None:
-    """Refuse what is no count of cycles to wait for.
+    """Check a number of cycles to wait for.
 
     Raises:
-        ConfigurationError: With the reason.
+        ConfigurationError: If it is invalid.
     """
     if faults := _faults("at", cycle, "int"):
         raise ConfigurationError(*faults)
 
 
 def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
-    """Return arguments from texts such as ``seconds=2`` or ``wrench=0,0,-10,0,0,0``.
+    """Parse arguments such as ``seconds=2`` or ``wrench=0,0,-10,0,0,0``.
 
     Raises:
         ConfigurationError: If one is no argument of the command.
@@ -85,7 +85,7 @@ def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
 
 
 def usage_of(command: Callable[..., Any]) -> tuple[str, str]:
-    """Return how a command is written, with its defaults, and what it does, in a line."""
+    """Return usage and one-line help of a command."""
     parts = [_name(command)]
     for name, item in _declared(command).items():
         if item.default is Parameter.empty:
@@ -114,7 +114,6 @@ def _value(text: str) -> Any:
 
 
 def _faults(name: str, value: object, kind: str) -> list[str]:
-    """Return what is wrong with a value: its kind, or its size."""
     allowed, fits = _KINDS[kind]
     if not fits(value):
         return [f"{name}: got {_short(value)}, allowed {allowed}"]
@@ -132,7 +131,7 @@ def _short(value: object) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """Return whether it is a finite number; a whole one may be too large for a float."""
+    """Return whether a value is a finite number; integers may exceed the range of floats."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return isinstance(value, int) or math.isfinite(value)
@@ -142,7 +141,7 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_LONGEST = 60  # of a value in a message
+_LONGEST = 60  # maximum length of a value in a message [characters]
 _BOUNDS = {
     "at": (0, 1e9),  # cycles
     "states": (0, 1e6),
@@ -159,9 +158,9 @@ _BOUNDS = {
     "q": (-7, 7),  # rad
     "width": (0, 1),  # m
 }
-"""What numbers may be, by the name of the argument, ends included."""
+"""Minimum and maximum of numbers, by argument name."""
 _HINTS = {"Sequence[float]": "X,X,...", "Sequence[str]": "NAME,...", "int | None": "N"}
-# By annotation, which is text here.
+# The keys are annotations as text, because annotations are not evaluated here.
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "int": ("a whole number", _is_whole),
@@ -180,11 +179,11 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 FIRST_ADDRESS = "127.0.0.1"
-"""Of the first robot where nobody names one; others follow it."""
+"""Default address of the first robot; the others get the following addresses."""
 
 
 def _between(low: float, high: float, kind: type[float] = float) -> Callable[[str], float]:
-    """Return what reads a number within bounds, ends included."""
+    """Return a parser of numbers within a closed range."""
 
     def read(text: str) -> float:
         try:
@@ -199,7 +198,7 @@ def _between(low: float, high: float, kind: type[float] = float) -> Callable[[st
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the module and the command ``multipanda fci-sim`` share."""
+    """Declare the arguments that this module and the command ``multipanda fci-sim`` have."""
     parser.add_argument(
         "addresses", nargs="*", metavar="ADDRESS",
         help=f"of a robot, on this machine; default: {FIRST_ADDRESS}; with --cell those of its "

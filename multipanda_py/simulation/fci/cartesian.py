@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference of a Cartesian motion, and the joint velocities that follow it."""
+"""Reference of a Cartesian motion, and the joint velocities that follow it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from multipanda_py.simulation.fci.world import PERIOD, Physics
 
 Vector = NDArray[np.float64]
 
-_ROUNDING = 1.0 + 1e-6  # commands at the limit are to pass
-_TOLERANCE = 1.01  # of what is differentiated twice or thrice
-_OVER_A_GAP = 2.0  # clients bridge a gap by rules of their own, assumed
-_UNBROKEN = 3  # arrivals in a row from which a third difference is known
+_ROUNDING = 1.0 + 1e-6  # factor on limits, so that commands at the limit pass
+_TOLERANCE = 1.01  # factor on limits of second and third differences
+_OVER_A_GAP = 2.0  # factor on limits after lost commands, which clients bridge in several ways
+_UNBROKEN = 3  # consecutive commands that are needed for a third difference
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """What commands may do, each (n,) in units of the coordinate.
+    """Limits of commands, (n,) each, in units of the coordinate.
 
     Attributes:
-        acceleration: Largest acceleration [1/s^2].
-        jerk: Largest jerk [1/s^3].
+        acceleration: Maximum acceleration [1/s^2].
+        jerk: Maximum jerk [1/s^3].
     """
 
     acceleration: Vector
@@ -34,20 +34,20 @@ class Bounds:
 
 
 class Trend:
-    r"""Velocity and acceleration of commands that come once a period, or get lost.
+    r"""Velocity and acceleration of commands that arrive once a period, or are lost.
 
-    A missing command is replaced by constant acceleration (FCI documentation). How the robot
-    judges the next one is assumed: over the whole gap of N periods, by the one acceleration
-    that leads there from the velocity :math:`v` at the last command,
+    A missing command is replaced by constant acceleration (FCI documentation). The next command is
+    judged over the whole gap of N periods (assumed). The judged acceleration a is the constant one
+    that leads to it from the velocity :math:`v` at the last command,
 
-    .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2
+    .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2 .
 
-    so that what was lost is not held against the client. Jerk is judged where enough commands
-    came in a row.
+    Here T is the period. Lost commands therefore do not cause an error. Jerk is judged only after
+    enough consecutive commands.
 
     Attributes:
-        velocity: (n,) [1/s].
-        acceleration: (n,) [1/s^2].
+        velocity: Velocity, (n,) [1/s].
+        acceleration: Acceleration, (n,) [1/s^2].
     """
 
     def __init__(self, bounds: Bounds, velocity: Vector | None = None) -> None:
@@ -55,20 +55,20 @@ class Trend:
         self._bounds = bounds
         self.velocity = np.zeros(size) if velocity is None else velocity.copy()
         self.acceleration, self._jerk = np.zeros(size), np.zeros(size)
-        self._arrived = self.velocity  # at the last command
-        self._exact, self._since = self.velocity, 0  # a difference of neighbours, and its age
+        self._arrived = self.velocity  # velocity at the last command
+        self._exact, self._since = self.velocity, 0  # velocity of two successive commands, its age
         self._lost, self._periods = 0, 1
         self._unbroken = _UNBROKEN
 
     def coast(self, velocity: Vector | None = None) -> None:
-        """Do without a command: constant acceleration, or a velocity that follows from it."""
+        """Continue without a command: at constant acceleration, or at a given velocity."""
         self._lost += 1
         if velocity is None:
             velocity = self.velocity + self.acceleration * PERIOD
         self.velocity = velocity
 
     def moved(self, change: Vector) -> None:
-        """Take a command of a position, as the change since the last one, (n,)."""
+        """Process a position command, given as the change since the last command, (n,)."""
         periods = self._lost + 1
         missing = change - periods * self._arrived * PERIOD
         mean = 2.0 * missing / (periods * (periods + 1) * PERIOD**2)
@@ -76,18 +76,18 @@ class Trend:
         self._take(velocity, mean, exact=periods == 1)
 
     def told(self, velocity: Vector, *, exact: bool = True) -> None:
-        """Take a command of a velocity, (n,), or of what one is guessed from."""
+        """Process a velocity command, (n,), or a velocity that was estimated from a command."""
         mean = (velocity - self._arrived) / ((self._lost + 1) * PERIOD)
         self._take(velocity, mean, exact=exact)
 
     @property
     def exact(self) -> bool:
-        """Whether the velocity is known, not guessed over a gap."""
+        """True if the velocity is known, not estimated over a gap."""
         return self._since == 0
 
     def _take(self, velocity: Vector, mean: Vector, *, exact: bool) -> None:
         self._periods = periods = self._lost + 1
-        if periods == 1 and self._since:  # the one before was a guess
+        if periods == 1 and self._since:  # The previous velocity was an estimate.
             mean = (velocity - self._exact) / ((self._since + 1) * PERIOD)
         self._unbroken = self._unbroken + 1 if periods == 1 else 0
         self._jerk = (mean - self.acceleration) / PERIOD
@@ -99,10 +99,10 @@ class Trend:
             self._since += periods
 
     def fault(self, speed: Vector) -> str | None:
-        """Return what is wrong with the newest command, if anything.
+        """Return the error that the newest command causes, or None.
 
         Args:
-            speed: Largest velocity, (n,) [1/s]; what lost commands amount to is added.
+            speed: Maximum velocity, (n,) [1/s]; after lost commands the limit is higher.
         """
         bounds = self._bounds
         broken = self._unbroken < _UNBROKEN
@@ -120,29 +120,30 @@ class Trend:
 
 
 START_TOLERANCE = 1e-3
-"""How far the first commanded position may be from the robot's own (assumed) [rad, m]."""
-# Of the end effector and of the elbow, FCI documentation: m/s, rad/s; then /s^2, /s^3.
+"""Maximum distance of the first commanded position from that of the robot (assumed) [rad, m]."""
+# Limits of end effector and elbow in the FCI documentation: m/s, rad/s; then /s^2, /s^3.
 VELOCITY = np.array([3.0] * 3 + [2.5] * 3)
 _BOUNDS = Bounds(np.array([9.0] * 3 + [17.0] * 3), np.array([4500.0] * 3 + [8500.0] * 3))
 _ELBOW_VELOCITY = np.array([1.5])
 _ELBOW_BOUNDS = Bounds(np.array([10.0]), np.array([5000.0]))
-_DAMPING = 1e-6  # of the inverse of the Jacobian
-_CATCH_UP = 0.05  # share of the gap between posture and reference that is closed in a period
+_DAMPING = 1e-6  # damping of the inverse of the Jacobian
+_CATCH_UP = 0.05  # fraction of the position error that is corrected in a period
 _KIND = "cartesian_motion_generator_"
 
 
 class CartesianReference:
-    r"""A pose that commands move, and the elbow (joint 3) if they command it.
+    r"""Pose reference that commands move, with an elbow position (joint 3) if commanded.
 
-    The desired posture follows by inverse kinematics, with a share k of its error,
+    The desired joint configuration follows by inverse kinematics with the error gain k,
 
-    .. math:: \dot q_d = J^+ \left(v_c + \frac{k}{T} (x_c \ominus x(q_d))\right)
+    .. math:: \dot q_d = J^+ \left(v_c + \frac{k}{T} (x_c \ominus x(q_d))\right) .
 
-    so that a reference that moves on after lost commands makes no joint jump.
+    Here :math:`v_c` and :math:`x_c` are the commanded twist and pose, and T is the period. The
+    error term prevents joint jumps when the reference continues after lost commands.
 
     Attributes:
-        pose: Of the end effector in the base, (4, 4).
-        trend: Its twist and acceleration, (6,) [m/s, rad/s].
+        pose: Pose of the end effector in the base, (4, 4).
+        trend: Twist and acceleration of the end effector, (6,) [m/s, rad/s].
     """
 
     def __init__(self, physics: Physics, F_T_EE: Vector, q_d: Vector) -> None:
@@ -150,11 +151,11 @@ class CartesianReference:
         self.pose, _ = physics.kinematics_at(q_d, F_T_EE)
         self._arrived = self.pose
         self.trend = Trend(_BOUNDS)
-        self._elbow: Trend | None = None  # while it is commanded
+        self._elbow: Trend | None = None  # set while the elbow is commanded
         self._elbow_position = self._elbow_arrived = 0.0
 
     def take_pose(self, pose: Vector, first: bool) -> str | None:
-        """Take a commanded pose; return the name of the error it is, if it is one."""
+        """Process a commanded pose; return the error that it causes, or None."""
         if not is_pose(pose):
             return "cartesian_position_motion_generator_invalid_frame"
         if first and np.abs(pose - self.pose).max() > START_TOLERANCE:
@@ -164,13 +165,13 @@ class CartesianReference:
         return self._fault()
 
     def take_twist(self, twist: Vector) -> str | None:
-        """Take a commanded twist, (6,) [m/s, rad/s]; return the error it is, if it is one."""
+        """Process a commanded twist, (6,) [m/s, rad/s]; return the error it causes, or None."""
         self.trend.told(twist)
         self.pose = displaced(self.pose, twist * PERIOD)
         return self._fault()
 
     def take_elbow(self, elbow: Vector | None, q_d: Vector, dq_d: Vector) -> str | None:
-        """Take a commanded elbow, joint 3 and the sign of joint 4, or that there is none."""
+        """Process a commanded elbow: joint 3 and the sign of joint 4; None if not commanded."""
         if elbow is None:
             self._elbow = None
             return None
@@ -186,7 +187,7 @@ class CartesianReference:
         return f"{_KIND}elbow_limit_violation" if self._elbow.fault(_ELBOW_VELOCITY) else None
 
     def coast(self) -> None:
-        """Go on without a command."""
+        """Continue without a command."""
         self.trend.coast()
         self.pose = displaced(self.pose, self.trend.velocity * PERIOD)
         if self._elbow is not None:
@@ -194,7 +195,7 @@ class CartesianReference:
             self._elbow_position += float(self._elbow.velocity[0]) * PERIOD
 
     def follow(self, q_d: Vector) -> Vector:
-        """Return the joint velocities that follow from a desired posture, (7,) [rad/s]."""
+        """Return the joint velocities at a desired configuration, (7,) [rad/s]."""
         here, A = self._physics.kinematics_at(q_d, self._F_T_EE)
         twist = self.trend.velocity
         behind = difference(here, displaced(self.pose, -twist * PERIOD))
@@ -213,7 +214,7 @@ class CartesianReference:
 
 
 def difference(one: Vector, other: Vector) -> Vector:
-    """Return translation [m] and small rotation [rad] from one pose to another, (6,)."""
+    """Return translation [m] and small rotation vector [rad] from one pose to another, (6,)."""
     turn = other[:3, :3] @ one[:3, :3].T
     rotation = 0.5 * np.array(
         (turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1])

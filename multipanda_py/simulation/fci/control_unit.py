@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything at one address: a robot, its hand, their ports and the robot's clock."""
+"""Control unit at one address: a robot, its gripper, their ports and the robot's clock."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from multipanda_py.simulation.fci.wire import (
 )
 from multipanda_py.simulation.fci.world import Physics, RobotWorld
 
-_SOON = 5_000_000  # from opening to the first state [ns]
+_SOON = 5_000_000  # time from opening to the first state [ns]
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How the states of a robot are timed.
+    """Timing of a robot's states.
 
     Attributes:
-        lockstep: Whether a state follows as soon as the one before is answered.
+        lockstep: True if a state follows as soon as the previous one is answered.
         phase: Delay of the clock [ms].
-        ppm: How much too slow the clock is [millionth].
+        ppm: Rate error of the clock, positive if it is too slow [parts per million].
     """
 
     lockstep: bool = False
@@ -47,22 +47,22 @@ class Timing:
 
 
 class ControlUnit:
-    """A robot with its hand at an address.
+    """Robot and gripper at one address.
 
     Args:
         address: IPv4 address.
-        selector: Of all ports.
-        timing: Of its states.
-        world: The arm moves in; one of its own, made anew with every start, if None.
-        place: Of the arm there.
+        selector: Selector of all ports.
+        timing: Timing of the robot's states.
+        world: Scene of the arm; if None, an own scene, which every start resets.
+        place: Index of the arm in the scene.
 
     Attributes:
         address: IPv4 address.
-        robot: The robot.
-        gripper: The hand.
-        link: The UDP side of the robot.
-        port: The TCP side of the robot.
-        version: Protocol version that is answered to Connect.
+        robot: Simulated robot.
+        gripper: Simulated gripper.
+        link: UDP connection of the robot.
+        port: TCP port of the robot.
+        version: Protocol version in the answer to Connect.
     """
 
     robot: FciRobot
@@ -84,7 +84,7 @@ class ControlUnit:
         self._open()
 
     def _open(self) -> None:
-        """Boot: everything as if switched on.
+        """Open all ports and create robot and gripper in their initial state.
 
         Raises:
             BackendError: If a port cannot be opened.
@@ -111,14 +111,14 @@ class ControlUnit:
         )  # fmt: skip
         self.version = ROBOT_VERSION
         self._command: np.void | None = None
-        self._hopeless = False  # the command for the newest state cannot come
-        self._silent = False  # the last cycle passed without its command
+        self._hopeless = False  # True if the command for the newest state is lost
+        self._silent = False  # True if the last cycle had no command
         self._sent_at = 0
         self._planned: list[tuple[int, Callable[[], object]]] = []
         self._running = True
 
     def close(self) -> None:
-        """Switch off: close every port, say no goodbye."""
+        """Close every port without notice to the client, as when switched off."""
         if not self._running:
             return
         self._running = False
@@ -129,22 +129,21 @@ class ControlUnit:
         self.gripper.close()
 
     def reboot(self, duration: float) -> None:
-        """Switch off and on again after some time [s]; the robot forgets everything."""
+        """Switch off and on again after some time [s]; the robot loses its state."""
         self.close()
         self._wake_at = time.perf_counter_ns() + round(duration * 1e9)
 
     def plan(self, cycle: int, action: Callable[[], object]) -> None:
-        """Do something when a motion has had so many cycles, the running one or the next."""
+        """Run an action in a given cycle of the running motion, or of the next one."""
         self._planned.append((cycle, action))
 
     @property
     def running(self) -> bool:
-        """Whether the robot is switched on."""
         return self._running
 
     @property
     def awaited(self) -> int:
-        """How long others should wait for this robot's next command, if at all [ns]."""
+        """Time for which other robots wait for this robot's next command, if expected [ns]."""
         motion = self.robot.motion
         started = motion is not None and motion.started and not motion.asynchronous
         if not (self._running and started) or self._silent or self._answered:
@@ -155,10 +154,10 @@ class ControlUnit:
         """Run a cycle if one is due.
 
         Args:
-            hold: Whether a cycle is not due although it has its command.
+            hold: True to delay the cycle even if its command has arrived.
 
         Returns:
-            How long to sleep then, at most [ns].
+            Maximum time to sleep afterwards [ns].
         """
         now = time.perf_counter_ns()
         if not self._running:
@@ -168,7 +167,7 @@ class ControlUnit:
         self.link.flush(now)
         wait = self._wait(now, hold)
         if wait == 0:
-            self._collect()  # what lies in the socket has arrived in time
+            self._collect()  # Datagrams already in the socket arrived in time.
             self._cycle(now)
             now = time.perf_counter_ns()
             wait = self._wait(now, hold)
@@ -185,7 +184,7 @@ class ControlUnit:
 
     @property
     def _answered(self) -> bool:
-        """Whether the command for the newest state is there, or cannot come."""
+        """True if the command for the newest state has arrived or is lost."""
         return self._command is not None or self._hopeless
 
     @property
@@ -219,7 +218,7 @@ class ControlUnit:
             action()
 
     def _collect(self) -> None:
-        """Read commands; the one for the newest state counts, or one that ends the motion."""
+        """Read commands; only one for the newest state, or one that ends the motion, counts."""
         now = time.perf_counter_ns()
         datagrams, lost = self.link.receive(now)
         motion = self.robot.motion
@@ -246,7 +245,7 @@ class ControlUnit:
             self._connect(counter, body)
             return
         if request is RobotRequest.MOVE:
-            self._command = None  # it was meant for the motion before
+            self._command = None  # It was for the previous motion.
         answer = handle(self.robot, request, counter, body)
         if answer is not None:
             self.port.send(request, counter, answer)
@@ -264,7 +263,7 @@ class ControlUnit:
         )
 
     def _on_gone(self) -> None:
-        """Stop the motion of a client that has gone, with the error of silence (assumed)."""
+        """Stop the motion of a client that disconnected, with the timeout error (assumed)."""
         self.link.disconnect()
         if self.robot.motion is not None:
             self.robot.fault("communication_constraints_violation")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accounting of control cycles: which were answered in time, and how fast."""
+"""Statistics of control cycles: answered in time or lost, and latencies."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 PERIOD = 1_000_000
-"""Of the clock [ns]."""
+"""Period of the clock [ns]."""
 SHORTEST_GAP = 700_000
-"""Between two states on the clock; a late one moves the clock, it is not made up for [ns]."""
+"""Minimum time between two states with a clock; a late state shifts the clock [ns]."""
 FIRST_GAP, NEXT_GAP = 10_000_000, 100_000_000
-"""In lockstep, between the states of a motion before its first command [ns].
+"""Time between states of a motion before its first command, in lockstep [ns].
 
-The client uses up the first state to see that the motion has started, and answers the second
-one. Only if it used up both does it need another. The robot holds still meanwhile, and the gaps
-are long so that the state that is answered first is the newest one on a busy machine, too.
+The client uses the first state to detect the start of the motion and answers the second one. Only
+if it consumed both, it needs another. The robot holds still meanwhile. The gaps are long so that
+also on a busy machine the first answered state is the newest one.
 """
 PATIENCE = 700_000_000
-"""In lockstep, silence after which the robot goes on until the client is back [ns].
+"""Time without a command after which the robot continues, in lockstep [ns].
 
-A client waits a second for a state before it gives up.
+A client waits one second for a state before it gives up.
 """
 LOST_GAP = 20_000_000
-"""In lockstep, between the states that then get no answer: slow, for busy machines [ns]."""
+"""Time between unanswered states after that, in lockstep; long for busy machines [ns]."""
 COMPANY = 100_000_000
-"""Robots in lockstep together wait for a silent client of another one so long [ns].
+"""Maximum time that coupled robots in lockstep wait for the client of another robot [ns].
 
-Longer would look to their own clients as if the network were dead.
+After a longer wait, their own clients would report a lost connection.
 """
 
 
 class Clock:
-    """Decide when a cycle is due. All times are of ``time.perf_counter_ns``."""
+    """Clock of control cycles. All times are those of ``time.perf_counter_ns``."""
 
     def __init__(self, start: int, *, lockstep: bool, phase: float, ppm: float) -> None:
-        """Make a clock.
+        """Set the first cycle.
 
         Args:
             start: Time of the first state [ns].
-            lockstep: Whether a state follows as soon as the one before is answered.
-            phase: Further delay of the first state [ms].
-            ppm: How much too slow the clock is [millionth].
+            lockstep: True if a state follows as soon as the previous one is answered.
+            phase: Additional delay of the first state [ms].
+            ppm: Rate error of the clock, positive if it is too slow [parts per million].
         """
         self.lockstep = lockstep
         self._period = round(PERIOD * (1.0 + ppm * 1e-6))
         self._next = self._sent = start + round(phase * 1e6)
-        self._unanswered = 0  # states of a motion before its first command
+        self._unanswered = 0  # number of states of a motion before its first command
 
     def wait(self, now: int, *, waiting: bool, answered: bool) -> int:
-        """Return how long it is until a cycle is due [ns], 0 if it is due.
+        """Return the time until a cycle is due [ns]; 0 if it is due.
 
         Args:
-            now: The time [ns].
-            waiting: Whether a running motion wants a command in every cycle.
-            answered: Whether the command is there, or is known to be lost.
+            now: Current time [ns].
+            waiting: True if a running motion needs a command in every cycle.
+            answered: True if the command has arrived, or is known to be lost.
         """
         if self.lockstep and waiting and answered:
             return 0
         due = self._next
-        if self.lockstep and not waiting:  # the motion may have ended while it was waited for
+        if self.lockstep and not waiting:  # The motion may have ended during the wait.
             due = min(due, self._sent + self._period)
         return max(0, due - now)
 
@@ -74,13 +74,13 @@ class Clock:
         """Set the time of the next cycle.
 
         Args:
-            now: When the state was sent [ns].
-            waiting: Whether a running motion wants a command in every cycle.
-            started: Whether its first command has arrived.
-            answered: Whether the cycle before had its command.
+            now: Time at which the state was sent [ns].
+            waiting: True if a running motion needs a command in every cycle.
+            started: True if the first command of the motion has arrived.
+            answered: True if the previous cycle had its command.
 
         Returns:
-            How late this one was [ns] and whether the clock was moved, if it was on the clock.
+            Lateness of this state [ns], and whether it shifted the clock; None in lockstep.
         """
         self._sent = now
         if self.lockstep:
@@ -104,20 +104,20 @@ class Clock:
 Vector = NDArray[np.float64]
 
 LONGEST_GAP = 20
-"""Lost commands in a row that end a motion (FCI documentation)."""
+"""Number of consecutive lost commands that ends a motion (FCI documentation)."""
 WINDOW = 100
-"""Cycles over which the success rate is taken (FCI documentation)."""
+"""Number of cycles over which the success rate is computed (FCI documentation)."""
 _PERCENTILES = (50, 95, 99, 100)
 
 
 class Cycles:
-    """Count cycles of motions.
+    """Counters of the cycles of motions.
 
-    The first cycle that counts is the one whose state got the first command.
+    The first counted cycle is the one whose state got the first command.
 
     Attributes:
-        run: Commands lost in a row, up to now.
-        in_motion: Cycles of the running motion, or of the last one.
+        run: Current number of consecutive lost commands.
+        in_motion: Number of cycles of the running motion, or of the last one.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Cycles:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was counted, not the motion that is running."""
+        """Reset all counters except those of the running motion."""
         self._active = self._lost = self._longest_run = self._stale = self._late_states = 0
         self._torque_rate = 0.0
         self._longest_repeat = 0.0
@@ -137,23 +137,23 @@ class Cycles:
         self._lateness: deque[int] = deque(maxlen=100_000)
 
     def begin(self) -> None:
-        """Start a motion."""
+        """Reset the counters of the motion."""
         self.run = self.in_motion = 0
         self._fresh_at = 0.0
         self._window.clear()
 
     @property
     def success_rate(self) -> float:
-        """Share of the last cycles whose command arrived."""
+        """Fraction of the last cycles whose command arrived."""
         return sum(self._window) / len(self._window) if self._window else 0.0
 
     def answered(self, message_id: int, tau: Vector, change: Vector) -> None:
         """Count a cycle whose command arrived.
 
         Args:
-            message_id: Of the state that the command answers.
+            message_id: Number of the state that the command answers.
             tau: Commanded torque, (7,) [Nm].
-            change: From the torque before, (7,) [Nm].
+            change: Change since the previous torque, (7,) [Nm].
         """
         self._active += 1
         self.in_motion += 1
@@ -168,7 +168,7 @@ class Cycles:
                           "sent_ns": self._sent, "arrived_ns": self._arrived})  # fmt: skip
 
     def missed(self) -> bool:
-        """Count a cycle without a command; return whether it was one too many."""
+        """Count a cycle without a command; return True if it ends the motion."""
         self._active += 1
         self.in_motion += 1
         self._lost += 1
@@ -182,25 +182,25 @@ class Cycles:
         self._stale += 1
 
     def timed(self, sent: int, arrived: int) -> None:
-        """Note when a state was sent and when its command arrived, CLOCK_MONOTONIC [ns]."""
+        """Record when a state was sent and when its command arrived, CLOCK_MONOTONIC [ns]."""
         self._sent, self._arrived = sent, arrived
         self._latencies.append(arrived - sent)
 
     def lateness(self, nanoseconds: int, shifted: bool) -> None:
-        """Note how late a state of the clock was sent, and whether that moved the clock."""
+        """Record the lateness of a state [ns], and whether it shifted the clock."""
         self._lateness.append(nanoseconds)
         self._late_states += shifted
 
     def keep(self, commands: int) -> None:
-        """Begin a new log, of so many commands."""
+        """Start a new log with a maximum number of commands."""
         self._log = deque(maxlen=commands)
 
     def log(self, skip: int = 0, most: int | None = None) -> list[dict[str, Any]]:
-        """Return the newest commands, oldest first, without the first ones."""
+        """Return logged commands, oldest first, after skipping some."""
         return list(islice(self._log, skip, None if most is None else skip + most))
 
     def summary(self) -> dict[str, Any]:
-        """Return everything that was counted."""
+        """Return all counters."""
         return {
             "active_cycles": self._active,
             "lost": self._lost,
@@ -216,7 +216,7 @@ class Cycles:
 
 
 def _percentiles(nanoseconds: deque[int]) -> dict[str, float]:
-    """Return percentiles [us]; 100 is the maximum."""
+    """Return percentiles of times [us]; the last one is the maximum."""
     if not nanoseconds:
         return {}
     values = np.percentile(np.array(nanoseconds) / 1e3, _PERCENTILES)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The URDF that a robot sends to its client, and the limits that are in it.
+"""URDF that a robot sends to its client, with its limits, and frames of the flange.
 
-libfranka builds its dynamics from this text. It looks for joints whose names contain
-``joint1`` to ``joint7``, for a flange that is called exactly ``link8`` (a prefix passes without
-complaint and makes gravity wrong) and for ``position_based_velocity_limits``, which the URDF
-standard does not know. The hand is not in it: the robot reports it in the state, as ``m_ee``.
+libfranka builds its dynamics from this text. It expects joints whose names contain ``joint1`` to
+``joint7``, and a flange named exactly ``link8``. With a prefix, it computes wrong gravity torques
+without an error. It also reads ``position_based_velocity_limits``, which is not part of the URDF
+standard. The gripper is not in the URDF; the robot reports it in the state, as ``m_ee``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from multipanda_py.robots.franka import (
 from multipanda_py.robots.urdf import Element, add, add_inertial, add_joint_origin, numbers
 
 Vector = NDArray[np.float64]
-_TOLERANCE = 1e-5  # libfranka's own, for what counts as a homogeneous transform
+_TOLERANCE = 1e-5  # tolerance of libfranka for homogeneous transforms
 
 
 def pose_from(columns: Vector) -> Vector:
@@ -37,7 +37,6 @@ def pose_from(columns: Vector) -> Vector:
 
 
 def is_pose(pose: Vector) -> bool:
-    """Return whether a (4, 4) matrix is a homogeneous transform."""
     rotation = pose[:3, :3]
     return bool(
         np.isfinite(pose).all()
@@ -48,12 +47,12 @@ def is_pose(pose: Vector) -> bool:
 
 
 class FlangeFrames:
-    """Poses, (4, 4), of frames on the flange F.
+    """Frames on the flange F, as poses (4, 4).
 
     Attributes:
-        F_T_NE: Nominal end effector, set in Desk on a real robot.
-        NE_T_EE: End effector, set by the client.
-        EE_T_K: Stiffness frame, set by the client.
+        F_T_NE: Nominal end effector, which Desk sets on a real robot.
+        NE_T_EE: End effector in the nominal end effector, set by the client.
+        EE_T_K: Stiffness frame in the end effector, set by the client.
     """
 
     def __init__(self, F_T_NE: Vector | None = None) -> None:
@@ -62,7 +61,7 @@ class FlangeFrames:
 
     @property
     def pose_ee_in_flange(self) -> Vector:
-        """End effector in the flange."""
+        """Pose of the end effector in the flange."""
         return np.asarray(self.F_T_NE @ self.NE_T_EE)
 
 
@@ -72,7 +71,7 @@ JERK = FR3_LIMITS.jerk
 
 
 def client_urdf() -> str:
-    """Return the URDF of a bare FR3 as libfranka wants it."""
+    """Return the URDF of an FR3 without gripper, as libfranka expects it."""
     robot = Element("robot", name="fr3")
     for i, inertial in enumerate(INERTIALS["fr3"]):
         link = add(robot, "link", name=f"link{i}")

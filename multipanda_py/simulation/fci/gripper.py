@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated hand: its fingers, and what it answers."""
+"""Simulated gripper of a Franka robot: motion of its fingers and its network protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = Callable[[int, int, bytes], None]
 
 MAX_WIDTH = 2.0 * FINGER_UPPER
 STATE_CYCLES = 50
-"""Between two states, 20 Hz (assumed) [ms]."""
+"""Number of cycles between two states, 20 Hz (assumed) [ms]."""
 TEMPERATURE = 30  # [deg C]
 _GRASP = struct.Struct("<5d")
 _MOVE = struct.Struct("<2d")
@@ -30,15 +30,15 @@ _STATUS = struct.Struct("<H")
 
 
 class GripperServer:
-    """A hand that closes on an object of a width that the test chooses.
+    """Gripper that closes on an object whose width a test sets.
 
     Attributes:
-        width: Between the fingers [m].
-        object_width: Of the object between the fingers, 0 for none [m].
-        is_grasped: Whether the last grasp holds.
-        force: Of the last grasp [N].
-        version: That is answered to Connect.
-        peer: Where states go, or None.
+        width: Width between the fingers [m].
+        object_width: Width of the object between the fingers, 0 for none [m].
+        is_grasped: True if the last grasp holds an object.
+        force: Force of the last grasp [N].
+        version: Protocol version in the answer to Connect.
+        peer: Address to which states are sent, or None.
     """
 
     def __init__(self, address: str, answer: Answer) -> None:
@@ -51,15 +51,15 @@ class GripperServer:
         self.peer: tuple[str, int] | None = None
         self._cycles = 0
         self._task: tuple[GripperRequest, int] | None = None
-        self._stops: list[float] = []  # widths still to go to
+        self._stops: list[float] = []  # remaining target widths [m]
         self._speed = FINGER_VELOCITY
-        self._wanted = (0.0, MAX_WIDTH)  # in which a grasp or a move has succeeded
+        self._wanted = (0.0, MAX_WIDTH)  # range of widths in which the command succeeds
 
     def put_object(self, width: float) -> None:
-        """Put an object between the fingers, or take it away with width 0 [m].
+        """Put an object of a width [m] between the fingers; 0 removes it.
 
         Raises:
-            ConfigurationError: If the hand is too small for it.
+            ConfigurationError: If the object is too wide for the gripper.
         """
         if not 0.0 <= width <= MAX_WIDTH:
             raise ConfigurationError(f"object width {width} m is outside [0, {MAX_WIDTH}]")
@@ -67,7 +67,7 @@ class GripperServer:
         self.is_grasped = self.is_grasped and abs(width - self.width) < 1e-4
 
     def handle(self, command: int, counter: int, body: bytes, host: str) -> None:
-        """Execute a request; those that move the fingers are answered when they rest."""
+        """Execute a request; motions of the fingers are answered when they end."""
         request = GripperRequest(command)
         if request is GripperRequest.CONNECT:
             version, port = CONNECT.unpack(body)
@@ -102,16 +102,15 @@ class GripperServer:
         self._speed = min(speed, FINGER_VELOCITY)
 
     def disconnect(self) -> None:
-        """Forget the client."""
+        """Remove the client and abort its command."""
         self.peer, self._task = None, None
         self._stops = []
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
     def cycle(self) -> None:
-        """Move the fingers for one period, and send a state when it is time."""
+        """Move the fingers for one period, and send a state when it is due."""
         if self._stops:
             self._move(self._stops[0])
         self._cycles += 1
@@ -121,11 +120,11 @@ class GripperServer:
             )
             try:
                 self._socket.sendto(state, self.peer)
-            except OSError:  # nobody listens: the client is about to go
+            except OSError:  # The client has closed its socket and is about to disconnect.
                 return
 
     def _move(self, stop: float) -> None:
-        """Move the fingers towards a width, until they are there or at the object."""
+        """Move the fingers towards a width until they reach it or an object blocks them."""
         step = self._speed * PERIOD
         change = max(-step, min(step, stop - self.width))
         width = self.width + change
@@ -144,7 +143,7 @@ class GripperServer:
         self._finish(GripperStatus.SUCCESS if done else GripperStatus.UNSUCCESSFUL)
 
     def _finish(self, status: GripperStatus) -> None:
-        """End what the fingers do and answer it."""
+        """End the motion of the fingers and answer its request."""
         task, self._task, self._stops = self._task, None, []
         if task is not None:
             self._answer(task[0], task[1], _STATUS.pack(status))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One motion: what the client's commands make the robot do, and which of them it refuses."""
+"""Motion of a robot: the effect of the client's commands, and checks of their limits."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Vector = NDArray[np.float64]
 
 @dataclass(eq=False)
 class Thresholds:
-    """Values above which a load counts as contact (lower) or collision (upper).
+    """Thresholds of contact (lower) and collision (upper).
 
-    Those of SetCollisionBehavior for constant velocity; the ones for acceleration are taken
-    but not used. The start values are assumed.
+    They are those of SetCollisionBehavior for constant velocity. The thresholds for acceleration
+    are accepted but not used. The initial values are assumed.
 
     Attributes:
-        lower_torque: (7,) [Nm].
-        upper_torque: (7,) [Nm].
-        lower_force: In the stiffness frame, (6,) [N, Nm].
-        upper_force: In the stiffness frame, (6,) [N, Nm].
+        lower_torque: Contact thresholds of joints, (7,) [Nm].
+        upper_torque: Collision thresholds of joints, (7,) [Nm].
+        lower_force: Contact thresholds in the stiffness frame, (6,) [N, Nm].
+        upper_force: Collision thresholds in the stiffness frame, (6,) [N, Nm].
     """
 
     lower_torque: Vector = field(default_factory=lambda: np.full(7, 25.0))
@@ -45,14 +45,14 @@ class Thresholds:
 def violations(
     q: Vector, dq: Vector, tau_ext: Vector, wrench: Vector, thresholds: Thresholds
 ) -> list[str]:
-    """Return the errors that the robot would raise.
+    """Return the names of the errors that the robot raises in a state.
 
     Args:
         q: Joint positions, (7,) [rad].
         dq: Joint velocities, (7,) [rad/s].
         tau_ext: External torques, (7,) [Nm].
         wrench: External wrench in the stiffness frame, (6,) [N, Nm].
-        thresholds: Of collisions.
+        thresholds: Collision thresholds.
     """
     found = []
     if ((q < LOWER) | (q > UPPER)).any():
@@ -67,28 +67,29 @@ def violations(
 
 
 TORQUE_STEP = 1.0
-"""Largest change of a torque from one command to the next, 1000 Nm/s [Nm]."""
+"""Maximum torque change between two commands, corresponding to 1000 Nm/s [Nm]."""
 _BOUNDS = Bounds(ACCELERATION, JERK)
 _CARTESIAN = (Generator.CARTESIAN_POSITION, Generator.CARTESIAN_VELOCITY)
-_FIRST_TRIES = 4  # a first command may be lost so often and the next one still be taken for it
-_ROUNDING = 1.0 + 1e-6  # commands of 1000 Nm/s sharp are to pass
+_FIRST_TRIES = 4  # number of periods in which the first command may be lost
+_ROUNDING = 1.0 + 1e-6  # factor on limits, so that commands at exactly 1000 Nm/s pass
 
 
 class Motion:
-    """A motion between Move and its second answer.
+    """Motion between a Move request and its final answer.
 
-    Torque control takes effect as sent. All other motions move a desired posture, which a
-    joint impedance follows; the Cartesian impedance of the real robot is not simulated.
+    Commanded torques take effect as sent. All other motions move a desired configuration, which a
+    joint impedance controller follows. The Cartesian impedance controller of the real robot is
+    not simulated.
 
     Attributes:
         request_id: Counter of the Move request.
-        controller: Who makes torques.
-        generator: What the client commands.
-        asynchronous: Whether commands come at any time, not in every cycle.
-        started: Whether a command has arrived. Until then the robot holds.
+        controller: Controller that computes torques.
+        generator: Motion generator, which defines what the client commands.
+        asynchronous: True if commands arrive at any time instead of in every cycle.
+        started: True if a command has arrived; before that, the robot holds.
         tau: Torques of the newest command, (7,) [Nm].
-        q_d: Desired positions, (7,) [rad].
-        cartesian: What a Cartesian motion follows, or None.
+        q_d: Desired joint positions, (7,) [rad].
+        cartesian: Reference of a Cartesian motion, or None.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Motion:
         self.asynchronous, self._max_velocity = asynchronous, max_velocity
         self.started = False
         self.tau = np.zeros(7)
-        # From what the robot holds, not from where it is: an arm may still be settling.
+        # Start at the held position, because the measured one may still be settling.
         self.q_d = self._arrived = self._goal = q_d.copy()
         self._joints = Trend(_BOUNDS)
         self._tries = 0
@@ -120,11 +121,11 @@ class Motion:
 
     @property
     def external(self) -> bool:
-        """Whether the client commands torques."""
+        """True if the client commands torques."""
         return self.controller is Controller.EXTERNAL
 
     def take(self, command: np.void) -> str | None:
-        """Execute a command; return the name of the error it is, if it is one."""
+        """Execute a command; return the name of the error that it causes, or None."""
         first, self.started = not self.started, True
         if self.external:
             return self._take_torque(np.array(command["tau_J_d"]))
@@ -138,7 +139,7 @@ class Motion:
         return self._take_velocity(np.array(command["dq_c"]))
 
     def repeat(self) -> None:
-        """Go on without a command: the same torque, or constant acceleration."""
+        """Continue without a command: with the same torque, or with constant acceleration."""
         if self.asynchronous:
             self._approach()
         elif not self.external and (self.started or self._tries < _FIRST_TRIES):
@@ -189,7 +190,7 @@ class Motion:
         return self._take_velocity(dq, "cartesian_motion_generator_joint_", exact)
 
     def _fault(self, before: Vector, kind: str) -> str | None:
-        """Return what is wrong with the newest desired positions, if anything."""
+        """Return the error of the newest desired positions, or None."""
         if ((self.q_d < LOWER) | (self.q_d > UPPER)).any():
             return f"{kind}position_limits_violation"
         room = np.where(self.dq_d > 0.0, UPPER - before, before - LOWER)
@@ -197,7 +198,7 @@ class Motion:
         return None if fault is None else kind + fault
 
     def _approach(self) -> None:
-        """Move the desired posture towards the goal of an asynchronous motion."""
+        """Move the desired configuration towards the goal of an asynchronous motion."""
         gap = self._goal - self.q_d
         distance = np.abs(gap)
         speed = np.minimum(self._max_velocity, np.sqrt(ACCELERATION * distance))

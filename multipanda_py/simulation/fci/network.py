@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The UDP side of a robot, with a network that can be made bad on purpose."""
+"""TCP and UDP connections of a robot, with injected network faults."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from collections.abc import Callable
 from multipanda_py.exceptions import BackendError
 from multipanda_py.simulation.fci.wire import COMMAND_SIZE
 
-LARGEST_MESSAGE = 1 << 16  # requests are 428 bytes at most
+LARGEST_MESSAGE = 1 << 16  # The largest request has 428 bytes.
 _SEND_TIMEOUT = 0.2  # [s]
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Return a listening socket.
+    """Open a listening socket.
 
     Raises:
-        BackendError: If the address is taken or not one of this machine.
+        BackendError: If the address is in use or does not belong to this machine.
     """
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -43,11 +43,11 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 class TcpPort:
-    """Listen on a port; a second client is turned away at once.
+    """TCP server for a single client; further clients are disconnected at once.
 
     Attributes:
         peer: Address of the client, or None.
-        refused: How many clients were turned away.
+        refused: Number of disconnected further clients.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class TcpPort:
         """Serve a listening socket.
 
         Args:
-            selector: Gets the sockets, with what to call when they are readable.
-            listener: A listening socket.
-            header: Of messages: command, counter, size.
-            on_message: Called with command, counter and body.
-            on_gone: Called when the client has gone.
+            selector: Selector that calls the handlers of readable sockets.
+            listener: Listening socket.
+            header: Format of message headers: command, counter, size.
+            on_message: Handler of messages, with command, counter and body.
+            on_gone: Handler of disconnection.
         """
         self._selector, self._header = selector, header
         self._on_message, self._on_gone = on_message, on_gone
@@ -77,7 +77,7 @@ class TcpPort:
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def send(self, command: int, counter: int, body: bytes) -> None:
-        """Send a message to the client, if there is one."""
+        """Send a message to the client, if one is connected."""
         if self._client is None:
             return
         message = self._header.pack(command, counter, self._header.size + len(body)) + body
@@ -95,7 +95,7 @@ class TcpPort:
             self._on_gone()
 
     def close(self) -> None:
-        """Close everything."""
+        """Close the connection and the listening socket."""
         self.hang_up()
         self._selector.unregister(self._listener)
         self._listener.close()
@@ -142,24 +142,26 @@ class TcpPort:
             self._on_message(command, counter, body)
 
 
-_SO_TIMESTAMPNS = 35  # Linux: the kernel notes when a datagram arrives; Python has no name for it
+_SO_TIMESTAMPNS = 35  # Linux option for arrival times by the kernel; Python has no name for it.
 _TIMESPEC = struct.Struct("qq")
 _ANCILLARY = socket.CMSG_SPACE(_TIMESPEC.size)
 Datagram = tuple[int, bytes]
-"""When it arrived, ``time.perf_counter_ns``, and what it says."""
+"""Time of arrival, as of ``time.perf_counter_ns``, and content."""
 
 
 class UdpLink:
-    """Send states and receive commands; the client answers to where states come from.
+    """UDP socket that sends states and receives commands.
+
+    The client sends its commands to the address from which states arrive.
 
     Attributes:
-        socket: Where both happen.
+        socket: Socket of both directions.
         peer: Address and port of the client, or None.
-        dead: Whether nothing passes any more, either way.
-        lose_states: How many of the next states are lost.
-        lose_commands: How many of the next commands are lost.
-        probability: Of losing any datagram.
-        delay: Of every datagram [ns].
+        dead: True if all datagrams are lost, in both directions.
+        lose_states: Number of next states to lose.
+        lose_commands: Number of next commands to lose.
+        probability: Probability of losing a datagram.
+        delay: Delay of every datagram [ns].
     """
 
     def __init__(self, address: str) -> None:
@@ -173,7 +175,7 @@ class UdpLink:
         self.heal()
 
     def heal(self) -> None:
-        """Make the network perfect again; its dice start anew, the same ones each time."""
+        """Remove all injected faults; the random sequence of losses restarts."""
         self.dead = False
         self.lose_states = self.lose_commands = 0
         self.probability = 0.0
@@ -181,7 +183,7 @@ class UdpLink:
         self._dice = random.Random(0)
 
     def send(self, state: bytearray, now: int) -> bool:
-        """Send a state; return whether it will arrive."""
+        """Send a state; return False if it is lost."""
         if self.peer is None or self.dead:
             return False
         if self.lose_states > 0:
@@ -201,16 +203,16 @@ class UdpLink:
             self._transmit(self._states.popleft()[1])
 
     def receive(self, now: int) -> tuple[list[Datagram], int]:
-        """Return the commands that have arrived, and how many were lost on purpose.
+        """Return the received commands, and the number of commands lost by injected faults.
 
-        A command's time is the kernel's, so that it does not depend on when this process
-        comes round to look.
+        Arrival times are those of the kernel, so that they do not depend on the scheduling of this
+        process.
         """
         lost = 0
         while True:
             try:
                 datagram, notes, _, _ = self.socket.recvmsg(2 * COMMAND_SIZE, _ANCILLARY)
-            except OSError:  # nothing there, or a port that is closed
+            except OSError:  # The queue is empty, or the client's port is closed.
                 break
             if self.dead:
                 continue
@@ -225,18 +227,17 @@ class UdpLink:
         return arrived, lost
 
     def next_delivery(self) -> int | None:
-        """Return when the next delayed datagram is due [ns], or None."""
+        """Return the time at which the next delayed datagram is due [ns], or None."""
         due = [queue[0][0] for queue in (self._states, self._commands) if queue]
         return min(due) if due else None
 
     def disconnect(self) -> None:
-        """Forget the client and what is under way."""
+        """Remove the client and pending datagrams."""
         self.peer = None
         self._states.clear()
         self._commands.clear()
 
     def close(self) -> None:
-        """Close the socket."""
         self.socket.close()
 
     def _unlucky(self) -> bool:
@@ -246,7 +247,7 @@ class UdpLink:
         if self.peer is not None:
             try:
                 self.socket.sendto(state, self.peer)
-            except OSError:  # nobody listens: the client is about to go
+            except OSError:  # The client has closed its socket and is about to disconnect.
                 return
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated robots in a process of their own, and a handle on them for tests."""
+"""Simulated robots in their own process, and a handle for tests."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ START_TIMEOUT = 20.0  # [s]
 
 
 class FciSim(Closing):
-    """Simulated robots, for as long as the ``with`` block lasts.
+    """Simulated robots that run while the ``with`` block is active.
 
     .. code-block:: python
 
         with FciSim(["127.0.0.1", "127.0.0.2"], lockstep=True) as sim:
-            ...  # a client in a process of its own connects to both addresses
+            ...  # A client in another process connects to both addresses.
             sim.admin("127.0.0.1", "stats")
 
     Attributes:
@@ -58,18 +58,18 @@ class FciSim(Closing):
         cell: str | Path = "",
         tidy: bool = False,
     ) -> None:
-        """Describe the robots.
+        """Store the arguments of the robots.
 
         Args:
-            addresses: Of the robots, such as ``127.0.0.1``.
-            lockstep: Whether a state follows as soon as the one before is answered.
-            together: Whether it then also waits for the other robots' commands.
+            addresses: Addresses of the robots, such as ``127.0.0.1``.
+            lockstep: True if a state follows as soon as the previous one is answered.
+            together: True if it then also waits for the commands of the other robots.
             phases: Delays of the clocks, by robot [ms].
-            ppm: How much too slow the clocks are, by robot [millionth].
+            ppm: Rate errors of the clocks, by robot, positive if too slow [parts per million].
             priority: SCHED_FIFO priority of the process, 0 for none.
-            cell: File of the cell whose arms and things these are; an arm with its hand each if
-                empty.
-            tidy: Whether things are put back whenever a robot begins to move alone.
+            cell: Cell file whose arms and objects are simulated; if empty, one arm with gripper
+                per address.
+            tidy: True to reset objects whenever a robot begins to move while no other robot moves.
         """
         self._arguments = [*addresses]
         if lockstep:
@@ -92,12 +92,12 @@ class FciSim(Closing):
         """Start the process and wait until its ports are open.
 
         Raises:
-            BackendError: If it could not be started.
+            BackendError: If it does not start.
         """
         command = module_command(__name__, *self._arguments)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the owner
+            start_new_session=True,  # Ctrl-C must reach only the owner.
         )  # fmt: skip
         out = self.process.stdout
         if out is None or not select.select([out], [], [], START_TIMEOUT)[0]:
@@ -109,10 +109,10 @@ class FciSim(Closing):
             raise BackendError(line or "simulated robots did not start")
 
     def admin(self, address: str, command: str, **arguments: Any) -> dict[str, Any]:
-        """Have the admin port of a robot execute a command; return its answer.
+        """Execute a command on the fault injection port of a robot; return its answer.
 
         Raises:
-            BackendError: If it was refused.
+            BackendError: If the robot rejects it.
         """
         if address not in self._admins:
             self._admins[address] = AdminClient(address)
@@ -129,7 +129,7 @@ class FciSim(Closing):
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
-        ended(process, time_left(5.0))  # the end of its standard input ends it
+        ended(process, time_left(5.0))  # The process ends at the end of its standard input.
 
     def __enter__(self) -> Self:
         self.start()
@@ -137,15 +137,15 @@ class FciSim(Closing):
 
 
 def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> Server:
-    """Open the ports and take the priority.
+    """Open the ports and set the priority.
 
     Args:
-        options: Of :func:`.add_arguments`; addresses are filled in where none are given.
-        cell: What the robots are and what is around them, instead of the file of the options.
+        options: Arguments of :func:`.add_arguments`; missing addresses are filled in.
+        cell: Configuration of robots and objects, instead of the file in the options.
 
     Raises:
-        BackendError: If a port is taken, or the priority is refused.
-        ConfigurationError: If the arms of the cell cannot be such robots.
+        BackendError: If a port is in use, or the priority is not permitted.
+        ConfigurationError: If an arm of the cell cannot be simulated as such a robot.
     """
     world = _world(options, cell)
     timings = [
@@ -168,7 +168,7 @@ def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> 
 
 
 def _world(options: argparse.Namespace, cell: CellConfig | None) -> RobotWorld | None:
-    """Return the world of a cell, if there is one, and fill in addresses."""
+    """Return the scene of a cell, if any, and fill in missing addresses."""
     if cell is None and options.cell is None:
         options.addresses = options.addresses or [FIRST_ADDRESS]
         return None
@@ -190,9 +190,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     options = parser.parse_args()
-    # libfranka takes a real-time priority, which its child processes inherit.
+    # Child processes inherit the real-time priority that libfranka takes, so it is reset here.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner, who ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The owner handles Ctrl-C and ends this process.
     try:
         server = make_server(options)
     except (MultipandaError, OSError) as error:
@@ -215,7 +215,7 @@ def _owner_lives() -> bool:
 
 
 def _answer(text: str) -> None:
-    with contextlib.suppress(OSError):  # the owner may be gone
+    with contextlib.suppress(OSError):  # The owner may have ended.
         os.write(1, f"{text}\n".encode())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of the client over TCP: decode them and say what the robot answers."""
+"""TCP requests of the client: decoding, execution and answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def handle(robot: FciRobot, request: RobotRequest, request_id: int, body: bytes)
     """Execute a request other than Connect.
 
     Returns:
-        What to answer at once, or None if the robot answers by itself.
+        Body of the answer, or None if the robot answers later.
     """
     if request is RobotRequest.MOVE:
         return _move(robot, request_id, body)
@@ -71,7 +71,6 @@ def _move(robot: FciRobot, request_id: int, body: bytes) -> bytes | None:
 
 
 def _set(robot: FciRobot, request: RobotRequest, body: bytes) -> SetStatus:
-    """Execute a setting."""
     if request is RobotRequest.SET_GUIDING_MODE:
         return SetStatus.SUCCESS if len(body) == 7 else SetStatus.INVALID_ARGUMENT
     sizes = {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One simulated FR3: its modes, motions, errors and recovery.
+"""Simulated FR3: modes, motions, errors and recovery.
 
-What FCI documentation and libfranka leave open about the real robot is marked *assumed*.
+Behaviour that neither the FCI documentation nor libfranka specify is marked *assumed*.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ _ZERO = np.zeros(6)
 
 
 class RobotState:
-    """The state datagram of a robot, refilled in every cycle.
+    """State datagram of a robot, updated in every cycle.
 
     Attributes:
-        datagram: The state.
+        datagram: Datagram with the newest state.
     """
 
     def __init__(self, robot: FciRobot, carried: Load) -> None:
         self._robot = robot
         self.datagram = StateDatagram()
         fields = self._fields = self.datagram.fields
-        fields["O_ddP_O"][:] = robot.physics.gravity_in_base  # for libfranka's gravity torques
+        fields["O_ddP_O"][:] = (
+            robot.physics.gravity_in_base
+        )  # used for libfranka's gravity torques
         self._write_load("ee", carried)
         self._tau_J = np.array(robot.physics.tau_J)
         self._held_at: Vector | None = None
@@ -53,7 +55,7 @@ class RobotState:
         self.configure()
 
     def configure(self) -> None:
-        """Write what only requests change: frames and the load."""
+        """Write the fields that only requests change: frames and load."""
         frames, fields = self._robot.frames, self._fields
         self._held_at = None
         fields["F_T_NE"][:] = frames.F_T_NE.ravel(order="F")
@@ -68,11 +70,11 @@ class RobotState:
         self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
 
     def errors(self, name: str, found: tuple[str, ...]) -> None:
-        """Write ``errors`` or ``reflex_reason``."""
+        """Write the error flags ``errors`` or ``reflex_reason``."""
         self._fields[name][:] = [error in found for error in ERRORS]
 
     def fill(self, message_id: int, success_rate: float) -> bytearray:
-        """Write everything that may have changed and return the datagram."""
+        """Write all fields that change every cycle, and return the datagram."""
         robot, fields, physics = self._robot, self._fields, self._robot.physics
         motion = robot.motion
         fields["message_id"][0] = message_id
@@ -104,14 +106,14 @@ class RobotState:
         return self.datagram.buffer
 
     def _fill_elbow(self) -> None:
-        """Write joint 3 and the sign of joint 4: as they are, and as they are desired."""
+        """Write the elbow, joint 3 and the sign of joint 4, as measured and as desired."""
         fields = self._fields
         for name, q in (("elbow", "q"), ("elbow_d", "q_d"), ("elbow_c", "q_d")):
             fields[name][:] = (fields[q][2], np.sign(fields[q][3] - ELBOW_FLIP))
         fields["delbow_c"][0], fields["ddelbow_c"][0] = fields["dq_d"][2], fields["ddq_d"][2]
 
     def _fill_poses(self) -> None:
-        """Write poses; what is desired is what was commanded last, not where the arm is."""
+        """Write measured and desired poses; the desired pose is the last commanded one."""
         robot, fields = self._robot, self._fields
         fields["O_T_EE"][:] = robot.pose_ee.ravel(order="F")
         motion = robot.motion
@@ -132,7 +134,7 @@ class RobotState:
         fields["O_ddP_EE_c"][:] = acceleration
 
     def _held_pose(self) -> Vector:
-        """Return the end effector's pose where the robot holds, computed when that changes."""
+        """Return the end effector's pose at the held position, cached until that changes."""
         robot = self._robot
         if self._held_at is not robot.hold_q:
             self._held_at = robot.hold_q
@@ -156,41 +158,42 @@ class RobotState:
 Answer = Callable[[RobotRequest, int, bytes], None]
 
 RECOVERY_CYCLES = 100
-"""How long automatic error recovery takes, assumed [ms]."""
-GUIDING_DAMPING = 2.0  # of an arm that is led by hand, assumed [Nm s/rad]
-_AT_REST = 1e-5  # below this error [rad] and speed [rad/s] the brakes hold the arm
+"""Duration of automatic error recovery (assumed) [ms]."""
+GUIDING_DAMPING = 2.0  # damping of a hand-guided arm, assumed [Nm s/rad]
+_AT_REST = 1e-5  # error [rad] and speed [rad/s] below which the brakes hold the arm
 
 
 class FciRobot:
-    r"""The robot without its sockets and clocks; :meth:`cycle` is one millisecond.
+    r"""Robot without its sockets and clocks; :meth:`cycle` advances one millisecond.
 
-    Torque control executes :math:`\tau = \tau_{J,d}` (gravity is compensated); everything else
-    is a joint impedance, :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`, critically damped.
-    An arm that rests does not move at all until it is pushed: brakes.
+    In torque control the motors exert :math:`\tau = \tau_{J,d}`, with gravity compensated. All
+    other modes use a critically damped joint impedance controller,
+    :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`. Brakes hold an arm at rest until a push
+    acts on it.
 
     Args:
-        answer: Sends what is answered late.
-        physics: Of the arm and its load; in a world of its own if None.
+        answer: Function that sends delayed answers.
+        physics: Simulation of the arm and its load; None for an own scene.
 
     Attributes:
-        physics: As given.
-        frames: Of the end effector.
-        thresholds: Of contacts and collisions.
-        load: What the client said is on the hand. It is taken to be there.
-        mode: Of the robot.
-        motion: The running motion, or None.
-        errors: Names of the present errors.
-        hold_q: Where the robot holds while no motion runs, (7,) [rad].
-        cycles: What was counted.
-        state: What the client is sent.
-        message_id: Of the newest state; the robot's time [ms].
-        reports_measured: Flag to report measured positions as q_d, and to accept any motion.
+        physics: Simulation of the arm and its load.
+        frames: Frames of the end effector.
+        thresholds: Thresholds of contacts and collisions.
+        load: Load set by the client; the simulation attaches it to the flange.
+        mode: Mode of the robot.
+        motion: Running motion, or None.
+        errors: Names of the current errors.
+        hold_q: Joint positions that the robot holds without a motion, (7,) [rad].
+        cycles: Counters of cycles.
+        state: State that is sent to the client.
+        message_id: Number of the newest state, which is the robot's time [ms].
+        reports_measured: True to report measured positions as q_d and to accept any motion.
     """
 
     def __init__(self, answer: Answer, physics: Physics | None = None) -> None:
         self._answer = answer
         self.physics = physics = physics or Physics()
-        known = physics.end_effector  # in Desk
+        known = physics.end_effector  # as set in Desk
         self.frames = FlangeFrames(None if known is None else known.pose_tcp_in_flange)
         self.thresholds, self.load = Thresholds(), NO_LOAD
         self.stiffness = np.array([600.0] * 4 + [250.0, 150.0, 50.0])
@@ -217,7 +220,7 @@ class FciRobot:
         self._send(RobotRequest.MOVE, motion.request_id, MoveStatus.MOTION_STARTED)
 
     def end_motion(self, status: MoveStatus, mode: Mode = Mode.IDLE) -> None:
-        """End the running motion; whoever waits for it gets the status."""
+        """End the running motion and send the status to the client."""
         motion, self.motion, self.mode = self.motion, None, mode
         self.physics.ends()
         finished = motion is not None and not motion.external and status is MoveStatus.SUCCESS
@@ -226,10 +229,10 @@ class FciRobot:
             self._send(RobotRequest.MOVE, motion.request_id, status)
 
     def fault(self, *names: str) -> None:
-        """Raise errors: a reflex.
+        """Stop with errors, as in a reflex.
 
         Raises:
-            UnknownName: If there is no such error.
+            UnknownName: If an error does not exist.
         """
         for name in names:
             if name not in ERRORS:
@@ -240,7 +243,7 @@ class FciRobot:
         self.end_motion(MoveStatus.REFLEX_ABORTED, Mode.REFLEX)
 
     def recover(self, request_id: int) -> None:
-        """Start automatic error recovery; it is answered when it is over."""
+        """Start automatic error recovery; it is answered when it ends."""
         refused = {
             Mode.USER_STOPPED: RecoveryStatus.MANUAL_REQUIRED,
             Mode.MOVE: RecoveryStatus.NOT_POSSIBLE,
@@ -255,7 +258,7 @@ class FciRobot:
         self._recovery = (request_id, self.message_id + RECOVERY_CYCLES)
 
     def user_stop(self, pressed: bool) -> None:
-        """Press or release the user stop; releasing leaves an idle robot."""
+        """Press or release the user stop; after release the robot is idle, or has errors."""
         if pressed:
             self._abort_recovery(RecoveryStatus.EMERGENCY_ABORTED)
             self.end_motion(MoveStatus.EMERGENCY_ABORTED, Mode.USER_STOPPED)
@@ -263,7 +266,7 @@ class FciRobot:
             self.mode = Mode.REFLEX if self.errors else Mode.IDLE
 
     def guiding(self, pressed: bool) -> None:
-        """Press or release the guiding button; an arm that is led is free and damped."""
+        """Press or release the guiding button; a guided arm moves freely with damping."""
         if pressed:
             self._abort_recovery(RecoveryStatus.ABORTED)
             self.end_motion(MoveStatus.ABORTED, Mode.GUIDING)
@@ -272,7 +275,7 @@ class FciRobot:
             self.mode = Mode.REFLEX if self.errors else Mode.IDLE
 
     def cycle(self, command: np.void | None) -> bytearray:
-        """Execute a command, or go on without, for one period; return the new state."""
+        """Advance by one period, with or without a command; return the new state."""
         if self.motion is not None:
             self._control(self.motion, command)
         self._move()
@@ -308,7 +311,7 @@ class FciRobot:
             motion.repeat()
 
     def _move(self) -> None:
-        """Advance the physics."""
+        """Advance the simulation."""
         physics, motion = self.physics, self.motion
         if motion is not None and motion.external and motion.started:
             tau = motion.tau
@@ -327,9 +330,9 @@ class FciRobot:
         physics.step(tau, self.tau_push, self.wrench_push, self.pose_ee[:3, 3])
 
     def _observe(self) -> None:
-        """Compute the end effector's pose and the external torques as the robot signs them.
+        """Compute the end effector's pose and the external torques with the robot's sign.
 
-        A torque that the robot exerts on its environment counts positive.
+        Torques that the robot exerts on its environment are positive.
         """
         physics, frames = self.physics, self.frames
         self.pose_ee: Vector = physics.flange() @ frames.pose_ee_in_flange

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world of robots that a cell file describes."""
+"""Scene of simulated robots that a cell file describes."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ with extras_named():
     import mujoco
 
 KIND = "fr3"
-"""The model that the robots are, whatever is wrong with their bodies."""
+"""Robot model of all arms; perturbations may still change their bodies."""
 
 
 def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
-    """Return the arms of a cell that are robots, by address.
+    """Assign addresses to the arms of a cell; return the arm names by address.
 
     Args:
-        config: The cell.
-        addresses: For its first arms; none: those of the file, or one after another.
+        config: Configuration of the cell.
+        addresses: Addresses of its first arms; if empty, those of the file, or default ones.
 
     Raises:
-        ConfigurationError: If there are more addresses than arms, or one stands twice.
+        ConfigurationError: If there are more addresses than arms, or an address repeats.
     """
     named = {name: arm.robot_ip for name, arm in config.arms.items() if arm.robot_ip}
     if not addresses and not named:
@@ -63,19 +63,19 @@ def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
 
 
 def world_of(config: CellConfig, names: Sequence[str], *, tidy: bool = False) -> RobotWorld:
-    """Return arms of a cell and its things, as a world for as many robots.
+    """Build the scene of a cell's arms and objects.
 
-    What the file says of an arm's body, friction, noise and tool is how the arm is; its robot
-    goes by the data sheet, and knows hand and tool. Hands are rigid. Delays are those of the way
-    between robot and client, and left out.
+    The simulated arms have the bodies, friction, noise and tools of the file. Their robots use the
+    data sheet and know gripper and tool. Grippers are rigid. Delays of the file are ignored, since
+    states and commands already take time between robot and client.
 
     Args:
-        config: The cell, whatever moves its arms.
-        names: Of the arms, in the order of the robots.
-        tidy: Whether things are put back, see :class:`.RobotWorld`.
+        config: Configuration of the cell; the backends of its arms do not matter.
+        names: Names of the arms, in the order of the robots.
+        tidy: True to reset objects, see :class:`.RobotWorld`.
 
     Raises:
-        ConfigurationError: If they cannot be robots of this kind.
+        ConfigurationError: If an arm cannot be simulated as such a robot.
     """
     arms = {name: config.arms[name] for name in names}
     for name, arm in arms.items():
@@ -86,7 +86,7 @@ def world_of(config: CellConfig, names: Sequence[str], *, tidy: bool = False) ->
 
 
 def left_out(config: CellConfig) -> list[str]:
-    """Say what of a cell these robots do not have."""
+    """Return messages about settings of a cell that these robots ignore."""
     found = []
     for name, arm in config.arms.items():
         keys = [key for key in ("delay", "command_delay") if getattr(arm.perturbation, key)]
@@ -139,7 +139,7 @@ def _drive(
     real: ArmDescription,
     seed: int,
 ) -> Drive:
-    """Return what is imperfect about an arm, in a world that was just compiled."""
+    """Build the drivetrain stages of an arm in a compiled scene."""
     if arm.perturbation.inertia_scale != 1.0:
         scale_inertia(model, real, arm.perturbation.inertia_scale)
     flaws = flaws_of(model, data, described, real, arm, dof, seed, PERIOD)

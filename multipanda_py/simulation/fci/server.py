@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One event loop for any number of simulated robots, each at an address of its own."""
+"""Event loop of any number of simulated robots, each with its own address."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from multipanda_py.simulation.fci.admin import Admin, AdminPort
 from multipanda_py.simulation.fci.control_unit import ControlUnit, Timing
 from multipanda_py.simulation.fci.world import RobotWorld
 
-LONGEST_SLEEP = 0.1  # between looks at whether to go on [s]
+LONGEST_SLEEP = 0.1  # maximum time between checks of the end condition [s]
 
 
 class Server:
-    """Simulated robots, ready to be connected to.
+    """Server of simulated robots.
 
     Attributes:
-        control_units: One per address.
+        control_units: Control units, one per address.
     """
 
     def __init__(
@@ -33,15 +33,15 @@ class Server:
         """Open all ports.
 
         Args:
-            addresses: Of the robots.
-            timings: Of the robots.
-            together: Whether robots in lockstep wait for the commands of all that move.
-            world: That all arms move in, in their order; one for each if None.
+            addresses: Addresses of the robots.
+            timings: Timing of each robot.
+            together: True if robots in lockstep wait for the commands of all moving robots.
+            world: Scene of all arms, in their order; None for a separate scene per arm.
 
         Raises:
-            BackendError: If a port is taken.
+            BackendError: If a port is in use.
         """
-        # Unlike epoll it can be told to wake up at a microsecond.
+        # Unlike epoll, select has a timeout with a resolution of a microsecond.
         self._selector = selectors.SelectSelector()
         self._together = together
         self.control_units: list[ControlUnit] = []
@@ -53,11 +53,11 @@ class Server:
     def run(
         self, keep_going: Callable[[], bool], on_second: Callable[[Server], None] | None = None
     ) -> None:
-        """Serve until told to end.
+        """Serve until ``keep_going`` returns False.
 
         Args:
-            keep_going: Asked now and then.
-            on_second: Called once a second.
+            keep_going: Condition that is checked periodically.
+            on_second: Function that is called once a second.
         """
         selector, control_units = self._selector, self.control_units
         report_at = look_at = time.monotonic()

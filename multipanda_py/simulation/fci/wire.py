@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes on the wire: Franka Control Interface protocol 10 (robot) and 3 (gripper).
+"""Binary format of the Franka Control Interface, protocol 10 (robot) and 3 (gripper).
 
-Everything is little-endian and packed. Layouts and numbers are those of libfranka-common
+All data are little-endian and packed. Layouts and numbers are those of libfranka-common
 (Apache-2.0, research_interface/robot/{rbk_types,service_types,error}.h and
-research_interface/gripper/types.h), checked value by value against pylibfranka 0.21.3.
-Matrices are column-major; lengths in m, angles in rad, torques in Nm, forces in N.
+research_interface/gripper/types.h), verified against pylibfranka 0.21.3. Matrices are
+column-major. Units are m, rad, Nm and N.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ ROBOT_VERSION, GRIPPER_VERSION = 10, 3
 ROBOT_PORT, GRIPPER_PORT = 1337, 1338
 STATE_SIZE, COMMAND_SIZE = 1377, 371
 ROBOT_HEADER = struct.Struct("<III")
-"""Command, counter of the client, size of the whole message [byte]."""
+"""Command, counter of the client, and size of the whole message [bytes]."""
 GRIPPER_HEADER = struct.Struct("<HII")
-"""The same three for the gripper."""
+"""Header of gripper messages: command, counter, size."""
 CONNECT = struct.Struct("<HH")
-"""Version and UDP port of the client."""
+"""Version, and UDP port of the client."""
 MOVE = struct.Struct("<II6dB7d")
-"""Controller, motion generator, deviations (unused), asynchronous?, joint speeds [rad/s]."""
+"""Controller, motion generator, deviations (unused), asynchronous flag, joint speeds [rad/s]."""
 GRIPPER_STATE = struct.Struct("<IddBH")
-"""Time [ms], width [m], largest width [m], object grasped?, temperature [deg C]."""
+"""Time [ms], width [m], maximum width [m], grasped flag, temperature [deg C]."""
 
 
 class RobotRequest(IntEnum):
@@ -68,7 +68,7 @@ class GripperStatus(IntEnum):
 
 
 class Mode(IntEnum):
-    """Modes of the robot as the state carries them."""
+    """Modes of the robot, as in the state."""
 
     OTHER = 0
     IDLE = 1
@@ -80,7 +80,7 @@ class Mode(IntEnum):
 
 
 class Controller(IntEnum):
-    """Controllers, the same numbers in Move and in the state."""
+    """Controllers, with the same numbers in Move and in the state."""
 
     JOINT_IMPEDANCE = 0
     CARTESIAN_IMPEDANCE = 1
@@ -89,7 +89,7 @@ class Controller(IntEnum):
 
 
 class Generator(IntEnum):
-    """Motion generators as Move numbers them; the state says one more, and 0 for idle."""
+    """Motion generators as in Move; in the state the numbers are higher by one, and 0 is idle."""
 
     IDLE = -1
     JOINT_POSITION = 0
@@ -100,7 +100,7 @@ class Generator(IntEnum):
 
 
 class MoveStatus(IntEnum):
-    """Answers to Move; MOTION_STARTED comes first, any other one ends the motion."""
+    """Answers to Move: MOTION_STARTED is the first one, any other one ends the motion."""
 
     SUCCESS = 0
     MOTION_STARTED = 1
@@ -117,7 +117,7 @@ class MoveStatus(IntEnum):
 
 
 class SetStatus(IntEnum):
-    """Answers to settings; StopMove, recovery and the model share the first two."""
+    """Answers to settings; StopMove, recovery and the model use the first two."""
 
     SUCCESS = 0
     NOT_POSSIBLE = 1
@@ -126,7 +126,7 @@ class SetStatus(IntEnum):
 
 
 class RecoveryStatus(IntEnum):
-    """Answers to AutomaticErrorRecovery that the simulation gives."""
+    """Answers to AutomaticErrorRecovery that the simulation sends."""
 
     SUCCESS = 0
     NOT_POSSIBLE = 1
@@ -178,7 +178,7 @@ ERRORS = (
     "base_acceleration_initialization_timeout",
     "base_acceleration_invalid_reading",
 )
-"""Names of the errors by bit."""
+"""Names of the errors, in the order of their flags."""
 
 _STATE_FLOATS = (
     ("O_T_EE", 16), ("O_T_EE_d", 16), ("F_T_EE", 16), ("EE_T_K", 16), ("F_T_NE", 16),
@@ -220,11 +220,11 @@ COMMAND = np.dtype(
 
 
 class StateDatagram:
-    """One state in its wire form, with a writable view of each field.
+    """Encoded state with a writable view of each field.
 
     Attributes:
-        buffer: What is sent.
-        fields: View of every field by name, each one-dimensional.
+        buffer: Encoded datagram.
+        fields: One-dimensional views of the fields by name.
     """
 
     def __init__(self) -> None:
@@ -236,7 +236,7 @@ class StateDatagram:
 
 
 def command_from(datagram: bytes) -> np.void | None:
-    """Return a command, or None if the datagram is none."""
+    """Decode a command; return None if the datagram has another size."""
     if len(datagram) != COMMAND_SIZE:
         return None
     command: np.void = np.frombuffer(datagram, COMMAND)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The physics of one arm, in a MuJoCo world of its own or with others."""
+"""Physics of simulated robots: one MuJoCo scene for one or several arms."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ with extras_named():
 Vector = NDArray[np.float64]
 
 PERIOD = 1e-3
-"""Of the control loop and of the physics [s]."""
+"""Period of the control loop and of the physics [s]."""
 DEEP = 2e-3
-"""What is so far inside something is in its way [m]."""
+"""Penetration depth above which a body blocks another [m]."""
 STOP_MARGIN = 0.05
-"""The mechanical stops lie this far behind the limits that the robot guards [rad]."""
+"""Distance of the mechanical stops beyond the joint limits that the robot monitors [rad]."""
 _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
 
 @dataclass(frozen=True, eq=False)
 class WorldArm:
-    """An arm of the world.
+    """Arm of a scene.
 
     Attributes:
-        described: As its robot believes it to be; a hand is a tool here.
-        real: As it is.
-        q_start: Where it is at first, (7,) [rad].
-        add: Puts further bodies on it before the world is compiled.
-        drive: Returns what is imperfect about it, for a model, its data and the arm's first
-            velocity there; None for an arm as it is described.
+        described: Description of the arm that its robot uses, with the gripper as a tool.
+        real: Description of the arm as it is simulated.
+        q_start: Initial joint positions, (7,) [rad].
+        add: Function that adds bodies to the arm before the scene is compiled.
+        drive: Function that builds the drivetrain from model, data and the index of the arm's
+            first velocity; None for an ideal arm.
     """
 
     described: ArmDescription
@@ -56,7 +56,7 @@ class WorldArm:
 
 
 def lone_arm() -> WorldArm:
-    """Return an FR3 with its hand that is as it is described."""
+    """Return an ideal FR3 with its gripper."""
     hand = MODELS["fr3"].hand
     tool = None
     if hand is not None:
@@ -67,23 +67,23 @@ def lone_arm() -> WorldArm:
 
 
 class RobotWorld:
-    """Let the arms of several robots, each with a clock of its own, move in one world.
+    """Scene shared by the arms of several robots, each with its own clock.
 
-    It moves on by a period when every arm has said its torque, or when one comes for the second
-    time: an arm whose robot is off, or late, stops no other.
+    The scene advances by a period when every arm has commanded its torque, or when one arm
+    commands for the second time. An arm whose robot is off or late therefore does not stop others.
 
     Args:
         arms: All arms.
-        things: What stands and lies around them.
-        tidy: Whether movable things are put back when a robot begins to move and no other one
-            does, as somebody would between two runs.
+        things: Objects in the scene.
+        tidy: True to reset movable objects when a robot begins to move while no other robot
+            moves.
 
     Attributes:
-        arms: As given.
-        model: MuJoCo's model.
-        data: Its state.
-        drives: What is imperfect about each arm, or None.
-        rests: Whether nothing in it moves while a single arm rests.
+        arms: All arms.
+        model: MuJoCo model.
+        data: MuJoCo data.
+        drives: Drivetrain of each arm, or None.
+        rests: True if nothing else can move while a single arm rests.
 
     Raises:
         ConfigurationError: If names repeat.
@@ -124,22 +124,22 @@ class RobotWorld:
         self._said = 0
 
     def join(self, place: int, sense: Callable[[Vector], None]) -> bool:
-        """Have what is measured on an arm refreshed whenever the world has moved on.
+        """Register a function that updates the measurements of an arm after every step.
 
         Args:
             place: Index of the arm.
-            sense: Function that takes the generalized contact forces of the world, (nv,), and
-                refreshes the measurements.
+            sense: Function that takes the generalized contact forces of the scene, (nv,), and
+                updates the measurements.
 
         Returns:
-            Whether the arm is new to the world: a robot that was switched off and on is not.
+            True if the arm is new in the scene; False after a restart of its robot.
         """
         is_new = self._sense[place] is None
         self._sense[place] = sense
         return is_new
 
     def go_on(self, place: int) -> None:
-        """Take note that an arm has said its torque, and move on if it is time.
+        """Record that an arm has commanded its torque, and advance if all have.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -152,20 +152,20 @@ class RobotWorld:
             self._step()
 
     def begins(self, place: int) -> None:
-        """Take note that a robot begins a motion."""
+        """Record that a robot begins a motion."""
         if self._tidy and not self._moving:
             self.put_back()
         self._moving |= 1 << place
 
     def ends(self, place: int) -> None:
-        """Take note that a robot does not move any more."""
+        """Record that a robot has stopped."""
         self._moving &= ~(1 << place)
 
     def put_back(self) -> bool:
-        """Put everything that can be moved back to where it was at first, at rest.
+        """Move all movable objects back to their initial poses, at rest.
 
         Returns:
-            Whether that was possible: nothing was in the way.
+            False if another body is at such a pose; nothing is moved then.
         """
         before = self.data.qpos.copy(), self.data.qvel.copy()
         for positions, velocities in self._movable:
@@ -179,7 +179,7 @@ class RobotWorld:
         return True
 
     def places(self) -> dict[str, list[float]]:
-        """Return where everything is that can be moved, by name, (3,) [m]."""
+        """Return the positions of all movable objects by name, (3,) [m]."""
         model, data = self.model, self.data
         free = np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)
         bodies = [int(model.jnt_bodyid[j]) for j in free]
@@ -205,33 +205,33 @@ class RobotWorld:
 
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
-_REGULARISATION = 1e-7  # far below the squared singular values of J in useful postures
+_REGULARISATION = 1e-7  # far below the squared singular values of J away from singularities
 
 
 class Physics:
-    r"""An FR3 with its hand as a rigid load; gravity is compensated.
+    r"""FR3 with its gripper as a rigid load and compensated gravity.
 
-    The equation of motion, with rotor inertia B and torques that the environment applies:
+    .. math:: (M + B) \ddot q + c(q, \dot q) = \tau + \tau_{env} .
 
-    .. math:: (M + B) \ddot q + c(q, \dot q) = \tau + \tau_{env}
-
-    Everything outside is expressed in the arm's base. An arm that is not as it is described has
-    a :class:`.Drive` between command, joints and sensors.
+    Here M is the mass matrix, B the rotor inertia, c the Coriolis torque, :math:`\tau` the motor
+    torque and :math:`\tau_{env}` the torque by the environment. All public quantities are in the
+    base frame of the arm. An arm that differs from its description has a :class:`.Drive` between
+    command, joints and sensors.
 
     Args:
-        world: It moves in; one of its own if None.
-        place: Of the arm there.
+        world: Scene of the arm; None for an own scene.
+        place: Index of the arm in the scene.
 
     Attributes:
-        world: As given.
-        end_effector: What Desk knows to be on the flange, or None.
-        gravity_in_base: As the robot believes that it stands, (3,) [m/s^2].
-        n_joints: 7.
+        world: Scene of the arm.
+        end_effector: End effector that is set in Desk, or None.
+        gravity_in_base: Gravity vector by the described base orientation, (3,) [m/s^2].
+        n_joints: Number of joints, 7.
         q: Measured joint positions, (7,) [rad].
         dq: Measured joint velocities, (7,) [rad/s].
         ddq: Joint accelerations of the last step, (7,) [rad/s^2].
-        tau_ext: What the environment does, by the robot's own estimate, (7,) [Nm].
-        tau_J: What link-side torque sensors measure, gravity included, (7,) [Nm].
+        tau_ext: External torques by the robot's own estimate, (7,) [Nm].
+        tau_J: Torques measured on the link side, gravity included, (7,) [Nm].
     """
 
     n_joints = 7
@@ -268,14 +268,14 @@ class Physics:
             self.refresh()
 
     def place(self, q: Vector) -> None:
-        """Put the arm at rest at joint positions, (7,) [rad]."""
+        """Move the arm to joint positions, (7,) [rad], at rest."""
         if self.world.rests:
             mujoco.mj_resetData(self.world.model, self.world.data)
         self._positions[:] = q
         self.refresh()
 
     def refresh(self) -> None:
-        """Recompute what follows from positions, for an arm that rests."""
+        """Recompute quantities that depend on positions, with the arm at rest."""
         self._velocities[:] = 0.0
         self.ddq[:] = 0.0
         mujoco.mj_step1(self.world.model, self.world.data)
@@ -285,7 +285,7 @@ class Physics:
             self.q[:], self.dq[:] = self._positions, 0.0
 
     def rest(self) -> None:
-        """Let a period pass with brakes on: this arm does not move, whatever others do."""
+        """Advance one period with brakes on; the arm does not move, but other arms may."""
         if self.world.rests:
             self.refresh()
             return
@@ -295,15 +295,15 @@ class Physics:
         self.world.go_on(self._place)
 
     def begins(self) -> None:
-        """Take note that the robot begins a motion."""
+        """Record that the robot begins a motion."""
         self.world.begins(self._place)
 
     def ends(self) -> None:
-        """Take note that it does not move any more."""
+        """Record that the robot has stopped."""
         self.world.ends(self._place)
 
     def set_load(self, load: Load) -> None:
-        """Attach a load to the flange; the one before is taken off."""
+        """Attach a load to the flange, in place of the previous one."""
         model = self.world.model
         moments, axes = np.linalg.eigh(load.inertia)
         if np.linalg.det(axes) < 0.0:
@@ -318,13 +318,13 @@ class Physics:
         mujoco.mj_step1(model, self.world.data)
 
     def step(self, tau: Vector, tau_pushed: Vector, wrench: Vector, point: Vector) -> None:
-        """Move on by one period.
+        """Advance by one period.
 
         Args:
-            tau: Torques of the motors without gravity, (7,) [Nm].
-            tau_pushed: Joint torques of somebody who pushes, (7,) [Nm].
-            wrench: Force and torque of somebody who pushes, in the base's axes, (6,) [N, Nm].
-            point: Where the wrench acts, in the base, (3,) [m].
+            tau: Motor torques without gravity, (7,) [Nm].
+            tau_pushed: External joint torques, (7,) [Nm].
+            wrench: External wrench along the axes of the base, (6,) [N, Nm].
+            point: Point of application of the wrench, in the base, (3,) [m].
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -344,10 +344,10 @@ class Physics:
         self.world.go_on(self._place)
 
     def sense(self, contact: Vector) -> None:
-        """Take what is measured, after a step and before anything else is computed.
+        """Update the measurements after a step, before other quantities are computed.
 
         Args:
-            contact: What contacts do to all joints of the world, (nv,) [Nm].
+            contact: Generalized contact forces of the scene, (nv,) [Nm].
         """
         np.add(self._pushed[self._dofs], contact[self._dofs], self.tau_ext)
         self.tau_J[:] = self._executed
@@ -362,17 +362,17 @@ class Physics:
         return self._flange(self.world.data)
 
     def jacobian(self, point: Vector) -> Vector:
-        """Return the Jacobian of a point of the flange in the base's axes, (6, 7)."""
+        """Return the Jacobian of a point of the flange along the axes of the base, (6, 7)."""
         return self._jacobian(self.world.data, point)
 
     def wrench_at(self, point: Vector, tau: Vector) -> Vector:
-        """Return the wrench at a point that causes joint torques, least squares, (6,)."""
+        """Return the least-squares wrench at a point for given joint torques, (6,) [N, Nm]."""
         J = self.jacobian(point)
         normal = J @ J.T + _REGULARISATION * np.eye(6)
         return np.asarray(np.linalg.solve(normal, J @ tau))
 
     def kinematics_at(self, q: Vector, F_T_EE: Vector) -> tuple[Vector, Vector]:
-        """Return pose (4, 4) and Jacobian (6, 7) of the end effector at other positions."""
+        """Return pose (4, 4) and Jacobian (6, 7) of the end effector at given joint positions."""
         model, data = self.world.model, self._scratch
         data.qpos[self._at] = q
         mujoco.mj_kinematics(model, data)
