@@ -144,8 +144,9 @@ def choose_steps(
         omega = math.sqrt(np.linalg.eigvalsh(root[:, None] * compliance * root)[-1])
         if omega * period > MOST_STEPS:
             raise BackendError(
-                f"arms.{arm.name}.joints.stiffness: vibrates at {omega / math.tau:.0f} Hz with so "
-                f"light a hand or tool, allowed {MOST_STEPS / (math.tau * period):.0f} Hz"
+                f"arms.{arm.name}.joints.stiffness: vibrates at {omega / math.tau:.0f} Hz, "
+                f"allowed {MOST_STEPS / (math.tau * period):.0f} Hz. Lower the stiffness, or use "
+                "a heavier gripper or tool"
             )
         fastest = max(fastest, omega)
         springs += [(_rotor(arm, j), c) for j, c in zip(elastic, compliance.diagonal())]

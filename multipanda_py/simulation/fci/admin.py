@@ -95,9 +95,9 @@ class AdminClient:
             self._socket.sendall(line.encode())
             text = self._answers.readline()
         except OSError as error:
-            raise BackendError(f"no answer from the simulated robot: {error}") from error
+            raise BackendError(f"the simulated robot does not answer: {error}") from error
         if not text:
-            raise BackendError("the simulated robot has gone")
+            raise BackendError("the simulated robot has closed the connection")
         answer: Result = json.loads(text)
         if not answer.pop("ok"):
             raise BackendError(f"{command}: {answer['error']}")
@@ -219,7 +219,9 @@ class Admin:
     def do_put_back(self) -> None:
         """Move all movable objects back to their initial poses."""
         if not self._unit.robot.physics.world.put_back():
-            raise BackendError("something is in the way of what is to be put back")
+            raise BackendError(
+                "another body is at the initial pose of an object; nothing was moved"
+            )
 
     def do_things(self) -> Result:
         """Return the positions of all movable objects."""
@@ -280,5 +282,5 @@ def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, An
     """Return numbers as a checked array; zeros for an empty list."""
     array = np.array(values if len(values) else [0.0] * size, dtype=np.float64)
     if array.shape != (size,) or not np.isfinite(array).all():
-        raise ConfigurationError(f"{name} must be {size} finite numbers, got {list(values)}")
+        raise ConfigurationError(f"{name}: needs {size} finite numbers, got {list(values)}")
     return array

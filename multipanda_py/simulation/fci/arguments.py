@@ -77,7 +77,7 @@ def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, given, value = text.partition("=")
         if not given:
-            raise ConfigurationError(f"{text!r} is no argument, allowed NAME=VALUE")
+            raise ConfigurationError(f"{text!r} is not an argument. Use NAME=VALUE")
         is_list = name in declared and declared[name].annotation.startswith("Sequence")
         arguments[name] = [_value(part) for part in value.split(",")] if is_list else _value(value)
     check(command, arguments)
@@ -201,26 +201,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments that this module and the command ``multipanda fci-sim`` have."""
     parser.add_argument(
         "addresses", nargs="*", metavar="ADDRESS",
-        help=f"of a robot, on this machine; default: {FIRST_ADDRESS}; with --cell those of its "
-        "file, or one from there on for each of its arms",
+        help=f"addresses of the robots, on this machine; default: {FIRST_ADDRESS}; with --cell "
+        "those in the file, or one per arm from the default on",
     )  # fmt: skip
     parser.add_argument(
         "--cell", metavar="FILE",
-        help="robots with the arms, tools and things of a cell file, in one world and its order: "
-        "one of multipanda perturb makes robots that are not as their data sheet",
+        help="simulate the arms, tools and objects of a cell file in one scene, one robot per "
+        "arm; a file of multipanda perturb makes robots that differ from their data sheet",
     )  # fmt: skip
     parser.add_argument(
         "--tidy", action="store_true",
-        help="put what can be moved back to where it was whenever a robot begins to move and no "
-        "other one does, as somebody would between two runs",
+        help="move objects back to their initial poses whenever a robot begins to move while no "
+        "other robot moves",
     )  # fmt: skip
     parser.add_argument(
         "--lockstep", action="store_true",
-        help="send a state as soon as the one before is answered, instead of 1000 a second",
+        help="send each state as soon as the previous one is answered, instead of 1000 a second",
     )  # fmt: skip
     parser.add_argument(
         "--together", action="store_true",
-        help="lockstep in which no robot gets ahead of another one that is moving",
+        help="lockstep in which no robot runs ahead of another moving robot",
     )  # fmt: skip
     parser.add_argument(
         "--phase", type=_between(0.0, 1000.0), action="append", default=[], metavar="MS",
@@ -228,7 +228,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--ppm", type=_between(-1e5, 1e5), action="append", default=[], metavar="PPM",
-        help="how much too slow a robot's clock is; repeat likewise",
+        help="rate error of a robot's clock, positive if too slow; repeat for the other robots",
     )  # fmt: skip
     parser.add_argument(
         "--priority",

@@ -62,7 +62,7 @@ class GripperServer:
             ConfigurationError: If the object is too wide for the gripper.
         """
         if not 0.0 <= width <= MAX_WIDTH:
-            raise ConfigurationError(f"object width {width} m is outside [0, {MAX_WIDTH}]")
+            raise ConfigurationError(f"width: got {width} m, allowed 0 to {MAX_WIDTH} m")
         self.object_width = width
         self.is_grasped = self.is_grasped and abs(width - self.width) < 1e-4
 

@@ -52,7 +52,7 @@ def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
     elif addresses:
         if len(addresses) > len(config.arms):
             raise ConfigurationError(
-                f"addresses: got {len(addresses)}, allowed {len(config.arms)} at most, one for "
+                f"addresses: got {len(addresses)}, allowed up to {len(config.arms)}, one for "
                 f"each of {', '.join(config.arms)}"
             )
         named = dict(zip(config.arms, addresses))
@@ -92,8 +92,8 @@ def left_out(config: CellConfig) -> list[str]:
         keys = [key for key in ("delay", "command_delay") if getattr(arm.perturbation, key)]
         if keys:
             found.append(
-                f"arms.{name}.perturbation: {', '.join(keys)}: left out: states and commands take "
-                "the time that their way takes (multipanda inject ADDRESS delay)"
+                f"arms.{name}.perturbation: {', '.join(keys)}: left out. States and commands "
+                "already take time on the network (multipanda inject ADDRESS delay)"
             )
     return found
 
@@ -102,16 +102,16 @@ def _check(name: str, arm: ArmConfig) -> None:
     if arm.model != KIND:
         raise ConfigurationError(
             f"arms.{name}.model: got {arm.robot.name}"
-            f"{'' if isinstance(arm.model, str) else ' of files'}, allowed {KIND}: the robots "
-            "speak the protocol of one; perturbation.parameters is for another body"
+            f"{'' if isinstance(arm.model, str) else ' of files'}, allowed {KIND}, whose protocol "
+            "the robots implement. For another body use perturbation.parameters"
         )
     if any(arm.joints.stiffness) or elastic_of(arm):
         raise ConfigurationError(
-            f"arms.{name}: got joints behind springs, allowed rigid ones in fci-sim"
+            f"arms.{name}: fci-sim cannot simulate elastic joints or compliant actuators"
         )
     if not arm.compensates_gravity:
         raise ConfigurationError(
-            f"arms.{name}.compensates_gravity: got false, allowed true: an {KIND} does"
+            f"arms.{name}.compensates_gravity: got false, allowed true, as for every {KIND}"
         )
 
 

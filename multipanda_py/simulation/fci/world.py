@@ -192,7 +192,7 @@ class RobotWorld:
             correct_friction(model, data)
         mujoco.mj_step2(model, data)
         if was_reset(data, before):
-            raise BackendError(diverged("the simulated arm diverged"))
+            raise BackendError(diverged("the simulation of the arms diverged"))
         contact = self._contact
         contact[:] = 0.0
         if data.ncon and data.nefc:

@@ -130,7 +130,7 @@ def test_every_fault_is_listed_with_what_it_does(capsys):
         ("reboot minutes=1", "reboot takes seconds, got minutes"),
         ("reboot seconds=soon", "seconds: got 'soon', allowed a finite number"),
         ("delay", "delay needs milliseconds"),
-        ("heal now", "'now' is no argument, allowed NAME=VALUE"),
+        ("heal now", "'now' is not an argument. Use NAME=VALUE"),
         ("heal now=1", "heal takes no arguments, got now"),
         ("user_stop pressed=maybe", "pressed: got 'maybe', allowed true or false"),
         ("push wrench=1,2,x", "wrench: got [1, 2, 'x'], allowed finite numbers"),

@@ -166,7 +166,10 @@ def test_arms_of_a_real_cell_have_the_addresses_of_their_file():
     ("call", "words"),
     [
         (lambda: world({"arm": {"model": "ur5e"}}), r"arms\.arm\.model: .*\bur5e\b.*\bfr3\b"),
-        (lambda: world({"arm": {"joints": {"stiffness": [1e4] * 7}}}), "allowed rigid ones"),
+        (
+            lambda: world({"arm": {"joints": {"stiffness": [1e4] * 7}}}),
+            r"arms\.arm: .*elastic joints",
+        ),
         (lambda: world({"arm": {"compensates_gravity": False}}), "got false, allowed true"),
         (
             lambda: robots_of(CellConfig.from_dict({"arms": TWO}), ["1", "2", "3"]),
