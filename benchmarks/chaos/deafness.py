@@ -34,7 +34,7 @@ def deafen_and_wait(stage: Stage, client: Client, node: Program) -> None:
     ledger.times["error in /diagnostics of a deaf node"].append(time.monotonic() - begun)
     answer = client.trigger("stop", "stop of a deaf node")
     ledger.expect(answer is not None and answer.success, KIND, f"stop: {answer}")
-    reached = wait(lambda: "answers itself again" in node.log or not node.runs, REACHED)
+    reached = wait(lambda: "answers its self-check again" in node.log or not node.runs, REACHED)
     if not ledger.expect(reached and node.runs, KIND, f"not reached again: {node.log[-2000:]}"):
         return
     ledger.times["a deaf node can be reached again"].append(time.monotonic() - begun)

@@ -27,7 +27,7 @@ END = 30.0  # and gone [s]
 NODE = "multipanda_py.ros.node.node"
 LOCK = ".lock"
 """Of a cell's name: files that stay, and say nothing when nobody holds them."""
-UNRESPONSIVE = ("callbacks of the node stand", "has not answered the node itself")
+UNRESPONSIVE = ("a callback of the node has not", "has not answered the self-check")
 """Reports of a node whose self-check fails, which none but a fault of its own may cause."""
 OF_OTHERS = ("fastdds_", "fastrtps_", "sem.fast", "lttng-ust")
 """Of the middleware, which the next start removes, and of its tracing, one for all users."""

@@ -105,7 +105,7 @@ def test_every_fault_of_a_cell_is_named(start, file):
 
 
 OVERRIDES = [
-    ("cell.placement:=inline", "allowed process, thread"),
+    ("cell.placement:=inline", "Set process or thread"),
     ("max_target_age:=-1.0", "max_target_age"),
     ("active:=[only/none]", "only/none"),
     ("cell:=3", "cell"),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node: life cycle, executor, participants, parameters and diagnostics."""
+"""Node ``multimode_controller``: life cycle, executor, participants, parameters, diagnostics."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and goals that are counted before rclpy makes objects of them.
+"""Size limits of requests and goals, checked before rclpy converts them to objects.
 
-A request of 100 000 parameters takes rclpy 1.5 s, a goal of 100 000 points 0.9 s. The interpreter
-does nothing else meanwhile, so heartbeats stop and every arm holds. rclpy converts a message by
-a function that it looks up in the class of the message. The classes made here have a function
-that counts first. A message that is too large arrives empty, with the attribute ``too_large``.
+rclpy takes 1.5 s for a request of 100 000 parameters, and 0.9 s for a goal of 100 000 points. The
+interpreter is blocked meanwhile, so heartbeats stop and every arm holds. rclpy converts a message
+by a function that it looks up in the class of the message. The classes of this module have a
+function that counts first. A message that is too large arrives empty, with the attribute
+``too_large``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _WORD = ctypes.sizeof(ctypes.c_size_t)
 
 
 class _Sequence(ctypes.Structure):
-    """Sequence or text of rosidl."""
+    """C structure of a sequence or string of rosidl."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -49,12 +50,12 @@ class _Sequence(ctypes.Structure):
 
 
 class _Inner(NamedTuple):
-    """Sequence or text within a structure.
+    """Sequence or string within a structure.
 
     Attributes:
         offset: Offset in the structure [bytes].
         element: Layout of its elements.
-        is_object: Whether each element becomes a Python object.
+        is_object: True if each element becomes a Python object.
     """
 
     offset: int
@@ -63,11 +64,11 @@ class _Inner(NamedTuple):
 
 
 class MessageLayout(NamedTuple):
-    """Layout of a message type.
+    """Memory layout of a message type.
 
     Attributes:
         size: Size of the structure [bytes].
-        inner: Sequences and texts in it and in nested structures.
+        inner: Sequences and strings in it and in nested structures.
     """
 
     size: int
@@ -78,8 +79,8 @@ class MessageSize(NamedTuple):
     """Size of a message.
 
     Attributes:
-        parts: Number of elements of sequences that are texts or messages.
-        bytes: Size of all elements and texts [bytes].
+        parts: Number of sequence elements that are strings or messages.
+        bytes: Size of all elements and strings [bytes].
     """
 
     parts: int
@@ -92,7 +93,7 @@ _TEXT = MessageLayout(ctypes.sizeof(_Sequence), (_Inner(0, _NUMBER, False),))
 
 @cache
 def layout_of(kind: type) -> MessageLayout:
-    """Return the layout of a message, or of a request.
+    """Return the layout of a message or request.
 
     Raises:
         ImportError, AttributeError, KeyError: If its description has an unknown form.
@@ -181,7 +182,7 @@ def _wide() -> MessageLayout:
 
 
 def _class_of(slot: Any, kind: Any, name: str) -> Any:
-    """Return the class of a nested message; a field gives classes that no public module has."""
+    """Return the class of a nested message, taken from a default instance if it is private."""
     if name:
         return type(getattr(kind(), name))
     return getattr(import_module(".".join(slot.namespaces)), slot.name)
@@ -190,11 +191,11 @@ def _class_of(slot: Any, kind: Any, name: str) -> Any:
 REQUEST = MessageSize(1000, 1 << 18)
 """Maximum size of a request."""
 TRAJECTORY = MessageSize(6_000, 1 << 22)
-"""Maximum size of a goal that is a trajectory."""
+"""Maximum size of a trajectory goal."""
 MESSAGE = 1 << 20
 """Maximum size of a message of a topic [bytes]."""
 TARGET = 1 << 16
-"""Maximum size of a target in a common type: a few numbers and names of joints [bytes]."""
+"""Maximum size of a target in a common message type: a few numbers and joint names [bytes]."""
 _CONVERTED = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)
 _capsule_name = ctypes.pythonapi.PyCapsule_GetName
 _capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -205,7 +206,7 @@ _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _kept: list[Any] = []
-"""Functions that C calls, which must outlive their classes."""
+"""References to callbacks of C code, which must outlive their classes."""
 
 
 def too_large(message: Any) -> str:
@@ -214,7 +215,7 @@ def too_large(message: Any) -> str:
 
 
 def bounded_service(kind: Any, limit: MessageSize = REQUEST) -> Any:
-    """Return a type of a service for an executor, with counted requests.
+    """Return a service type whose requests an executor counts first.
 
     Args:
         kind: Type of the service.
@@ -224,7 +225,7 @@ def bounded_service(kind: Any, limit: MessageSize = REQUEST) -> Any:
 
 
 def bounded_action(kind: Any, limit: MessageSize) -> Any:
-    """Return a type of an action for an action server, with counted goals.
+    """Return an action type whose goals an action server counts first.
 
     Args:
         kind: Type of the action.
@@ -242,10 +243,10 @@ def _with(kind: Any, **parts: Any) -> SimpleNamespace:
 
 @cache
 def bounded(kind: Any, limit: MessageSize) -> Any:
-    """Return a subclass of a message's class whose instances rclpy counts before it converts.
+    """Return a subclass of a message class that rclpy counts before it converts.
 
     Args:
-        kind: Class of the message; returned unchanged if it has neither sequences nor texts.
+        kind: Class of the message; returned unchanged if it has neither sequences nor strings.
         limit: Maximum size.
     """
     layout = layout_of(kind)
@@ -271,10 +272,10 @@ def bounded(kind: Any, limit: MessageSize) -> Any:
 
 
 def _refused(made: Any, address: int, size: MessageSize, limit: MessageSize) -> Any:
-    """Return an empty message with the reason; a goal keeps its identity, its first field."""
+    """Return an empty message with the reason. A goal keeps its ID, which is its first field."""
     message: Any = made()
     message.too_large = (
-        f"got {size.parts} entries of lists or more, allowed {limit.parts}"
+        f"got {size.parts} list entries or more, allowed {limit.parts}"
         if size.parts > limit.parts
         else f"got {size.bytes} bytes or more, allowed {limit.bytes}"
     )
@@ -288,10 +289,10 @@ def _refused(made: Any, address: int, size: MessageSize, limit: MessageSize) -> 
 
 @cache
 def _open_class(kind: Any) -> Any:
-    """Return a subclass of a message's class whose instances take attributes."""
+    """Return a subclass of a message class whose instances accept attributes."""
     return _subclass(kind, type(kind))
 
 
 def _subclass(kind: Any, meta: Any) -> Any:
-    """Return a subclass of the same name, which functions of C check."""
+    """Return a subclass with the same name, because C functions check the name."""
     return meta(kind.__name__, (kind,), {"__module__": kind.__module__})

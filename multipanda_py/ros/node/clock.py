@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What time it is for the node, and whether that can be trusted."""
+"""Time of the node, and checks of ``/clock`` and of time stamps."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rclpy.clock_type import ClockType
 from multipanda_py.exceptions import TargetRejected
 
 _TRIES = 5
-_AT_ONCE = 100_000  # between two looks at clocks [ns]
+_AT_ONCE = 100_000  # maximum time between two clock readings [ns]
 MAX_AHEAD = 0.2
-"""How far a stamp may be ahead of the node's time [s]: clocks differ, /clock comes in steps."""
+"""Maximum lead of a stamp over the node's time [s]. Clocks differ, and /clock has steps."""
 STANDS_STILL = 1.0
-"""After how long without news /clock is taken to have stopped [s of the machine]."""
+"""Time without a new value after which /clock is considered stopped [s, machine time]."""
 
 
 class NodeClock:
-    """The node's clock: the machine's, or with ``use_sim_time`` what comes on ``/clock``.
+    """Clock of the node: system time, or ``/clock`` with ``use_sim_time``.
 
-    Without ``/clock`` the middleware's time is zero, and when it stops the time stands still:
-    every stamp would look fresh for ever.
+    Without ``/clock`` the time of the middleware is zero. When ``/clock`` stops, that time stops
+    too, and every stamp would look recent forever.
 
     Args:
-        clock: Of the node.
-        steady: The machine's time [s].
+        clock: Clock of the node.
+        steady: Monotonic clock of the machine [s].
 
     Thread: executor.
     """
@@ -39,60 +39,64 @@ class NodeClock:
 
     @property
     def nanoseconds(self) -> int:
-        """The node's time [ns]."""
+        """Time of the node [ns]."""
         if self.comes_from_topic:
             return int(self._clock.now().nanoseconds)
-        return time.time_ns()  # what rclpy asks as well, on a longer way
+        return time.time_ns()  # the source that rclpy uses too, but faster
 
     @property
     def comes_from_topic(self) -> bool:
-        """Whether ``use_sim_time`` is true."""
+        """True if ``use_sim_time`` is set."""
         return self._may_be_told and bool(self._clock.ros_time_is_active)
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a time at all."""
+        """True if the time is known."""
         return not self.comes_from_topic or self.nanoseconds > 0
 
     def worry(self) -> str:
-        """Say why stamps cannot be judged, or nothing. To be asked at least once a second."""
+        """Return why stamps cannot be checked, or an empty string.
+
+        Call it once per second or more often.
+        """
         if not self.comes_from_topic:
             return ""
         now_ns, steady = self.nanoseconds, self._steady()
         if not now_ns:
-            return "use_sim_time: true, but nothing has come on /clock"
+            return "use_sim_time is true, but no message has arrived on /clock"
         if now_ns != self._newest_ns:
             self._newest_ns, self._since = now_ns, steady
         still = steady - self._since
         if still < STANDS_STILL:
             return ""
-        return f"use_sim_time: true, but /clock stands still since {still:.1f} s"
+        return f"use_sim_time is true, but /clock has not changed for {still:.1f} s"
 
     def check(self) -> int:
-        """Return the node's time [ns]; refuse whatever comes while nobody knows how late it is.
+        """Return the time of the node [ns], and reject targets while it is unknown.
 
         Raises:
-            TargetRejected: If ``/clock`` has not begun or has stopped.
+            TargetRejected: If ``/clock`` has not started or has stopped.
         """
-        if not self.comes_from_topic:  # asked once per target: it costs as much as reading one
+        if not self.comes_from_topic:  # the check would cost as much as reading a target
             return time.time_ns()
         if worry := self.worry():
             raise TargetRejected(
-                f"{worry}, so that no target's age is known; publish /clock, or set "
+                f"{worry}, so the age of targets is unknown. Publish /clock, or set "
                 "use_sim_time to false"
             )
         return self.nanoseconds
 
     @staticmethod
     def check_age(now_ns: int, stamp_ns: int, max_age: float) -> None:
-        """Refuse a stamp too old or in the future; a zero stamp or ``max_age``: no one cares.
+        """Reject a stamp that is too old or in the future.
 
-        A sender whose clock is ahead could be late for that long and nobody would see it.
+        A sender whose clock leads could be late by that amount without detection. A zero stamp or
+        a zero ``max_age`` disables the check.
 
         Args:
-            now_ns: The node's time, as of :meth:`check` [ns].
+            now_ns: Time of the node from :meth:`check` [ns].
             stamp_ns: Time of the header [ns].
-            max_age: Allowed age [s].
+            max_age: Maximum age [s].
 
         Raises:
             TargetRejected: If it is older, or newer than now by more than ``MAX_AHEAD``.
@@ -102,30 +106,30 @@ class NodeClock:
         age = (now_ns - stamp_ns) * 1e-9
         if age > max_age:
             raise TargetRejected(
-                f"header.stamp: got one {age:.3f} s old, allowed {max_age:g} s (max_target_age)"
+                f"header.stamp: {age:.3f} s old, allowed {max_age:g} s (max_target_age)"
             )
         ahead = min(MAX_AHEAD, max_age)
         if -age > ahead:
             raise TargetRejected(
-                f"header.stamp: got one {-age:.3f} s in the future, allowed {ahead:g} s: "
-                "set the clocks of both machines by one another (chrony, ntp)"
+                f"header.stamp: {-age:.3f} s in the future, allowed {ahead:g} s. "
+                "Synchronise the clocks of both machines (chrony, ntp)"
             )
 
     def stamp(self, monotonic_ns: int) -> tuple[int, int]:
-        """Return the stamp of something measured at a time of the machine.
+        """Return the stamp of a measurement.
 
-        ``/clock`` has a pace of its own and comes in steps, so an age by the machine's time is
-        not taken off it: stamps would go back between two steps.
+        ``/clock`` has another rate and comes in steps. So the age of the measurement is not
+        subtracted from it: stamps would decrease between two steps.
 
         Args:
-            monotonic_ns: When, by the monotonic clock [ns].
+            monotonic_ns: Time of the measurement, CLOCK_MONOTONIC [ns].
 
         Returns:
             Seconds and nanoseconds.
         """
         if self.comes_from_topic:
             return divmod(max(0, self.nanoseconds), 1_000_000_000)
-        for _ in range(_TRIES):  # who is kept waiting in between would put the stamp too early
+        for _ in range(_TRIES):  # an interruption in between would make the stamp too early
             before_ns = time.monotonic_ns()
             now_ns = self.nanoseconds
             after_ns = time.monotonic_ns()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two cells, or a cell and a ros2_control robot, must not go by the same names.
+"""Controller-manager nodes of a cell, and detection of duplicate node names.
 
-Whoever calls ``left/controller_manager/switch_controller`` would get both of them, one of which
-answers, and every target would move two arms.
+Two cells, or a cell and a ros2_control robot, must not have the same names. Otherwise a call of
+``left/controller_manager/switch_controller`` would reach both of them, only one would answer, and
+every target would move two arms.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from multipanda_py.ros.services.hardware import HardwareServices
 
 NAME = "controller_manager"
 _LOADED_WITH = {
-    PARAMS_FILE: "Parameter files that count when the law is loaded, which it is at the start.",
-    NODE_ARGUMENTS: "The same as arguments: -p NAME:=VALUE, --params-file FILE.",
+    PARAMS_FILE: "Parameter files that are applied when the controllet is loaded at the start.",
+    NODE_ARGUMENTS: "Arguments that are applied then: -p NAME:=VALUE, --params-file FILE.",
 }
 
 
@@ -38,27 +39,27 @@ def manager_node(
 ) -> GuardedNode:
     """Return the node with the services and parameters of a controller manager.
 
-    ``update_rate`` is the loop's [Hz]; ``NAME.type`` is the law of an instance, by which clients
-    know what could be loaded; ``NAME.params_file`` and ``NAME.node_options_args`` say what it is
-    loaded with.
+    ``update_rate`` is the rate of the loop [Hz]. ``NAME.type`` is the type of a controllet, so
+    that clients find what can be loaded. ``NAME.params_file`` and ``NAME.node_options_args`` are
+    its load arguments.
 
     Args:
-        main: The node that stands for the cell; gives the namespace, and is served with it.
-        cell: The cell.
-        laws: The nodes of the instances, by full name.
-        arm: The arm, or an empty string for the whole cell.
+        main: Main node of the cell, which determines the namespace.
+        cell: Cell of the node.
+        laws: Nodes of the controllets, by full name.
+        arm: Name of the arm, or an empty string for the whole cell.
 
     Thread: executor.
     """
     node = plain_node(NAME, main, arm)
     prefix = f"{arm}/{NAME}/" if arm else f"{NAME}/"
-    node.says_refusals = True  # the spawner and ros2 control do not
+    node.says_refusals = True  # the spawner and ros2 control show no reason
     manager = ControllerManager(node, main, cell, laws, arm, prefix)
     HardwareServices(node, main, cell, [arm] if arm else cell.arms, prefix)
     _fixed(node, "update_rate", round(cell.config.cell.rate), "Rate of the control loop [Hz].")
     for info in manager.here():
         name = manager.name_here(info)
-        _fixed(node, f"{name}.{TYPE}", info.type, "Control law.")
+        _fixed(node, f"{name}.{TYPE}", info.type, "Type of the controllet.")
         node.same_values[f"{name}.{TYPE}"] = (reported_type(info.type),)
         for leaf, text in _LOADED_WITH.items() if info.name in laws else ():
             node.declare_parameter(f"{name}.{leaf}", [""], ParameterDescriptor(description=text))
@@ -76,21 +77,20 @@ def _fixed(node: GuardedNode, name: str, value: Any, text: str) -> None:
 
 
 DISCOVERY = 3.5
-"""Nodes that are there are found within this time: what Fast DDS has not told a newcomer at once
-it repeats after three seconds [s]."""
+"""Maximum time to find all running nodes [s]. Fast DDS repeats lost announcements after 3 s."""
 FORGOTTEN = 22.0
-"""Fast DDS forgets a process that has died within 20 s: who is listed for longer lives, also if
-nothing of it is heard, because it has not told this process of all its services [s]."""
+"""Time after which a listed process is considered alive [s]. Fast DDS forgets a dead process
+within 20 s. A live process may not respond, because its services are not yet announced here."""
 REPEAT = 0.5
-"""After this long a request is repeated: a server may drop the first one it hears of [s]."""
+"""Period of repeated requests [s]. A server may drop the first request of a new client."""
 
 
 def managers(node: Node, arms: Iterable[str]) -> Counter[str]:
-    """Return how many nodes there are by each name of this cell's controller managers.
+    """Count the nodes with names of this cell's controller managers.
 
     Args:
-        node: Its namespace is the cell's.
-        arms: Of the cell.
+        node: Node in the namespace of the cell.
+        arms: Names of the arms.
     """
     root = node.get_namespace().rstrip("/")
     ours = {f"{root}/{NAME}", *(f"{root}/{arm}/{NAME}" for arm in arms)}
@@ -99,40 +99,40 @@ def managers(node: Node, arms: Iterable[str]) -> Counter[str]:
 
 
 def refuse_taken_names(node: Node, arms: Iterable[str]) -> None:
-    """Refuse to begin where somebody else lives by a name of this cell's.
+    """Check that no other process uses names of this cell.
 
-    A process that was killed may be listed for some seconds more, but does not answer: who begins
-    again meanwhile waits until it is forgotten.
+    A killed process may be listed for some more seconds, but does not answer. A restart within
+    that time waits until the middleware forgets it.
 
     Args:
-        node: Its namespace is the cell's; the cell's controller managers are not made yet.
-        arms: Of the cell.
+        node: Node in the namespace of the cell, before the controller managers are created.
+        arms: Names of the arms.
 
     Raises:
-        CellBusy: With the names.
+        CellBusy: If another process is alive; the message has the names.
     """
     listed = sorted(managers(node, arms))
     if not listed:
         return
     node.get_logger().info(
-        f"somebody has {len(listed)} of this cell's names; asking whether it lives, or waiting "
-        f"until it is forgotten, for {FORGOTTEN:g} s at most"
+        f"{len(listed)} names of this cell are in use; checking for up to {FORGOTTEN:g} s whether "
+        "their process is alive"
     )
     if living := _living(node, arms, listed):
         raise CellBusy(taken(node, living))
 
 
 def taken(node: Node, names: Iterable[str]) -> str:
-    """Return the sentence that says that somebody else has names of this cell's."""
+    """Return the message that another process uses names of this cell."""
     return (
-        f"{', '.join(names)}: is there already on ROS domain {node.context.get_domain_id()}, and "
-        "whoever asks for it would reach two robots; run this cell in a namespace of its own "
+        f"{', '.join(names)}: exists already on ROS domain {node.context.get_domain_id()}, and "
+        "requests would reach two robots. Run this cell in another namespace "
         "(-r __ns:=/NAME, namespace:=NAME) or on another domain (ROS_DOMAIN_ID)"
     )
 
 
 def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
-    """Return the names that are listed once somebody answers, or is listed for too long."""
+    """Return the listed names if a node answers or stays listed too long, else an empty list."""
     node = rclpy.create_node(f"{main.get_name()}_start", context=main.context, **BARE)
     executor = SingleThreadedExecutor(context=main.context)
     executor.add_node(node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would be said at every message: said once, then counted."""
+"""Node whose callbacks may raise errors, and rate limits of its log messages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from multipanda_py.ros.node.qos import REQUESTS, Mismatch
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
-except ImportError:  # before Iron
+except ImportError:  # ROS 2 releases before Iron
     from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
 
 
 FATAL = (LoopError, MemoryError)
-"""What ends the node whoever raises it: the loop is gone, or nothing can be served any more."""
+"""Errors that end the node: the loop has stopped, or no memory is left."""
 PARAMETERS = "parameters"
-"""Name under which refused parameters are counted."""
+"""Key under which rejected parameters are counted."""
 BARE: Mapping[str, Any] = {
     "use_global_arguments": False,
     "enable_rosout": False,
@@ -44,19 +44,19 @@ BARE: Mapping[str, Any] = {
 
 
 class Guard:
-    """Take what callbacks raise.
+    """Handler of errors in callbacks, with counters for diagnostics.
 
     Args:
-        name: Of the logger.
+        name: Name of the logger.
 
     Attributes:
-        failure: Why the node has to end, or an empty string.
-        caught: Exceptions by where they came from.
-        last: The newest of them in a sentence.
-        refused: Requests answered by a no, by service; parameters of all nodes together.
-        mismatches: Publishers and subscriptions that do not match, not looked at yet.
-        unheard: What was found out about them, by topic.
-        taken_twice: Names of this cell that somebody else has, too.
+        failure: Reason why the node has to end, or an empty string.
+        caught: Number of exceptions by origin.
+        last: Message of the newest exception.
+        refused: Number of rejected requests by service; parameters of all nodes together.
+        mismatches: New QoS mismatches of publishers and subscriptions, not yet evaluated.
+        unheard: Messages about QoS mismatches, by topic.
+        taken_twice: Names of this cell that another node has too.
         unresponsive: Reason of a failed self-check of the node, or an empty string.
 
     Thread: executor.
@@ -76,7 +76,7 @@ class Guard:
         self._large: set[str] = set()
 
     def note(self, where: str, error: Exception) -> None:
-        """Count an exception, and log it with its trace if this is the first from there."""
+        """Count an exception. Log it with its trace if it is the first of this origin."""
         text = shortened(f"{type(error).__name__}: {error}")
         if isinstance(error, FATAL):
             self.failure = self.failure or shortened(str(error)) or text
@@ -88,10 +88,12 @@ class Guard:
         if place not in self._said:
             self._said.add(place)
             trace = shortened("".join(traceback.format_exception(error)))
-            self._logger.error(f"{where} failed, and the node goes on; said once:\n{trace}")
+            self._logger.error(
+                f"{where} failed. The node continues; this is logged once:\n{trace}"
+            )
 
     def count(self, service: str, response: Any) -> None:
-        """Count an answer that is a no: whoever refuses, and for whatever reason."""
+        """Count a negative answer of any service."""
         if isinstance(response, SetParameters.Response):
             self.refused[PARAMETERS] += sum(not one.successful for one in response.results)
         elif isinstance(response, SetParametersAtomically.Response):
@@ -103,7 +105,7 @@ class Guard:
         """Log the first request, goal or message of a name that is too large."""
         if where not in self._large:
             self._large.add(where)
-            self._logger.warning(f"{where}: refused: {reason}; said once")
+            self._logger.warning(f"{where}: rejected: {reason}; this is logged once")
 
     def call(self, where: str, callback: Callable[..., Any], *args: Any) -> Any:
         """Return what a callback returns, or None if it raises."""
@@ -115,17 +117,17 @@ class Guard:
 
 
 class GuardedNode(ParameterNode):
-    """A node whose callbacks may raise, and whose services may answer late.
+    """Node whose callbacks may raise errors, and whose services may answer late.
 
     Args:
-        name: Its name.
-        guard: That of another node which is served with this one, or None to make one.
-        answers: Likewise.
-        options: Of a node.
+        name: Name of the node.
+        guard: Guard of another node that is served with this one; None creates a new one.
+        answers: Deferred responses of another node; None creates new ones.
+        options: Options of :class:`rclpy.node.Node`.
 
     Attributes:
-        guard: What its callbacks raise goes here.
-        answers: What is not answered yet.
+        guard: Handler of errors in its callbacks.
+        answers: Open requests of its services.
     """
 
     def __init__(
@@ -145,15 +147,16 @@ class GuardedNode(ParameterNode):
             self.answers.start(self)
 
     def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
-        """Offer a service that answers when its work is done; see :class:`DeferredResponses`."""
+        """Create a service that answers when its work is done; see :class:`DeferredResponses`."""
         create = partial(super().create_service, kind, name, qos_profile=REQUESTS)
         self._bound(self.answers.serve(create, name, work), kind)
 
     def serve_waiting(self) -> None:
-        """Take the requests that are there, right after this node has got another executor.
+        """Serve the pending requests, right after this node was added to another executor.
 
-        An executor by events learns of each once, when it comes. Who learned of some and serves
-        this node no more takes that with it, and they would wait for ever. Thread: executor.
+        An events executor is notified of each request once, when it arrives. If that executor no
+        longer serves the node, the notification is lost and the client would wait forever. Thread:
+        executor.
         """
         for service in list(self.services):
             while True:
@@ -167,7 +170,7 @@ class GuardedNode(ParameterNode):
     def create_service(
         self, srv_type: Any, srv_name: str, callback: Callable[..., Any], **options: Any
     ) -> Any:
-        """Offer a service; a request whose callback raises is answered with the reason."""
+        """Create a service that answers with the reason if its callback raises an error."""
         plain = super().create_service
         options.setdefault("qos_profile", REQUESTS)
         if srv_type in (SetParameters, SetParametersAtomically):
@@ -193,7 +196,7 @@ class GuardedNode(ParameterNode):
         return self._bound(plain(srv_type, srv_name, answer, **options), srv_type)
 
     def _bound(self, service: Any, kind: Any) -> Any:
-        """Make executors count the requests of a service before they convert them."""
+        """Let executors count the requests of a service before they convert them."""
         service.srv_type = bounded_service(kind)
         return service
 
@@ -212,7 +215,7 @@ class GuardedNode(ParameterNode):
         qos_profile: Any,
         **options: Any,
     ) -> Any:
-        """Subscribe; a message whose callback raises, or that is too large, is left out."""
+        """Subscribe. Messages that are too large, or whose callback fails, are dropped."""
         is_raw, max_size = options.pop("raw", False), options.pop("max_size", MESSAGE)
 
         def read(message: bytes) -> None:
@@ -233,7 +236,7 @@ class GuardedNode(ParameterNode):
         return super().create_subscription(msg_type, topic, take, qos_profile, raw=True, **options)
 
     def create_publisher(self, msg_type: Any, topic: str, qos_profile: Any, **options: Any) -> Any:
-        """Publish; who asks for what is not offered is noted."""
+        """Create a publisher that records QoS mismatches with subscribers."""
         events = PublisherEventCallbacks(
             incompatible_qos=partial(self._mismatched, topic, qos_profile, True)
         )
@@ -246,14 +249,14 @@ class GuardedNode(ParameterNode):
         self.guard.mismatches.append(Mismatch(self, topic, profile, publishes))
 
     def destroy_node(self) -> None:
-        """Give everything back, servers of actions too, which rclpy leaves to Python."""
+        """Destroy all entities, also action servers, which rclpy does not destroy."""
         for waitable in list(self.waitables):
             if isinstance(waitable, ActionServer):
                 waitable.destroy()
         super().destroy_node()
 
     def create_timer(self, period: float, callback: Any, *args: Any, **options: Any) -> Any:
-        """Call back from time to time, also after a call that raised."""
+        """Create a timer that continues after an error of its callback."""
         name = getattr(callback, "__qualname__", "timer")
 
         def tick() -> None:
@@ -263,20 +266,20 @@ class GuardedNode(ParameterNode):
 
 
 SILENCE = 10.0
-"""After this long without it something is news again [s]."""
+"""Time after which a repeated message is logged again [s]."""
 MOST = 500
-"""So many kinds are remembered."""
+"""Maximum number of stored messages."""
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
 
 
 class SaidOnce:
-    """Which complaints are new. Those that differ in numbers only are the same.
+    """Filter of repeated messages. Messages that differ in numbers only are the same.
 
     Args:
-        now: The machine's time [s].
+        now: Clock of the machine [s].
 
     Attributes:
-        known: Time and number of repetitions by complaint, without its numbers.
+        known: Time and number of repetitions by message, without its numbers.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -284,7 +287,7 @@ class SaidOnce:
         self.known: dict[str, tuple[float, int]] = {}
 
     def news(self, text: str) -> str:
-        """Return a text that is to be said, with how often it was not before; else nothing."""
+        """Return a message to log, with its number of suppressed repetitions, or nothing."""
         key, now = _NUMBER.sub("#", text), self._now()
         if len(self.known) > MOST:
             self.known.clear()
@@ -293,5 +296,5 @@ class SaidOnce:
             self.known[key] = now, unsaid + 1
             return ""
         self.known[key] = now, 0
-        more = f" (and {unsaid} more like it the last time)" if unsaid else ""
+        more = f" (and {unsaid} repetitions since the previous message)" if unsaid else ""
         return f"{text}{more}"

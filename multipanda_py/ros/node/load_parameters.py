@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client wants a law to be loaded with: parameter files and arguments of a node.
+"""Parameters with which a client loads a controllet: parameter files and node arguments.
 
 The spawner and ``ros2 control load_controller`` write both into parameters of the controller
-manager before they ask it to load, as ros2_control reads them there.
+manager before the load request, because ros2_control reads them there.
 
-A client may name any file that the node can read, and refusals go into ``/rosout``. They
-therefore repeat no text of a file, neither keys nor values.
+A client may name any file that the node can read, and rejections are published on ``/rosout``.
+Therefore messages repeat no text of a file, neither keys nor values.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.node.parameter_requests import MAX_NAME, set_together
 
 PARAMS_FILE, NODE_ARGUMENTS = "params_file", "node_options_args"
-"""Behind the name of a law: what the controller manager's parameters are called."""
+"""Parameter names of the controller manager, below the name of a controllet."""
 TYPE = "type"
-_ALLOWED = "allowed --params-file FILE and -p NAME:=VALUE; topics are those of the law's arms"
+_ALLOWED = "allowed --params-file FILE and -p NAME:=VALUE; topics cannot be remapped"
 
 
 def asked_parameters(
     files: Sequence[str], arguments: Sequence[str], node: str, known: Sequence[str]
 ) -> dict[str, Any]:
-    """Return what parameter files and arguments say to the node of a law, by dotted name.
+    """Return the parameters of a controllet's node from files and arguments, by dotted name.
 
-    What a section for every node says to others is left out.
+    Parameters of other nodes in a section for all nodes are ignored.
 
     Args:
-        files: Paths on this machine; empty ones are left out.
-        arguments: As after ``--ros-args``.
-        node: Full name of the law's node.
-        known: Parameters that it has.
+        files: Paths on this machine; empty ones are ignored.
+        arguments: Arguments as after ``--ros-args``.
+        node: Full name of the controllet's node.
+        known: Names of its parameters.
 
     Raises:
-        ConfigurationError: If a file cannot be read or has nothing for the node, or an argument
-            means something else.
+        ConfigurationError: If a file cannot be read or has no section for the node, or an argument
+            is not supported.
     """
     more, given = _arguments(arguments)
     found: dict[str, Any] = {}
@@ -73,15 +73,15 @@ def asked_parameters(
 def give_asked(
     manager: GuardedNode, name: str, law: GuardedNode
 ) -> Generator[None, None, list[str]]:
-    """Set what clients want a law to be loaded with; return the names of what was set.
+    """Set the parameters with which a client loads a controllet; return their names.
 
     Args:
-        manager: The node of the controller manager, whose parameters say it.
-        name: Of the law there.
-        law: Its node.
+        manager: Node of the controller manager, whose parameters name files and arguments.
+        name: Name of the controllet there.
+        law: Node of the controllet.
 
     Raises:
-        MultipandaError: If it cannot be; nothing is set then.
+        MultipandaError: If a parameter is rejected; none is set then.
     """
     files, arguments = (manager.get_parameter(leaf).value for leaf in _leaves(name))
     known = law.get_parameters_by_prefix("")
@@ -94,7 +94,7 @@ def give_asked(
 
 
 def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
-    """Return a reason for refused values that repeats no text of them; empty for numbers."""
+    """Return a reason for rejected values that repeats no text of them; empty for numbers."""
     known = law.get_parameters_by_prefix("")
     others = law.other_names
     for name in values:
@@ -115,7 +115,7 @@ def _has_text(value: Any) -> bool:
 
 
 def forget_asked(manager: GuardedNode, name: str) -> None:
-    """Take back what clients want a law to be loaded with, if there is such a law."""
+    """Clear the load parameters of a controllet, if they exist."""
     leaves = _leaves(name)
     if all(map(manager.has_parameter, leaves)):
         manager.set_parameters([Parameter(leaf, value=[""]) for leaf in leaves])
@@ -128,7 +128,7 @@ def _leaves(name: str) -> list[str]:
 def _take(
     values: Mapping[str, Any], for_all: bool, known: Sequence[str], found: dict[str, Any]
 ) -> None:
-    """Add values by dotted name; which law a section is for has been checked before."""
+    """Add values by dotted name. The caller has checked that the section is for this node."""
     for name, value in _flat(values):
         is_ours = name != TYPE and name.split(".")[0] not in OF_EVERY_NODE
         if is_ours and (name in known or not for_all):
@@ -136,7 +136,7 @@ def _take(
 
 
 def _arguments(words: Sequence[str]) -> tuple[list[str], list[tuple[str, Parameters]]]:
-    """Return the files that arguments name, and the values that they give to nodes."""
+    """Return the files that arguments name, and the values for nodes."""
     files, given = [], []
     rest = iter(word for word in words if word and word not in ("--ros-args", "--"))
     for option in rest:

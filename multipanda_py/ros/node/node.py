@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node ``multimode_controller``: a cell on ROS 2.
+"""Node ``multimode_controller``, which runs a cell and offers its ROS 2 interfaces.
 
 Run as ``multimode_controller --ros-args --params-file config/dual_sim.yaml``.
 """
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before what takes a second to import
+if __name__ == "__main__":  # before imports that take a second
     from multipanda_py.realtime.system.signals import end_at_once
 
     end_at_once("multimode_controller")
@@ -78,23 +78,22 @@ NAME = NODE
 WATCH_PERIOD = 0.1
 BEAT_PERIOD = 0.02
 ANSWERING = 0.5
-"""How long a node that ends a task goes on for answers to its client [s]."""
+"""Time for which a node that ends a task still sends answers to its client [s]."""
 MAX_RENEWALS, RENEWAL_WINDOW = 3, 3600.0
-"""Maximum number of times that the participant is recreated within a time [s] before the node
-ends."""
+"""Maximum number of new participants within a time window [s]; the node ends after that."""
 CLOSING = 90.0
-"""More than a cell may take to close: what it waits for has bounds of its own, of which that of
-a recording is 40 [s]."""
+"""Maximum time to close a cell [s]. Each part has its own timeout; the longest is that of a
+recording, 40 s."""
 
 
 class MultimodeController:
-    """A running cell with all its ROS interfaces.
+    """Running cell with all its ROS interfaces.
 
     Args:
-        node: Carries the interfaces; its namespace is the cell's.
-        cell: The started cell.
-        nodes: Gets, beside the node, one for every controller manager and for the parameters of
-            every controllet and every robot.
+        node: Node that offers the interfaces; its namespace is that of the cell.
+        cell: Started cell.
+        nodes: List that receives the further nodes: one per controller manager, and one for the
+            parameters of each controllet and robot.
         check: Self-check of the node, which sends the heartbeat to the loop.
 
     Attributes:
@@ -106,7 +105,7 @@ class MultimodeController:
     ) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
         self._check = check
-        # Clients learn of these in this order: who has seen a state finds the services, too.
+        # Discovery follows this order: a client that receives a state also finds the services.
         laws, robots = parameter_nodes(node, cell), robot_nodes(node, cell)
         nodes.extend(itertools.chain(laws.values(), robots.values()))
         nodes.extend(manager_node(node, cell, laws, arm) for arm in ("", *cell.arms))
@@ -140,19 +139,19 @@ class MultimodeController:
 
     @property
     def failure(self) -> str:
-        """Why the loop does not run any more, or an empty string."""
+        """Reason why the loop no longer runs, or an empty string."""
         return self._guard.failure
 
     def run(self, executor: Executor, signals: StopSignals, life: LifeCycle) -> None:
         """Serve until a signal, the end of loop or cell, or a lost participant. Thread: main.
 
-        The loop sees the owner's heartbeat only as long as callbacks are served.
+        The loop receives the owner's heartbeat only while callbacks are served.
         """
         for node in self._nodes:
             executor.add_node(node)
         with signals.serving():
             while not (self.is_over(signals, life) or self._check.is_lost):
-                # What callbacks raise ends up in the guard; this is for unreadable messages.
+                # The guard handles errors of callbacks; this call handles unreadable messages.
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
         self._check.pause()
         if self._tasks is not None:
@@ -162,28 +161,28 @@ class MultimodeController:
         self._diagnostics.log_events()
 
     def _send_answers(self, executor: Executor, tasks: TaskServices) -> None:
-        """Let the executor send what the client of a task is told, also one that asks only now."""
+        """Let the executor send the answers to a task's client, including late requests."""
         if tasks.is_answering:
             until = time.monotonic() + ANSWERING
             while time.monotonic() < until:
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
 
     def is_over(self, signals: StopSignals, life: LifeCycle) -> bool:
-        """Return whether the session of the cell has to end."""
+        """Return True if the session of the cell has to end."""
         return bool(signals.received or self.failure or life.ends or not life.wants_cell)
 
     def _watch(self) -> None:
         self._diagnostics.log_events()
         if self.cameras is not None:
             self.cameras.look()
-        self._cell.check()  # what it raises is fatal
+        self._cell.check()  # its errors are fatal
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node until it is told to stop.
+    """Run the node until it is stopped.
 
     Returns:
-        0, or 1 after a fatal log entry, or 130, 143 or 129 if a signal ended it too early.
+        0, or 1 after a fatal log entry, or 130, 143 or 129 if a signal arrived during the start.
     """
     code = _main(args)
     if has_abandoned():  # finalizing the interpreter would wait for the middleware's threads
@@ -205,22 +204,22 @@ def _main(args: Sequence[str] | None) -> int:
         return 1
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    except RuntimeError as error:  # of rcl: an option or a parameter file it cannot read
+    except RuntimeError as error:  # rcl cannot read an option or a parameter file
         get_logger(NAME).fatal(f"{type(error).__name__}: {' '.join(str(error).split())}")
         return 1
     try:
         if released:
             get_logger(NAME).warning(
-                f"{released} ports of the middleware were half made by a process that was killed; "
-                "who waited for them goes on"
+                f"{released} unfinished ports of the middleware were removed; a killed process "
+                "left them"
             )
         signals.check()
         return _sessions(signals, started, args)
-    except ParameterException as error:  # of rclpy, which reads use_sim_time
+    except ParameterException as error:  # rclpy reads use_sim_time
         get_logger(NAME).fatal(" ".join(str(error).split()))
         return 1
     except Interrupted as signal:
-        get_logger(NAME).info(f"{signal.name} before the cell was active; it is closed")
+        get_logger(NAME).info(f"{signal.name} before the cell was active; the cell is closed")
         return signal.code
     finally:
         rclpy.try_shutdown()
@@ -228,7 +227,7 @@ def _main(args: Sequence[str] | None) -> int:
 
 
 def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) -> int:
-    """Run a cell, and wait without one, as the life cycle is asked for; one is run at first."""
+    """Run a cell, or wait without one, as the life cycle requests; first run a cell."""
     life: LifeCycle | None = None
     cores = os.sched_getaffinity(0)
     try:
@@ -296,13 +295,13 @@ def _serve(
     args: Sequence[str] | None,
     life: LifeCycle,
 ) -> str:
-    """Run a cell; return the reason of a failure, or an empty string."""
+    """Run a cell. Return the reason of a failure, or an empty string."""
     node, logger = serving.node, serving.node.get_logger()
     arguments = sys.argv if args is None else args
     cell = Cell(cell_config(node, folders_of(arguments), sections_of_others(arguments)))
     with contextlib.ExitStack() as ends:
         ends.callback(cell.close)
-        cell.beat_by_hand()  # from the first callback that is served
+        cell.beat_by_hand()  # starts with the first callback
         with signals.interruptible():
             cell.start()
             refuse_taken_names(node, cell.arms)
@@ -310,7 +309,7 @@ def _serve(
         ends.callback(check.close)
         controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
-        keep_own_memory_private()  # of the participants that the stop and the self-check have
+        keep_own_memory_private()  # for the participants of stop and self-check
         ends.callback(end_within, CLOSING)
         ends.callback(stop.close)
         ends.callback(end_within)
@@ -319,7 +318,7 @@ def _serve(
         ends.callback(cameras.close)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
-        gc.freeze()  # else a collection of all this keeps every thread waiting, up to 0.1 s
+        gc.freeze()  # a collection of these objects would block all threads for up to 0.1 s
         signals.check()
         for _ in life.has(cell):
             time.sleep(1e-3)

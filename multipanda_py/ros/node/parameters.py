@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of every arm as the parameters of a node, ``<arm>/franka`` for Franka arms."""
+"""Parameter nodes of controllets and robots, such as ``<arm>/franka``."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ SIM_TIME = "use_sim_time"
 
 
 def parameter_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
-    """Return a node for every instance with parameters, in its arm's namespace or the cell's.
+    """Return one node per controllet, in the namespace of its arm or of the cell.
 
     Args:
-        main: The node that stands for the cell; gives the namespace.
-        cell: The cell.
+        main: Main node of the cell, which determines the namespace.
+        cell: Cell of the nodes.
     """
     laws = [instance for instance in cell.specs if not instance.is_hold]
     return {law.name: _parameter_node(main, cell, law) for law in laws}
 
 
 def descriptor_of(spec: Spec) -> ParameterDescriptor:
-    """Return the descriptor of a parameter; scalar bounds as a range, all bounds in words."""
+    """Return the descriptor of a parameter, with scalar bounds as range and all bounds as text."""
     descriptor = ParameterDescriptor(
         description=f"{spec.doc or spec.name}{f' [{spec.unit}]' if spec.unit else ''}",
         additional_constraints=spec.allowed,
     )
     low, high = spec.bounds[0]
     if spec.kind == "number" and math.isfinite(low) and math.isfinite(high):
-        # A message takes an int here, and makes another number of it.
+        # The message accepts an int but converts it to a wrong number.
         bounds = FloatingPointRange(from_value=float(low), to_value=float(high))
         descriptor.floating_point_range = [bounds]
     return descriptor
 
 
 def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
-    """Return a node that has nothing but parameters.
+    """Return a node that has only parameters.
 
     Args:
-        name: Its name.
-        main: The node that stands for the cell; gives the namespace, and is served with it.
+        name: Name of the node.
+        main: Main node of the cell, which determines the namespace.
         arm: Name of its arm, or an empty string.
     """
     namespace = main.get_namespace()
@@ -74,7 +74,7 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
 
 
 def _refuse_time(node: Node, main: str, parameters: list[Parameter]) -> SetParametersResult:
-    """Refuse to change the time source, as a node without time stamps uses none."""
+    """Reject a change of the time source, because a node without time stamps uses none."""
     for parameter in parameters:
         stands = node.get_parameter(SIM_TIME).value if node.has_parameter(SIM_TIME) else None
         if parameter.name == SIM_TIME and parameter.value != stands:
@@ -105,12 +105,13 @@ def _parameter_node(main: GuardedNode, cell: Cell, instance: InstanceSpec) -> Gu
 
 
 def hand_over(node: Node, names: Collection[str], apply: Callable[[dict[str, Any]], None]) -> None:
-    """Let a node's parameters be set by whoever may refuse them; the reason is the answer.
+    """Forward changed parameters to a function that may reject them with a reason.
 
     Args:
-        node: It has declared them.
-        names: Of the parameters.
-        apply: Takes values by name; raises :class:`MultipandaError` to refuse them all.
+        node: Node that has declared the parameters.
+        names: Names of the parameters.
+        apply: Function that receives values by name, and raises :class:`MultipandaError` to reject
+            all of them.
     """
 
     def check(parameters: list[Parameter]) -> SetParametersResult:
@@ -130,7 +131,7 @@ def hand_over(node: Node, names: Collection[str], apply: Callable[[dict[str, Any
 
 
 def _widened(parameter: Parameter) -> Parameter:
-    """Take whole numbers for numbers."""
+    """Convert an integer parameter to a floating-point parameter."""
     kind = WIDER.get(parameter.type_)
     if kind is None:
         return parameter
@@ -155,14 +156,14 @@ def _saying_once(main: Node, whose: str) -> Callable[[str], None]:
 
 
 def robot_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
-    """Return a node for the robot of every arm that has settings, in the arm's namespace.
+    """Return one node per robot that has settings, in the namespace of its arm.
 
-    Setting a parameter is answered when the robot has answered, some tenths of a second later on
-    a real arm and at most :data:`.SETTINGS_TIMEOUT`; everything else is served meanwhile.
+    A change is answered when the robot has answered: some tenths of a second later on a real arm,
+    and no later than :data:`.SETTINGS_TIMEOUT`. Other requests are served meanwhile.
 
     Args:
-        main: The node that stands for the cell; gives the namespace.
-        cell: The cell.
+        main: Main node of the cell, which determines the namespace.
+        cell: Cell of the nodes.
     """
     arms = [arm for arm in cell.arms if declared(type(cell.robot_settings(arm)))]
     return {arm: _robot_node(main, cell, arm) for arm in arms}
@@ -186,7 +187,7 @@ def _robot_node(main: GuardedNode, cell: Cell, arm: str) -> GuardedNode:
 
 
 def _change(cell: Cell, arm: str, asked: dict[str, Any]) -> Change:
-    """Tell a robot other settings; return why they are refused, or an empty string."""
+    """Send new settings to a robot. Return the reason of a rejection, or an empty string."""
     try:
         request = cell.ask_robot_settings(arm, **asked)
         yield from until(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishers and subscribers that do not match, and so do not hear one another."""
+"""QoS profiles, and detection of publishers and subscriptions with incompatible QoS."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 TARGETS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""Asks for the least, so that every publisher matches; only the newest target counts."""
+"""Profile of targets. Best effort matches every publisher; only the newest target is used."""
 STATES = QoSProfile(depth=1)
-"""Offered reliably, so that subscribers of either kind match; only the newest counts."""
+"""Profile of states. Reliable matches every subscription; only the newest state is used."""
 KEPT = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-"""Said once, and kept for who comes later: descriptions, fixed transforms, names."""
+"""Profile of latched data for late subscribers: descriptions, fixed transforms, names."""
 TRANSFORMS = QoSProfile(depth=100)
-"""What tf2's listeners ask for."""
+"""Profile of tf2 listeners."""
 NUMBERS = QoSProfile(depth=10)
-"""Of which a plot wants every one: diagnostics, introspection."""
+"""Profile of data of which a plot needs every message: diagnostics, introspection."""
 CLOCK = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""As whoever lives by ``/clock`` asks for."""
+"""Profile of subscriptions to ``/clock``."""
 REQUESTS = QoSProfile(depth=1000)
-"""Of services, of all clients together: of more that come while the node is busy the middleware
-drops the oldest, and who asked waits for ever. ROS 2 has 10 unless told otherwise."""
+"""Profile of services, for all clients together. If the queue is full while the node is busy, the
+middleware drops the oldest request, and its client waits forever. The default of ROS 2 is 10."""
 
 
 POLICIES = (
     ("reliability", ReliabilityPolicy.BEST_EFFORT, ReliabilityPolicy.RELIABLE),
     ("durability", DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL),
 )
-"""What is not enough, where more is asked for. Nobody here promises a deadline or a life sign."""
+"""QoS policies that can mismatch: name, weaker value, stronger value. No endpoint of this package
+uses deadline or liveliness."""
 _UNKNOWN = "_UNKNOWN_"
 
 
 class Mismatch(NamedTuple):
-    """A publisher and a subscription of which the middleware says that they do not match.
+    """Incompatible publisher and subscription, as reported by the middleware.
 
     Attributes:
-        node: Of the side that is here.
-        topic: As that side named it.
-        profile: Of that side.
-        publishes: Whether that side is the publisher.
+        node: Node of the local endpoint.
+        topic: Topic name of the local endpoint.
+        profile: QoS profile of the local endpoint.
+        publishes: True if the local endpoint is the publisher.
     """
 
     node: Node
@@ -50,14 +51,14 @@ class Mismatch(NamedTuple):
 
 
 def opposite(mismatch: Mismatch) -> list[Any]:
-    """Return all endpoints on the other side."""
+    """Return all remote endpoints of the other kind."""
     node, topic, _, publishes = mismatch
     ask = node.get_subscriptions_info_by_topic if publishes else node.get_publishers_info_by_topic
     return list(ask(node.resolve_topic_name(topic)))
 
 
 def others(mismatch: Mismatch) -> list[Any]:
-    """Return the endpoints on the other side that do not match, as far as they are known."""
+    """Return the known remote endpoints that are incompatible."""
     _, _, here, publishes = mismatch
     found = []
     for there in filter(is_known, opposite(mismatch)):
@@ -69,26 +70,30 @@ def others(mismatch: Mismatch) -> list[Any]:
 
 
 def sentence(mismatch: Mismatch) -> str:
-    """Say who does not hear whom, and for which policy."""
+    """Return a message with the incompatible endpoints and policies."""
     node, topic, here, publishes = mismatch
     full = node.resolve_topic_name(topic)
     sides = [
         f"{full_name(there)} has {_difference(there.qos_profile, here)}"
         for there in others(mismatch)
     ]
-    what = "subscribes to what is not offered here and gets" if publishes else "offers too little"
-    end = "nothing" if publishes else "and is not heard"
-    who = "; ".join(sides) or "somebody, by deadline or liveliness"
+    what = (
+        "it requests more than is offered here and receives"
+        if publishes
+        else "it offers too little"
+    )
+    end = "nothing" if publishes else "and is not received"
+    who = "; ".join(sides) or "an unknown node differs in deadline or liveliness"
     return f"{full}: {who}: {what} {end} (quality of service)"
 
 
 def full_name(endpoint: Any) -> str:
-    """Return the full name of the node of a publisher or a subscription."""
+    """Return the full name of an endpoint's node."""
     return f"{endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
 
 
 def is_known(endpoint: Any) -> bool:
-    """Whether the node of a publisher or a subscription has been heard of yet."""
+    """Return True if the name of an endpoint's node has been discovered."""
     return _UNKNOWN not in endpoint.node_name + endpoint.node_namespace
 
 

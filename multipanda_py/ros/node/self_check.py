@@ -25,11 +25,11 @@ from multipanda_py.ros.node.running import every
 PATIENCE = 2.0
 """Maximum age of the newest callback and of the newest answer of a responsive node [s]."""
 LOST = 5.0
-"""Age of the newest answer at which a participant is recreated, while callbacks run [s]."""
+"""Age of the newest answer at which the participant is recreated, while callbacks run [s]."""
 FIRST = 20.0
 """Maximum time from a new participant to its first answer, which includes discovery [s]."""
 MAX_STEP = 0.3
-"""Maximum counted time between two updates; in a longer one the process was stopped [s]."""
+"""Maximum counted time between two updates [s]. If more has passed, the process was suspended."""
 
 
 class Responsiveness:
@@ -55,27 +55,27 @@ class Responsiveness:
 
     @property
     def is_standing(self) -> bool:
-        """Whether the newest callback is older than :data:`PATIENCE`."""
+        """True if the newest callback is older than :data:`PATIENCE`."""
         return self.standing > PATIENCE
 
     @property
     def is_deaf(self) -> bool:
-        """Whether the newest answer is older than :data:`PATIENCE`."""
+        """True if the newest answer is older than :data:`PATIENCE`."""
         return self.deaf > PATIENCE
 
     @property
     def is_unheard(self) -> bool:
-        """Whether the first participant has had no answer for :data:`FIRST`."""
+        """True if the first participant has had no answer for :data:`FIRST`."""
         return self.unheard > FIRST
 
     @property
     def has_answered(self) -> bool:
-        """Whether the present participant has answered."""
+        """True if the present participant has answered."""
         return self._has_answered
 
     @property
     def is_lost(self) -> bool:
-        """Whether the participant is to be recreated."""
+        """True if the participant must be recreated."""
         return self.deaf > (LOST if self._has_answered else FIRST)
 
     def served(self) -> None:
@@ -135,11 +135,11 @@ class SelfCheck:
     A separate participant and thread send the requests. They take the path of every client: shared
     memory or network, receiver thread and executor of the participant, and back. While the node is
     unresponsive, the loop receives no heartbeat, so all arms hold. This thread publishes ERROR on
-    ``/diagnostics``, as a callback that does not return stops all other publishers of the node.
+    ``/diagnostics``, because a blocked callback stops all other publishers of the node.
 
     Args:
         main: Main node of the cell.
-        cell: The cell.
+        cell: Cell of the node.
         args: Command line, for the middleware's security.
 
     Thread: its own; :meth:`serve`, :meth:`beat`, :meth:`pause`, :meth:`renew` and :meth:`close`
@@ -161,7 +161,7 @@ class SelfCheck:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the participant that serves clients is to be recreated."""
+        """True if the participant that serves clients must be recreated."""
         return self._state.is_lost
 
     def serve(self, main: GuardedNode) -> None:
@@ -213,16 +213,16 @@ class SelfCheck:
         if state.is_unheard and not self._is_unheard:
             self._is_unheard = True
             self._logger.warning(
-                f"the node has not answered itself for {state.unheard:.0f} s since its start; "
-                "clients may not find it: check ROS_AUTOMATIC_DISCOVERY_RANGE and the network, "
-                "or start it again"
+                f"the node has not answered its self-check for {state.unheard:.0f} s since its "
+                "start; clients may not find it. Check ROS_AUTOMATIC_DISCOVERY_RANGE and the "
+                "network, or restart the node"
             )
         before = self._guard.unresponsive
         self._guard.unresponsive = reason = self._reason()
         if reason and not before:
             self._logger.error(f"{reason}; all arms hold{self._stack()}")
         elif before and not reason:
-            self._logger.warning("the node answers itself again")
+            self._logger.warning("the node answers its self-check again")
         period = 1.0 / self._cell.config.cell.diagnostics_rate
         if reason and (not before or now - self._published >= period):
             self._published = now
@@ -232,10 +232,10 @@ class SelfCheck:
         state = self._state
         if state.is_standing:
             place = self._place()
-            return f"callbacks of the node stand since {state.standing:.1f} s in {place}"
+            return f"a callback of the node has not returned for {state.standing:.1f} s: {place}"
         if state.is_deaf:
             return (
-                "the participant that serves clients has not answered the node itself for "
+                "the participant that serves clients has not answered the self-check for "
                 f"{state.deaf:.1f} s; after {LOST:g} s the node recreates it"
             )
         return ""
@@ -260,7 +260,7 @@ class SelfCheck:
         return ":\n" + "".join(traceback.format_list(self._frames())).rstrip()
 
     def _publish(self, reason: str) -> None:
-        """Publish the reason as status of the loop; if no callback runs, of the arms too."""
+        """Publish the reason as status of the loop, and of the arms too if no callback runs."""
         cell = self._cell.config.cell.name
         names = {"loop": cell}
         if self._state.is_standing:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cell that a running node has, as its parameters say."""
+"""Conversion of ROS parameters to the configuration of a cell, and back from a running node."""
 
 from __future__ import annotations
 
@@ -43,32 +43,34 @@ _OURS = frozenset(CellConfig.model_fields)
 FLAGS = {
     PLAIN_JOINT_NAMES: (
         False,
-        "<arm>/joint_states has fr3_joint1 instead of left_fr3_joint1, for clients that know of "
-        "one arm; the merged joint_states does not",
+        "publish fr3_joint1 instead of left_fr3_joint1 in <arm>/joint_states, for clients of a "
+        "single arm; the merged joint_states keeps the prefix",
     ),
     FRANKA_NAMES: (
         False,
-        "offer services, actions and topics of franka_ros2 by their names too, as far as "
-        "franka_msgs is installed",
+        "also offer services, actions and topics by their names in franka_ros2; requires "
+        "franka_msgs for its types",
     ),
     AUTOSTART: (
         True,
-        "configure and activate at the start; false: wait unconfigured for change_state",
+        "configure and activate at the start; if false, wait unconfigured for change_state",
     ),
 }
-"""Parameters of the node that are true or false: default, and what they are."""
+"""Boolean parameters of the node: default and description."""
 
 
 def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn dotted parameters into the nested form of the cell file.
+    """Convert dotted parameters to the nested form of the cell file.
 
-    Only what belongs to a cell is taken. Order is kept: arms are numbered as in the file.
+    Only parameters of a cell are used. Their order is kept, because arms are numbered as in the
+    file.
 
     Args:
-        overrides: Values by dotted name. None stands for an empty list, which rcl cannot say.
+        overrides: Values by dotted name. None stands for an empty list, which rcl cannot
+            represent.
 
     Raises:
-        ConfigurationError: If a name is given a value and parts of its own.
+        ConfigurationError: If a name has both a value and sub-names.
     """
     tree: dict[str, Any] = {}
     faults = []
@@ -78,7 +80,7 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
         for group in groups:
             branch = branch.setdefault(group, {}) if isinstance(branch, dict) else None
         if not isinstance(branch, dict) or isinstance(branch.get(leaf), dict):
-            faults.append(f"{name}: got a value for a name and for parts of it, allowed one")
+            faults.append(f"{name}: got a value and sub-keys for one name. Remove one of them.")
         else:
             branch[leaf] = _plain(value)
     if faults:
@@ -87,14 +89,14 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
-    """Return what the parameter files say to other nodes than that of the cell: name, values.
+    """Return the sections of parameter files for other nodes of the cell: name, values.
 
-    Refused are files that ``multipanda check`` refuses, and ROS 2 does not. Of a key that stands
-    there twice ROS 2 silently takes the last value, and may have some of the first's parts too:
-    an arm would stand elsewhere than its file says where one looks.
+    Files that ``multipanda check`` rejects are rejected here too. For a duplicate key ROS 2
+    silently takes the last value and may merge parts of the first. An arm could then have another
+    position than the file seems to define.
 
     Args:
-        args: The process's arguments.
+        args: Arguments of the process.
 
     Raises:
         ConfigurationError: If a file is not valid.
@@ -106,7 +108,7 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
             try:
                 found.extend(sections(load(read_text(path))))
             except OSError:
-                continue  # ROS 2 has read it: it is gone since, or not meant for us
+                continue  # ROS 2 has read it already; it may be deleted since
             except yaml.YAMLError as error:
                 faults.append(f"{path}: not valid YAML: {fault_of(error)}")
     if faults:
@@ -118,9 +120,10 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
 
 
 def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Parameters]]:
-    """Yield what ``-p NODE:NAME:=VALUE`` says to other nodes than that of the cell.
+    """Yield the values of ``-p NODE:NAME:=VALUE`` for other nodes than that of the cell.
 
-    ROS 2 means whatever node has that name, in every namespace: both arms' law.
+    ROS 2 applies them to every node of that name in any namespace, so to the controllets of both
+    arms.
     """
     renamed = {
         word.partition(":=")[2]
@@ -139,9 +142,9 @@ def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Param
 
 
 def unreadable_files(args: Sequence[str]) -> list[str]:
-    """Return the reasons why ROS 2 cannot read parameter files: it would block on a FIFO.
+    """Return reasons why ROS 2 cannot read parameter files. It would block on a FIFO.
 
-    Missing files are left to ROS 2.
+    ROS 2 itself reports missing files.
     """
     faults = []
     for option, path in itertools.pairwise(args):
@@ -156,7 +159,7 @@ def unreadable_files(args: Sequence[str]) -> list[str]:
 
 
 def folders_of(args: Sequence[str]) -> list[Path]:
-    """Return the folders of the parameter files, first that of the first one."""
+    """Return the folders of the parameter files, in the order of the arguments."""
     pairs = itertools.pairwise(args)
     return [Path(path).absolute().parent for option, path in pairs if option == "--params-file"]
 
@@ -166,20 +169,20 @@ def cell_config(
     folders: Sequence[Path] = (),
     others: Sequence[tuple[str, Parameters]] = (),
 ) -> CellConfig:
-    """Return the cell that the parameters of a node describe, and those for its other nodes.
+    """Return the cell configuration from the parameters of a node and of further nodes.
 
-    They become read-only parameters of the node, so that tools can see what runs; what is
-    meant to change while it runs belongs to the nodes of the controllets.
+    The parameters become read-only parameters of the node, so that tools show the running
+    configuration. Parameters that can change belong to the nodes of the controllets.
 
     Args:
-        node: Gets the parameters.
-        folders: Of the parameter files: files that they name are beside them.
-        others: What those files say to other nodes.
+        node: Node that declares the parameters.
+        folders: Folders of the parameter files, for relative paths in them.
+        others: Sections of those files for other nodes.
 
     Raises:
-        ConfigurationError: With every fault of the cell.
+        ConfigurationError: If the cell is invalid; lists every fault.
     """
-    # rclpy can declare overrides by itself, but fails at an empty list such as `features: []`.
+    # rclpy could declare the overrides, but fails at an empty list such as `features: []`.
     overrides = {name: item.value for name, item in node._parameter_overrides.items()}
     data = relative_to([*folders, Path()], nested(overrides))
     if not data:
@@ -191,23 +194,25 @@ def cell_config(
         if group in _OURS:
             _declare(node, name, value, data)
         elif group not in OF_THE_NODE:
-            node.get_logger().warning(f"parameter {name} is no part of a cell and has no effect")
+            node.get_logger().warning(
+                f"parameter {name} does not belong to a cell and has no effect"
+            )
     data, strangers = with_sections(data, others, node.get_namespace())
     for name in strangers:
         node.get_logger().warning(f"parameters of {name} have no effect: no node here has them")
     config = CellConfig.from_dict(data)
     if config.cell.placement == "inline":
         raise ConfigurationError(
-            "cell: cell.placement: got inline, which nobody would step; allowed process, thread"
+            "cell: cell.placement: inline needs a program that steps it. Set process or thread."
         )
     return config
 
 
 def _declare(node: Node, name: str, value: Any, data: Any) -> None:
-    """Declare a parameter that can only be read; paths of files are those that are opened."""
+    """Declare a read-only parameter. Paths of files are those that are opened."""
     for key in name.split(".") if isinstance(value, str) else ():
         data = data[key]
-    # One of its own: rclpy writes the parameter's name and type into it.
+    # Each parameter needs a new descriptor: rclpy writes name and type into it.
     descriptor = ParameterDescriptor(
         description=f"{name} of the cell file", read_only=True, dynamic_typing=True
     )
@@ -215,14 +220,14 @@ def _declare(node: Node, name: str, value: Any, data: Any) -> None:
 
 
 def max_target_age(node: Node) -> float:
-    """Declare and return how old the stamp of a target may be [s]; 0 is any age.
+    """Declare and return the maximum age of a target's stamp [s]; 0 for no limit.
 
     Raises:
-        ConfigurationError: If the parameter is not a number that is allowed.
+        ConfigurationError: If the parameter is not an allowed number.
     """
     allowed = FloatingPointRange(from_value=0.0, to_value=LONGEST_AGE)
     descriptor = ParameterDescriptor(
-        description="refuse targets whose stamp is older than this [s]; 0: never",
+        description="reject targets whose stamp is older than this [s]; 0 for no limit",
         floating_point_range=[allowed],
         read_only=True,
     )
@@ -238,7 +243,7 @@ def flag(node: Node, name: str) -> bool:
     """Declare and return one of :data:`FLAGS`.
 
     Raises:
-        ConfigurationError: If the parameter is not true or false.
+        ConfigurationError: If the parameter is not a boolean.
     """
     default, text = FLAGS[name]
     descriptor = ParameterDescriptor(description=text, read_only=True)
@@ -255,16 +260,18 @@ def _plain(value: Any) -> Any:
 
 
 def ask_for_cell(link: NodeLink, root: str, patience: float) -> CellConfig:
-    """Return the cell that a node runs; files that it names are to be on this machine, too.
+    """Return the configuration of the cell that a node runs.
+
+    Files that it names must exist on this machine, too.
 
     Args:
-        link: To the node, with nothing offered that need not be found.
-        root: Namespace of the cell, with a slash in front, or nothing.
-        patience: For the node to be found, and for each answer [s].
+        link: Link to the node, without offered services.
+        root: Namespace of the cell with a leading slash, or empty.
+        patience: Timeout for discovery and for each answer [s].
 
     Raises:
         TopicLost: If there is no such node, or it does not answer.
-        ConfigurationError: If it has no cell, or one that cannot be read here.
+        ConfigurationError: If it has no cell, or a cell that is invalid on this machine.
     """
     node = f"{root}/{NODE}"
     listing = f"{node}/list_parameters"
@@ -274,22 +281,22 @@ def ask_for_cell(link: NodeLink, root: str, patience: float) -> CellConfig:
     ask: Any = ListParameters.Request
     names = link.answer(link.call(listing, ask(), _names_of_cell, patience, AGAIN))
     if not names:
-        raise ConfigurationError(f"{node}: runs no cell now; configure and activate it")
+        raise ConfigurationError(f"{node}: runs no cell. Configure and activate it.")
     values = link.answer(parameters_of(link, node, names, patience))
     try:
         return CellConfig.from_dict(nested(values), node)
     except ConfigurationError as error:
         raise ConfigurationError(
             *error.faults,
-            f"{node}: files that its cell names are to be on this machine, too; a panel may be "
-            "given the cell file: multipanda panel FILE --node",
+            f"{node}: files that its cell names must be on this machine, too. For a panel you can "
+            "pass the cell file: multipanda panel FILE --node",
         ) from None
 
 
 def parameters_of(
     link: NodeLink, node: str, names: list[str], patience: float
 ) -> Call[dict[str, Any]]:
-    """Ask a node for parameters; the answer has them by name."""
+    """Request parameters of a node; the answer has them by name."""
 
     def read(said: Any) -> dict[str, Any]:
         return {name: parameter_value_to_python(one) for name, one in zip(names, said.values)}

@@ -99,7 +99,7 @@ def test_a_deaf_participant_answered_nobody_for_minutes(active, client):
     active.wait_for("answers its clients")
     assert deafen(active.process.pid, lambda waits: wait_until(waits, 5.0)) >= 2
     client.until(lambda: level(client, active) == DiagnosticStatus.ERROR, 10.0, "ERROR")
-    assert "answered the node itself" in client.diagnosis(active.name)[0].message
+    assert "answered the self-check" in client.diagnosis(active.name)[0].message
     assert client.call(Trigger, "/faulty/stop").success
     client.until(lambda: active.log.count("client_silent") > before, 10.0, "hold of all arms")
     client.until(lambda: "is recreated;" in active.log, 30.0, "another participant")

@@ -111,7 +111,7 @@ def test_a_gripper_that_succeeded_and_then_failed_ended_the_node(cell, client):
     for name in ("open", "close", "stop", "open"):
         assert client.call(Trigger, f"left/gripper/{name}").message
     assert cell.process.poll() is None
-    assert "node goes on" not in cell.log
+    assert "The node continues" not in cell.log
 
 
 @pytest.mark.long

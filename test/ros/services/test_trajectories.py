@@ -215,7 +215,7 @@ def spoil(goal, case):
         return Result.INVALID_GOAL, "only positions are watched"
     if case == "begins in an hour":
         trajectory.header.stamp.sec = int(time.time()) + 3600
-        return Result.INVALID_GOAL, "s in the future, allowed 10 s: set the clocks"
+        return Result.INVALID_GOAL, "s in the future, allowed 10 s. Synchronise"
     trajectory.header.stamp.sec = 1
     return Result.OLD_HEADER_TIMESTAMP, "header.stamp: the trajectory ended"
 

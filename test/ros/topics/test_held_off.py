@@ -60,7 +60,7 @@ def test_what_differs_in_numbers_is_said_once_until_it_has_been_silent(time):
         assert said.news("-3.2e-05 m away") == ""
     assert said.news("unknown frame") == "unknown frame"
     time.now += 1.1 * SILENCE
-    assert said.news("0.4 m away") == "0.4 m away (and 5 more like it the last time)"
+    assert said.news("0.4 m away") == "0.4 m away (and 5 repetitions since the previous message)"
 
 
 def test_a_sender_of_ever_new_names_fills_no_memory(time):
