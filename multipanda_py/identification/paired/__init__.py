@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paired data sets: the same motions on a twin and on a plant, aligned, for learning."""
+"""Paired data sets for learning: the same motions on a twin and on a plant, aligned in time."""

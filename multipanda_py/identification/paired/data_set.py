@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paired random motions: on simulated plants in processes, on real ones one after another."""
+"""Recording of paired random motions, in parallel simulations or in sequence on a real arm."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from multipanda_py.robots.residual.inputs import SIDES
 
 @dataclass(frozen=True)
 class Wished:
-    """What a data set is to have.
+    """Contents of a data set.
 
     Attributes:
-        multi: Motions of several joints.
-        single: Motions of one joint.
-        linear: Straight moves of the tool.
-        margin: Least distance to floor, things and other arms [m].
-        seed: Of the motions, the noise and the split.
+        multi: Number of motions of several joints.
+        single: Number of motions of one joint.
+        linear: Number of straight-line motions of the tool.
+        margin: Minimum distance to floor, objects and other arms [m].
+        seed: Random seed of the motions, the noise and the split.
     """
 
     multi: int = 850
@@ -71,13 +71,13 @@ class Wished:
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """Who does the motions.
+    """Twin and plant of a data set.
 
     Attributes:
-        twin: A simulated cell.
-        plant: Another one, or one whose arm is real.
-        arm: Name of the arm that moves, in both.
-        laws: By which the twin and the plant do it, of :data:`.LAWS`.
+        twin: Simulated cell.
+        plant: Another simulated cell, or one whose arm is real.
+        arm: Name of the moving arm in both cells.
+        laws: Controllets of the twin and of the plant, from :data:`.LAWS`.
     """
 
     twin: CellConfig
@@ -87,15 +87,15 @@ class Sides:
 
     @property
     def is_real(self) -> bool:
-        """Whether the plant moves in real time."""
+        """True if the arm of the plant is real and moves in real time."""
         return self.plant.arms[self.arm].backend != SIMULATED
 
     @property
     def room(self) -> CellConfig:
-        """The cell in which motions have to be clear.
+        """Cell in which motions are checked for collisions.
 
-        With a real plant these are its arms, as they stand and with what they carry, among the
-        things of both cells that are fixed.
+        For a real plant, it contains the plant's arms with their attached bodies and the fixed
+        objects of both cells.
         """
         if not self.is_real:
             return self.twin
@@ -118,32 +118,33 @@ def record_pairs(
     cluster: str = "",
     say: Say = lambda text: None,
 ) -> int:
-    """Record a data set: a file per motion at 1 kHz, then one table at 100 Hz.
+    """Record a data set: one file per motion at 1 kHz, then one table at 100 Hz.
 
-    Motions that are there already, of the same cells, seed and margin, are not done again; of
-    simulated plants the table is the same to the last bit however often recording was broken off.
-    A motion that a simulated side does not end is left out and said. A plant of a real arm MOVES,
-    in real time, one motion after another; what stops it ends the recording.
+    Motions already recorded with the same cells, seed and margin are not repeated. For simulated
+    plants, the table of an interrupted and resumed recording is bitwise identical. Motions that a
+    simulated side does not complete are skipped and reported. WARNING: a plant with a real arm
+    MOVES, in real time, one motion after another. A fault of the arm ends the recording.
 
     Args:
-        twin: A simulated cell.
-        plant: Another one, or one whose arm is real.
-        arm: Name of the arm that moves, in both.
-        folder: Made if it is not there.
-        wished: What is recorded.
-        align: How both sides are cut for the table, one of :data:`.ALIGNMENTS`, by default the
-            first of simulated plants and the second of real ones; what is recorded is not cut.
-        laws: By which the twin and the plant do the motions.
-        jobs: How many processes, -1 for one per core.
-        parallel: See :func:`.workers`.
-        cluster: Likewise.
-        say: Told what is done.
+        twin: Simulated cell.
+        plant: Another simulated cell, or one whose arm is real.
+        arm: Name of the moving arm in both cells.
+        folder: Folder of the data set, created if missing.
+        wished: Contents of the data set.
+        align: Alignment of both sides in the table, one of :data:`.ALIGNMENTS`. The default is the
+            first for simulated plants and the second for real ones. The recorded files are not
+            cut.
+        laws: Controllets of the twin and of the plant.
+        jobs: Number of processes, -1 for one per core.
+        parallel: Backend of joblib, see :func:`.workers`.
+        cluster: Address of a Dask scheduler, see :func:`.workers`.
+        say: Callback that receives progress messages.
 
     Returns:
-        How many motions the table has.
+        Number of motions in the table.
 
     Raises:
-        ConfigurationError: If the folder has motions of other cells, or cannot be written.
+        ConfigurationError: If the folder contains motions of other cells or cannot be written.
         ValidationRefused: If the twin is real, the arms differ, a real arm stopped, or no motion
             was recorded.
         MissingExtra: If joblib or pyarrow is missing.
@@ -157,7 +158,7 @@ def record_pairs(
     align = checked_alignment(align, ALIGNMENTS[sides.is_real])
     if sides.is_real:
         sides = replace(sides, twin=with_tools_of(*_of_arm(plant, twin, arm)))
-        needed("scipy")  # which plans the ways between motions
+        needed("scipy")  # Planning of the paths between motions needs it.
     if not wished.names():
         raise ConfigurationError("motions: got none, allowed at least one")
     key = [fingerprint(twin), fingerprint(plant), arm, wished.seed, wished.margin]
@@ -181,10 +182,10 @@ def record_pairs(
 
 
 def checked_alignment(align: str, default: str) -> str:
-    """Return how sides are cut.
+    """Return the alignment, or the default if it is empty.
 
     Raises:
-        ConfigurationError: If there is no such way.
+        ConfigurationError: If the alignment does not exist.
     """
     if align not in ("", *ALIGNMENTS):
         raise ConfigurationError(f"align: got {align!r}, allowed {', '.join(ALIGNMENTS)}")
@@ -192,10 +193,10 @@ def checked_alignment(align: str, default: str) -> str:
 
 
 def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> None:
-    """Have a real plant do what is left; a motion that its twin cannot do is not begun.
+    """Record the missing motions on a real plant. A motion that fails on the twin is skipped.
 
     Raises:
-        ValidationRefused: If the plant stopped; it holds, and what is recorded is kept.
+        ValidationRefused: If the plant stopped. It holds, and recorded motions are kept.
     """
     arm, left = sides.arm, kept.left()
     joints = describe_arm(arm, sides.twin.arms[arm]).n_joints
@@ -208,7 +209,7 @@ def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> 
                 of_twin = side(motion, arm, sides.twin, sides.laws[0], wished.seed)
                 try:
                     of_plant = plant.record(motion)
-                except PlanRejected as error:  # and did not move
+                except PlanRejected as error:  # The arm has not moved.
                     raise ValidationRefused(str(error)) from None
                 except MultipandaError as error:
                     words = " ".join(str(error).split())
@@ -226,14 +227,21 @@ def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> 
 
 
 class _Stopped(Exception):
-    """A real arm does not go on."""
+    """Stop of a real arm during a recording."""
 
 
 def motion_of(twin: CellConfig, arm: str, wished: Wished, kind: str, number: int) -> PairMotion:
     """Return a motion of a data set.
 
+    Args:
+        twin: Cell in which the motion is checked for collisions.
+        arm: Name of the moving arm.
+        wished: Contents of the data set.
+        kind: Kind of the motion: ``multi``, ``single`` or ``linear``.
+        number: Number within its kind, from 0.
+
     Raises:
-        ConfigurationError: If there is none that is clear.
+        ConfigurationError: If no collision-free motion is found.
     """
     missing = clearance_in(twin, arm, wished.margin).missing
     if kind == "linear":
@@ -243,7 +251,7 @@ def motion_of(twin: CellConfig, arm: str, wished: Wished, kind: str, number: int
 
 
 def record_one(sides: Sides, wished: Wished, name: Name) -> tuple[Name, bytes]:
-    """Simulate one motion on both sides; return its name and what its file is to have."""
+    """Simulate one motion on both sides and return its name and the contents of its file."""
     twin, plant, arm = sides.twin, sides.plant, sides.arm
 
     def make() -> AlignedPair:
@@ -254,7 +262,7 @@ def record_one(sides: Sides, wished: Wished, name: Name) -> tuple[Name, bytes]:
 
 
 def _of_arm(plant: CellConfig, twin: CellConfig, arm: str) -> tuple[CellConfig, CellConfig]:
-    """Return cells of which every arm is in both, the moving one first."""
+    """Return plant and twin with the arms of both cells paired, the moving arm first."""
     names = [arm, *(name for name in twin.arms if name != arm and name in plant.arms)]
     alone = {name: plant.arms[name] for name in names}
     ordered = {name: twin.arms[name] for name in [*names, *twin.arms]}
@@ -265,10 +273,10 @@ def _of_arm(plant: CellConfig, twin: CellConfig, arm: str) -> tuple[CellConfig, 
 
 
 def _check(sides: Sides) -> None:
-    """Refuse a twin that would move in earnest, and arms that do not fit.
+    """Refuse a twin with real arms, and arms that do not match.
 
     Raises:
-        ValidationRefused: With the reason.
+        ValidationRefused: If a check fails.
     """
     arm = sides.arm
     for side_name, cell in zip(SIDES, (sides.twin, sides.plant)):

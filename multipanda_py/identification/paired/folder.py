@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of a data set: every tenth sample of all motions, with what they are of."""
+"""Files of recorded motions and the table of a paired data set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ Name = tuple[str, int]
 
 
 def packed(pair: AlignedPair | None, joints: int, said: str) -> bytes:
-    """Return what the file of a motion has; no pair is one that was left out."""
+    """Return the file contents of a motion.
+
+    Args:
+        pair: Recorded sides, or None for a skipped motion.
+        joints: Number of joints.
+        said: Message about the motion.
+    """
     rows: dict[str, Any] = {side: np.zeros((0, 3 * joints)) for side in ("twin", "plant")}
     starts = [0, 0, 0]
     if pair is not None:
@@ -40,18 +46,18 @@ def packed(pair: AlignedPair | None, joints: int, said: str) -> bytes:
 
 
 class Folder:
-    """Motions that were recorded, each a file that is there whole or not at all.
+    """Folder of recorded motions, one atomically written file each.
 
     Args:
-        path: Made if it is not there.
-        names: Of all motions that there are to be.
-        key: What they are of; a folder of anything else is refused.
+        path: Folder, created if missing.
+        names: Names of all motions of the data set.
+        key: Values that identify the data set. A folder with another key is refused.
 
     Attributes:
-        path: As given.
+        path: Folder of the data set.
 
     Raises:
-        ConfigurationError: If it has motions of something else, or cannot be written.
+        ConfigurationError: If the folder belongs to another data set or cannot be written.
     """
 
     def __init__(self, path: Path, names: Sequence[Name], key: Sequence[object]) -> None:
@@ -63,29 +69,28 @@ class Folder:
         return len(self._files)
 
     def left(self) -> list[Name]:
-        """Return the motions that are not there yet."""
+        """Return the motions that are not recorded yet."""
         return [name for name, file in self._files.items() if not file.is_file()]
 
     def put(self, name: Name, data: bytes) -> None:
-        """Write the file of a motion."""
         with replacing(self._files[name]) as partial:
             partial.write_bytes(data)
 
     def pair(self, name: Name) -> AlignedPair:
-        """Return what was recorded of a motion; without rows if it was left out."""
+        """Return the recorded sides of a motion, empty if it was skipped."""
         data = self._read(name)
         return AlignedPair(data["twin"], data["plant"], *map(int, data["starts"]))
 
     def kept(self) -> list[Name]:
-        """Return the motions that were not left out."""
+        """Return the motions that were not skipped."""
         return [name for name in self._files if len(self._read(name)["twin"])]
 
     def said(self, name: Name) -> str:
-        """Return what is to be said of a motion."""
+        """Return the message about a motion."""
         return str(self._read(name)["said"])
 
     def first_said(self) -> str:
-        """Return what is to be said of the first one."""
+        """Return the message about the first motion."""
         return self.said(next(iter(self._files)))
 
     def _read(self, name: Name) -> dict[str, Matrix]:
@@ -105,12 +110,12 @@ class Folder:
 
 
 def key_of(*parts: object) -> list[object]:
-    """Return what a folder is claimed with."""
+    """Return the key of a folder: the given values and the package version."""
     return [*parts, VERSION]
 
 
 def _claim(folder: Path, parts: Path, key: str) -> None:
-    """Make the folder, or see that what is in it belongs to this data set."""
+    """Create the folder, or check that its contents belong to this data set."""
     mark = parts / "key.txt"
     try:
         parts.mkdir(parents=True, exist_ok=True)
@@ -137,9 +142,13 @@ _SHARES = (0.80, 0.95)
 
 
 def split_of(kinds: Sequence[str], seed: int) -> list[str]:
-    """Return the split of each motion: 80, 15 and 5 % of every kind, whole motions, at random.
+    """Assign each motion to a split: 80, 15 and 5 % of every kind, at random.
 
-    Linear motions are all for test: nothing like them is trained on.
+    Linear motions are used only for testing, so that the training contains no similar ones.
+
+    Args:
+        kinds: Kinds of all motions.
+        seed: Random seed of the split.
     """
     found = ["test"] * len(kinds)
     for kind in sorted(set(kinds) - {"linear"}):
@@ -152,20 +161,20 @@ def split_of(kinds: Sequence[str], seed: int) -> list[str]:
 
 
 USED = 100
-"""Samples a second in the table, of the 1000 that are recorded."""
+"""Samples per second in the table, out of the 1000 recorded."""
 
 
 def write_table(
     folder: Folder, arm: ArmDescription, seed: int, align: str, about: Mapping[str, Any]
 ) -> int:
-    """Write the table of what a folder has; return how many motions it is of.
+    """Write the table of a data set and return its number of motions.
 
     Args:
-        folder: With all its motions.
-        arm: Of which they are.
-        seed: Of the split.
-        align: How both sides are cut.
-        about: What else its metadata is to say.
+        folder: Folder with all motions.
+        arm: Description of the arm.
+        seed: Random seed of the split.
+        align: Alignment of both sides.
+        about: Further metadata of the table.
 
     Raises:
         MissingExtra: If pyarrow is missing.

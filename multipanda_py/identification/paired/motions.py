@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motion of a data set as a task of one of several laws."""
+"""Random motions of a paired data set, and the task that executes one with a given controllet."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmLimits, Matrix, Vector
 
 REST = 0.6
-"""Time at rest before a motion begins [s]."""
+"""Time at rest before a motion starts [s]."""
 INSIDE = 0.1
-"""Distance from position limits [rad, m]."""
+"""Distance from the joint position limits [rad, m]."""
 SLOWEST, FASTEST = 0.1, 0.6
-"""Shares of the speed limits between which motions are drawn."""
+"""Range of random speeds, relative to the speed limits."""
 _PEAK_JERK, _RISE = 60.0, 0.03
 _MOTION_TRIES, _BETWEEN = 2000, 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class PairMotion:
-    """One motion of a data set.
+    """Motion of a data set.
 
     Attributes:
-        kind: ``multi``, ``single`` or ``linear``.
-        number: Within its kind, from 0.
-        joints: Which are meant to move, from 0.
+        kind: Kind of the motion: ``multi``, ``single`` or ``linear``.
+        number: Number within its kind, from 0.
+        joints: Indices of the moving joints, from 0.
         points: Times, positions, velocities and accelerations, (p, 1 + 3 n), from rest to rest.
     """
 
@@ -54,15 +54,21 @@ class PairMotion:
 
     @property
     def name(self) -> str:
-        """Kind and number, as files are called."""
+        """Name of the motion, also used for its file."""
         return f"{self.kind}-{self.number:05d}"
 
 
 def moving_together(n: int, number: int, kind: str, seed: int) -> tuple[int, ...]:
-    """Return which joints the motion of a number moves.
+    """Return the indices of the joints that a motion moves.
 
-    Single joints take turns. Combinations of two and more come in a random order, each once
-    before any comes again: 2^n - n - 1 motions have them all.
+    Single joints alternate. Combinations of two or more joints come in a random order without
+    repetition, so that 2^n - n - 1 motions cover all of them.
+
+    Args:
+        n: Number of joints.
+        number: Number of the motion.
+        kind: Kind of the motion.
+        seed: Random seed of the data set.
     """
     if kind == "single" or n == 1:
         return (number % n,)
@@ -74,21 +80,22 @@ def moving_together(n: int, number: int, kind: str, seed: int) -> tuple[int, ...
 def joint_motion(
     kind: str, number: int, seed: int, limits: ArmLimits, missing: Callable[[Matrix], float]
 ) -> PairMotion:
-    r"""Return a random motion of joints between two postures, clear of everything.
+    """Return a random collision-free motion between two joint configurations.
 
-    Postures are uniform within the limits; a quintic joins them, at a random share of the speed
-    limits, with acceleration scaled by its square and jerk by its cube. It depends on the seed,
-    kind and number only, not on what has been drawn before.
+    Configurations are uniform within the limits and connected by a quintic. A random factor scales
+    the speed limits, its square the acceleration limits and its cube the jerk limits. The motion
+    depends only on seed, kind and number, not on earlier draws.
 
     Args:
-        kind: ``multi`` or ``single``.
-        number: Of the motion.
-        seed: Of the data set.
-        limits: Of the joints.
-        missing: Returns by how much the nearest of postures (N, n) is too near [m].
+        kind: Kind of the motion: ``multi`` or ``single``.
+        number: Number of the motion.
+        seed: Random seed of the data set.
+        limits: Limits of the joints.
+        missing: Function that returns the largest violation of the minimum distances of
+            configurations (N, n) [m].
 
     Raises:
-        ConfigurationError: If no motion is found that is clear.
+        ConfigurationError: If no collision-free motion is found.
     """
     rng = np.random.default_rng([seed, 1 + (kind == "single"), number])
     joints = moving_together(limits.n_joints, number, kind, seed)
@@ -125,29 +132,30 @@ def _points(begin: Vector, end: Vector, speed: float, limits: ArmLimits) -> Matr
 
 
 PLANES = ((0, 2), (0, 1), (1, 2))
-"""Axes of the base that span xz, xy and yz, in turns."""
+"""Axes of the base that span the planes xz, xy and yz, which alternate."""
 LONGEST, WAYPOINTS = 0.15, 3
-"""Largest part of a leg along an axis [m], and legs of a move."""
+"""Maximum displacement of a leg along an axis [m], and number of legs of a motion."""
 _PER_LEG, _LINE_TRIES, _JUMP, _SHARE = 24, 40, 0.3, 0.5
 
 
 def linear_motion(
     cell: CellConfig, arm: str, number: int, seed: int, missing: Callable[[Matrix], float]
 ) -> PairMotion:
-    """Return a move of the tool along straight lines, at rest at each waypoint.
+    """Return a motion of the tool along straight lines that stops at each waypoint.
 
-    It begins near the ready posture and keeps the tool's orientation. Depends on the seed and
-    number only.
+    It starts near the ready configuration and keeps the orientation of the tool. It depends only
+    on seed and number.
 
     Args:
-        cell: Whose arm it is.
-        arm: Its name.
-        number: Of the move; the plane takes turns.
-        seed: Of the data set.
-        missing: Returns by how much the nearest of postures (N, n) is too near [m].
+        cell: Cell of the arm.
+        arm: Name of the arm.
+        number: Number of the motion, which also selects the plane.
+        seed: Random seed of the data set.
+        missing: Function that returns the largest violation of the minimum distances of
+            configurations (N, n) [m].
 
     Raises:
-        ConfigurationError: If no move is found that is reached and clear.
+        ConfigurationError: If no reachable and collision-free motion is found.
     """
     described = describe_arm(arm, cell.arms[arm])
     limits, ready = described.limits, np.array(described.robot.ready)
@@ -194,14 +202,14 @@ def _leg(
 
 
 def _blend() -> Vector:
-    """Return the quintic from 0 to 1 at equal times, (k,)."""
+    """Return a quintic from 0 to 1 at equidistant times, (k,)."""
     return rest_to_rest(np.linspace(0.0, 1.0, _PER_LEG + 1))
 
 
 def _timed(
     begin: Vector, legs: list[Matrix], speed: float, velocity: Vector, acceleration: Vector
 ) -> Matrix:
-    """Return points at times such that joints keep a share of their limits."""
+    """Return trajectory points timed so that joints stay within a fraction of their limits."""
     n, rows, now = len(begin), [np.zeros(1 + 3 * len(begin))], REST
     rows[0][1 : 1 + n] = begin
     for leg in legs:
@@ -224,20 +232,24 @@ def _timed(
 
 
 LAWS = ("joint_trajectory", "joint_impedance", "joint_position")
-"""By which a motion can be done; the first is the default."""
+"""Controllets that execute motions. The first is the default."""
 STREAMED = "joint_impedance"
-"""Which of them is told one posture after another."""
+"""Controllet of these that receives streamed joint targets instead of a trajectory."""
 PACE = {"joint_acceleration": 1.0, "joint_speed": 1.0, "smoothing": 0.1, "share": 1.0}
-"""Of a governor that is to get out of the way of motions at up to 0.6 of the speed limits."""
+"""Governor parameters that do not limit motions up to 0.6 of the speed limits."""
 CATCHES_UP = 0.8
-"""For a law that bounds what it is told, beyond the end of the motion [s]."""
+"""Additional time after a streamed motion, because the governor limits its targets [s]."""
 
 
 def known_law(law: str, option: str) -> str:
-    """Return a law that motions can be done by.
+    """Return a controllet that can execute motions.
+
+    Args:
+        law: Name of the controllet.
+        option: Option named in the error message.
 
     Raises:
-        ValidationRefused: If it is none.
+        ValidationRefused: If the controllet is not one of :data:`LAWS`.
     """
     if law not in LAWS:
         raise ValidationRefused(f"{option}: got {law!r}, allowed {', '.join(LAWS)}")
@@ -245,22 +257,22 @@ def known_law(law: str, option: str) -> str:
 
 
 def law_section(law: str) -> dict[str, Any]:
-    """Return the section of a law; streamed postures may move as fast as joints may."""
+    """Return the configuration section of a controllet, with :data:`PACE` for streamed targets."""
     if law != STREAMED:
         return {"type": law}
     return {"type": law, "params": {"governor": dict(PACE)}}
 
 
 class LawMotion(MotionTask):
-    """Go through a motion by a law: told as a whole, or one posture after another.
+    """Task that executes a motion with one of several controllets.
 
-    ``joint_trajectory`` follows the whole compliantly, ``joint_position`` by the position
-    controller of the robot itself; ``joint_impedance`` is told where to be now, every 10 ms.
+    ``joint_trajectory`` executes the whole trajectory compliantly, and ``joint_position`` with the
+    position controller of the robot. ``joint_impedance`` receives a joint target every 10 ms.
 
     Args:
         arm: Name of the arm.
         points: Times, positions, velocities and accelerations, (p, 1 + 3 n).
-        law: One of :data:`LAWS`.
+        law: Controllet, one of :data:`LAWS`.
     """
 
     laws = LAWS
@@ -271,14 +283,14 @@ class LawMotion(MotionTask):
         self.seconds += CATCHES_UP * (law == STREAMED)
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell with the arm where the motion begins, and the law."""
+        """Return the cell with the arm at the start of the motion and the controllet."""
         (name,) = self.names(config)
         begin = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
         arm = with_start(config.arms[name], np.array(begin), None)
         return task_cell(config, {name: arm}, law_section(self.law), {})
 
     def aim(self, cell: Cell, time: float) -> None:
-        """Hand over the whole at its begin, or the posture of an instant."""
+        """Send the whole trajectory at time 0, or the joint target of this time."""
         if self.law != STREAMED:
             super().aim(cell, time)
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions that are simulated in processes, into a folder that goes on where it was broken off."""
+"""Parallel simulation of motions into a resumable folder."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from multipanda_py.identification.paired.recording import AlignedPair
 from multipanda_py.registry import needed
 
 PARALLEL = ("loky", "dask")
-"""Of joblib's backends, those that a command names; from Python there is whatever joblib has."""
+"""Backends of joblib available on the command line. Python callers can use any backend of joblib.
+Backends of joblib available on the command line. Python callers can use any backend of joblib."""
 _PATIENCE = 10.0
 
 
 @contextmanager
 def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[None]:
-    """Have joblib use a backend within.
+    """Select the backend of joblib within a context.
 
     Args:
-        parallel: One of :data:`PARALLEL`; empty leaves what ``joblib.parallel_config`` says, which
-            is how a Ray cluster is used, too.
-        cluster: Address of a Dask scheduler; without one a cluster of this machine is made.
-        jobs: Workers of that, -1 for one per core.
+        parallel: Backend, one of :data:`PARALLEL`. If empty, the setting of
+            ``joblib.parallel_config`` applies, for example a Ray cluster.
+        cluster: Address of a Dask scheduler. Without one, a local cluster is created.
+        jobs: Number of workers of the local cluster, -1 for one per core.
 
     Raises:
-        ConfigurationError: If there is no such backend, or the scheduler does not answer.
-        MissingExtra: If a library of it is missing.
+        ConfigurationError: If the backend does not exist or the scheduler does not answer.
+        MissingExtra: If a library of the backend is missing.
     """
     joblib = needed("joblib")
     if parallel not in ("", *PARALLEL):
@@ -60,12 +61,13 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
 
 Say = Callable[[str], None]
 Task = tuple[Callable[..., tuple[Name, bytes]], tuple[Any, ...]]
-"""What a process does: a function, and what it is given; it returns a motion's name and file."""
+"""Function with its arguments for a worker process. It returns name and file contents of a motion.
+Function with its arguments for a worker process. It returns name and file contents of a motion."""
 LEFT_OUT = "left out: "
 
 
 def left_to_do(kept: Folder, say: Say) -> list[Name]:
-    """Return the motions that a folder lacks, and say how many it has."""
+    """Return the motions that a folder lacks, and report how many are done."""
     left = kept.left()
     if len(left) < len(kept):
         say(f"{len(kept) - len(left)} of {len(kept)} motions are there already")
@@ -73,17 +75,17 @@ def left_to_do(kept: Folder, say: Say) -> list[Name]:
 
 
 def at_once(kept: Folder, tasks: Sequence[Task], how: tuple[str, str, int], say: Say) -> None:
-    """Do what is left in processes, and keep each motion as it comes.
+    """Process motions in parallel and store each as soon as it is done.
 
     Args:
-        kept: Where they are kept.
-        tasks: Of all motions that it lacks.
+        kept: Folder of the motions.
+        tasks: Tasks of all missing motions.
         how: Backend, cluster and jobs, see :func:`.workers`.
-        say: Told of every motion.
+        say: Callback that receives a message per motion.
 
     Raises:
-        ConfigurationError: If there is no such backend.
-        MissingExtra: If a library of it is missing.
+        ConfigurationError: If the backend does not exist.
+        MissingExtra: If a library of the backend is missing.
     """
     joblib = needed("joblib")
     with workers(*how):
@@ -96,7 +98,13 @@ def at_once(kept: Folder, tasks: Sequence[Task], how: tuple[str, str, int], say:
 
 
 def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
-    """Return the file of a motion that is made now; one that cannot be done says why."""
+    """Return the file contents of a motion. A failed motion contains the reason.
+
+    Args:
+        name: Name of the motion.
+        joints: Number of joints.
+        make: Function that records the motion.
+    """
     pair, said = None, f"{name[0]} {name[1]}"
     try:
         pair = make()
@@ -106,10 +114,10 @@ def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
 
 
 def refuse_none(kept: Folder) -> None:
-    """Refuse a folder all of whose motions were left out.
+    """Refuse a folder in which all motions were skipped.
 
     Raises:
-        ValidationRefused: With why the first was.
+        ValidationRefused: If all were skipped. The message contains the first reason.
     """
     if not kept.kept():
         raise ValidationRefused(f"{kept.path}: no motion was recorded: {kept.first_said()}")

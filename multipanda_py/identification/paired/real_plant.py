@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real arm that goes through motions one after another, and is recorded by its loop's rows."""
+"""Execution and recording of a sequence of motions on a real arm."""
 
 from __future__ import annotations
 
@@ -41,35 +41,37 @@ from multipanda_py.realtime.system.priority import without_collections
 from multipanda_py.state import Vector
 
 AT_START = 0.1
-"""How far an arm that stands by may be from where motions were checked against it [rad, m]."""
+"""Maximum distance of a stationary arm from the configuration used in collision checks [rad, m].
+Maximum distance of a stationary arm from the configuration used in collision checks [rad, m]."""
 ELSEWHERE = 0.2
-"""From the end of a motion, where no arm is that sags or rubs, but one that stopped [rad, m]."""
+"""Distance from the end of a motion that counts as a stopped arm [rad, m]. Gravity and friction
+errors stay below it."""
 LONGEST_GAP = 0.02
-"""Between states that a robot sent [s]; what is in between is on a straight line."""
+"""Maximum time between two recorded states [s]. States in between are interpolated linearly."""
 MOST_BLOCKED = 3
-"""Motions one after another to whose begin there is no way, before somebody has to look."""
+"""Consecutive motions without a path to their start before the recording stops for inspection."""
 _RESTS, _EACH, _TAKEN, _LOOK, _LONGEST = 10.0, 0.01, 0.5, 5e-4, 10.0
 _PER_MOTION, _TRIES = 10.0, 5
 _T = TypeVar("_T")
 
 
 class RealPlant:
-    """Have one arm of a cell go through motions; a context in which the cell runs.
+    """Context manager that runs a cell and executes motions on one of its arms.
 
-    Its arms are connected once, by this process's loop alone. Between motions the arm goes to the
-    next begin on ways that are clear of its own links, of the other arms, where they are measured,
-    and of the things of the cell file. Arms that do not move hold. Whatever ends it, the arms hold
-    before the connection ends.
+    The arms connect once, to the control loop of this recording. Between motions, the arm moves to
+    the next start on planned paths. The paths avoid self-collision, the measured configurations of
+    the other arms, and the objects of the cell file. Arms that do not move hold. On exit, all arms
+    hold before they disconnect.
 
     Args:
-        config: Of the cell; laws are its own.
-        arm: Name of the arm that moves.
-        law: By which it does motions.
-        count: How many these are, to say before.
-        say: Told what is about to move.
+        config: Configuration of the cell. Its controllets are replaced.
+        arm: Name of the moving arm.
+        law: Controllet that executes the motions.
+        count: Number of motions, for the warning before the start.
+        say: Callback that receives a warning before the arm moves.
 
     Raises:
-        ConfigurationError: If the cell's rules refuse it.
+        ConfigurationError: If the cell is invalid.
     """
 
     def __init__(
@@ -96,10 +98,11 @@ class RealPlant:
         self._blocked = 0
 
     def __enter__(self) -> Self:
-        """Say that arms will move, and connect them.
+        """Warn that arms will move, and connect them.
 
         Raises:
-            ValidationRefused: If an arm that stands by is not where motions were checked against.
+            ValidationRefused: If a stationary arm is not in the configuration used in collision
+                checks.
         """
         arm, cell = self._arm, Cell(self._config)
         others = [name for name in self._config.arms if name != arm]
@@ -122,7 +125,7 @@ class RealPlant:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Have all arms hold, and let them go."""
+        """Let all arms hold, and disconnect them."""
         cell, self._cell = self._cell, None
         if cell is not None:
             with suppress(MultipandaError):
@@ -130,12 +133,12 @@ class RealPlant:
             cell.close()
 
     def record(self, motion: PairMotion) -> Side:
-        """Go to the begin of a motion and through it, and return what was measured.
+        """Move to the start of a motion, execute it and return the recording.
 
         Raises:
-            PlanRejected: If there is no clear way to its begin; the arm has not moved.
-            MultipandaError: If the arm or its connection failed, it did not take the motion, or
-                stopped on its way.
+            PlanRejected: If there is no collision-free path to its start. The arm has not moved.
+            MultipandaError: If the arm or its connection fails, the motion is rejected, or the arm
+                stops before the end.
         """
         cell = self._cell
         if cell is None:
@@ -148,7 +151,7 @@ class RealPlant:
             raise explained(cell, error) from None
 
     def _done(self, cell: Cell, motion: PairMotion) -> Side:
-        """Go to the begin of a motion and through it."""
+        """Move to the start of a motion and execute it."""
         task = LawMotion(self._arm, motion.points, self._law)
         n = cell.state(self._arm).q.size
         begin, end = motion.points[0, 1 : 1 + n], motion.points[-1, 1 : 1 + n]
@@ -163,7 +166,7 @@ class RealPlant:
         return side_of(log, motion.name)
 
     def _go(self, cell: Cell, begin: Vector) -> None:
-        """Go to where a motion begins, touching nothing."""
+        """Move to the start of a motion on a collision-free path."""
         cell.switch([f"{self._arm}/{TO_START}"], strictness="force_auto")
         self._until(cell, lambda: self._rests(cell), "it rests")
         if fault := fault_of(cell):
@@ -193,7 +196,7 @@ class RealPlant:
         return bool(np.abs(state.dq).max() < SLOW) or bool(state.fault)
 
     def _through(self, cell: Cell, task: LawMotion) -> tuple[NDArray[np.void], float]:
-        """Give the law the motion; return the rows since then, and the cell's time of that."""
+        """Execute a motion and return the cycle records since its start and its start time."""
         seen, _ = cell.rows(10**15)
         parts = list[NDArray[np.void]]()
         begin = self._told(cell, lambda: self._begun(cell, task))
@@ -213,13 +216,13 @@ class RealPlant:
 
     @staticmethod
     def _begun(cell: Cell, task: LawMotion) -> float:
-        """Give the law the begin of a motion; return the cell's time of that."""
+        """Send the first target of a motion and return the time of the cell before it."""
         begin = cell.time
         task.aim(cell, 0.0)
         return begin
 
     def _told(self, cell: Cell, tell: Callable[[], _T]) -> _T:
-        """Tell an arm at rest something; a loop that was late just now is told again."""
+        """Send a command, and retry if the loop rejected it because of a late cycle."""
         for _ in range(_TRIES):
             with suppress(TargetRejected):
                 return tell()
@@ -231,7 +234,10 @@ class RealPlant:
     def _until(
         self, cell: Cell, condition: Callable[[], bool], what: str, longer: float = 0.0
     ) -> None:
-        """Wait by the time of the cell, which on a machine that is late goes on late, too."""
+        """Wait for a condition with a timeout in cell time.
+
+        Cell time slows down on an overloaded machine.
+        """
         limit = cell.time + _RESTS + longer
         while not condition():
             if cell.time > limit:
@@ -239,7 +245,7 @@ class RealPlant:
             self._later(cell, cell.time + _EACH)
 
     def _later(self, cell: Cell, until: float) -> float:
-        """Return the cell's time once it is later than another one [s]."""
+        """Wait until the time of the cell has reached a value, and return it [s]."""
         limit = clock.monotonic() + _LONGEST
         while (now := cell.time) < until:
             cell.check()
@@ -249,7 +255,7 @@ class RealPlant:
         return now
 
     def _log(self, rows: NDArray[np.void], told: float) -> ArmLog:
-        """Return rows as the log of the arm, at even times since it was told.
+        """Convert cycle records to a log with equidistant times since the start of the motion.
 
         Raises:
             LoopError: If states are missing.
@@ -266,23 +272,23 @@ class RealPlant:
 
 
 def explained(cell: Cell, error: MultipandaError) -> MultipandaError:
-    """Return an error with the fault that nobody has told yet: that there is one does not help."""
+    """Return the error together with the fault that caused it, if the cell has reported one."""
     faults: list[str] = []
-    with suppress(MultipandaError):  # a loop that is gone has no more to say
+    with suppress(MultipandaError):  # The loop may have ended.
         faults = [" ".join(str(one).split()) for one in cell.events() if one.event.is_fault]
     return LoopError(f"{error}: {faults[0]}") if faults else error
 
 
 def check_standing(config: CellConfig, arm: str, postures: Mapping[str, Vector]) -> None:
-    """Refuse arms that stand by elsewhere than where motions of one were checked against them.
+    """Refuse stationary arms outside the configuration used in collision checks.
 
     Args:
-        config: Of the cell.
-        arm: Which moves.
-        postures: Of all arms, as measured, (n,) each [rad, m].
+        config: Configuration of the cell.
+        arm: Name of the moving arm.
+        postures: Measured joint positions of all arms by name, (n,) each [rad, m].
 
     Raises:
-        ValidationRefused: With the first that does.
+        ValidationRefused: If an arm is too far from its start configuration.
     """
     for name in (other for other in config.arms if other != arm):
         away = float(np.abs(postures[name] - config.arms[name].q_start).max())
@@ -294,11 +300,11 @@ def check_standing(config: CellConfig, arm: str, postures: Mapping[str, Vector])
 
 
 def even(log: ArmLog, time: Vector) -> ArmLog:
-    """Return positions, velocities, torques and references of a log at even times.
+    """Interpolate positions, velocities, torques and references of a log at equidistant times.
 
     Args:
-        log: Of an arm.
-        time: Of its samples, (n,) [s].
+        log: Log of an arm.
+        time: Times of its samples, (n,) [s].
     """
     first = np.ceil(time[0] * RATE - 1e-6)
     grid = np.arange(first, np.floor(time[-1] * RATE + 1e-6) + 1.0) / RATE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One motion on a twin and on a plant, recorded and aligned."""
+"""Recording of one motion on twin and plant, and the alignment of both sides in time."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.state import Matrix
 
 INTERVAL = 5.0
-"""Half the confidence interval of rest, in standard deviations."""
+"""Half width of the confidence interval of rest, in standard deviations."""
 SMALLEST = 2e-4
-"""Half of it at least [rad, m]: a simulation without noise rests exactly."""
+"""Minimum half width of that interval [rad, m], for simulations without noise."""
 STAYS = 10
-"""Samples that a joint has to be outside for its motion to have begun."""
+"""Consecutive samples outside the interval that mark the start of a motion."""
 
 
 def leaving_rest(q: Matrix, rest: int) -> int:
     r"""Return the first sample at which a joint leaves the confidence interval of its rest.
 
-    .. math:: |q_k - \bar q_{rest}| > \max(5 \sigma_{rest}, 2 \cdot 10^{-4}\,\mathrm{rad})
+    .. math:: |q_k - \bar q_{rest}| > \max(5 \sigma_{rest}, 2 \cdot 10^{-4}\,\mathrm{rad}).
 
-    for ten samples in a row, of any joint.
+    Symbols: mean :math:`\bar q_{rest}` and the standard deviation :math:`\sigma_{rest}` of the
+    samples at rest. The condition has to hold for ten consecutive samples of any joint.
 
     Args:
-        q: Positions, (m, n) [rad, m].
-        rest: Samples at the beginning during which the arm is at rest, 2 to m - 1.
+        q: Joint positions, (m, n) [rad, m].
+        rest: Number of samples at rest at the beginning, 2 to m - 1.
 
     Raises:
-        LogError: If ``rest`` is out of range, a number is not finite, or nothing moves.
+        LogError: If ``rest`` is out of range, a value is not finite, or no joint moves.
 
     Source: Realeasy, section on data (start-point detection).
     """
@@ -52,17 +53,19 @@ def leaving_rest(q: Matrix, rest: int) -> int:
 
 
 def shift_by_correlation(first: Matrix, second: Matrix, most: int) -> int:
-    r"""Return by how many samples the second of two recordings is later, for comparison.
+    r"""Return the delay of the second recording in samples, by cross-correlation of velocities.
 
-    .. math:: \arg\max_{|s| \le s_{max}} \sum_k \dot q_1(k) \cdot \dot q_2(k + s)
+    .. math:: \arg\max_{|s| \le s_{max}} \sum_k \dot q_1(k) \cdot \dot q_2(k + s).
+
+    Symbols: shift s and the joint velocities of both recordings.
 
     Args:
-        first: Velocities, (m, n) [rad/s, m/s].
-        second: Velocities, (p, n).
-        most: Largest shift that is tried, below the length of both.
+        first: Joint velocities of the first recording, (m, n) [rad/s, m/s].
+        second: Joint velocities of the second recording, (p, n).
+        most: Maximum shift in samples, below the length of both recordings.
 
     Raises:
-        LogError: If ``most`` is not allowed.
+        LogError: If ``most`` is out of range.
     """
     if not 0 <= most < min(len(first), len(second)):
         raise LogError(
@@ -77,24 +80,24 @@ def shift_by_correlation(first: Matrix, second: Matrix, most: int) -> int:
 
 
 RATE = 1000
-"""At which motions are recorded [1/s]."""
+"""Sample rate of recorded motions [Hz]."""
 AT_REST = (0.3, 0.5)
-"""When an arm that has settled shows its rest, before its motion begins [s]."""
+"""Interval before a motion in which a settled arm is at rest [s]."""
 ALIGNMENTS = ("clock", "told", "rest", "correlation")
-"""How both sides can be cut to one begin; the first is the default of simulated plants, the second
-of real ones."""
+"""Alignments of both sides. The first is the default for simulated plants, the second for real
+ones."""
 TOLD = 1e-6
-"""By how much a reference, which has no noise, leaves its rest [rad, m]."""
+"""Deviation of a noise-free reference from its initial value that marks its start [rad, m]."""
 _MOST = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """What one side did in a motion, from when it was at rest on.
+    """Recording of one side, starting at rest.
 
     Attributes:
-        rows: Positions, velocities and torques, (m, 3 n) [rad, rad/s, Nm], 1000 a second.
-        told: Sample at which the reference of its law left its rest.
+        rows: Positions, velocities and torques at 1 kHz, (m, 3 n) [rad, rad/s, Nm].
+        told: Sample at which the reference of the controllet starts to move.
     """
 
     rows: Matrix
@@ -103,16 +106,16 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class AlignedPair:
-    """What two sides did in one motion, each from when it was at rest on.
+    """Recordings of twin and plant in one motion, each starting at rest.
 
     Attributes:
-        twin: Positions, velocities and torques, (m, 3 n) [rad, rad/s, Nm], 1000 a second.
-        plant: The same of the plant, (p, 3 n).
-        twin_start: Sample at which the twin left its rest.
-        plant_start: The same of the plant.
-        shift_by_correlation: By how many samples cross-correlation has the plant later.
-        twin_told: Sample at which the reference of the twin's law left its rest.
-        plant_told: The same of the plant's.
+        twin: Positions, velocities and torques of the twin at 1 kHz, (m, 3 n) [rad, rad/s, Nm].
+        plant: Positions, velocities and torques of the plant, (p, 3 n).
+        twin_start: Sample at which the twin starts to move.
+        plant_start: Sample at which the plant starts to move.
+        shift_by_correlation: Delay of the plant by cross-correlation, in samples.
+        twin_told: Sample at which the reference of the twin starts to move.
+        plant_told: Sample at which the reference of the plant starts to move.
     """
 
     twin: Matrix
@@ -124,18 +127,18 @@ class AlignedPair:
     plant_told: int = 0
 
     def cut(self, by: str = ALIGNMENTS[0]) -> tuple[Matrix, Matrix]:
-        """Return both sides from the begin of the motion on, of one length, (k, 3 n) each.
+        """Return both sides from the start of the motion on, with equal length, (k, 3 n) each.
 
         Args:
-            by: ``clock``: both from the sample at which the first of them left its rest; both were
-                told at the same sample, so what the plant is late by stays in the data. ``told``:
-                the same, but for by how much later the reference of the plant's law began: a
-                real arm is told over a channel that takes some cycles. ``rest``: each from where
-                it left its own. ``correlation``: the twin from there, the plant as much later as
-                cross-correlation has it.
+            by: Alignment. ``clock`` cuts both sides at the sample at which the first one starts to
+                move. Both references start at the same sample, so the delay of the plant stays in
+                the data. ``told`` also removes the delay between the references, since commands to
+                a real arm take some cycles. ``rest`` cuts each side where it starts to move.
+                ``correlation`` cuts the twin there and shifts the plant by the delay from
+                cross-correlation.
 
         Raises:
-            ConfigurationError: If ``by`` is none of :data:`ALIGNMENTS`.
+            ConfigurationError: If ``by`` is not one of :data:`ALIGNMENTS`.
         """
         first, second = self.twin_start, self.plant_start
         if by not in ALIGNMENTS:
@@ -159,28 +162,28 @@ def record_pair(
     seed: int,
     laws: tuple[str, str] = (LAWS[0], LAWS[0]),
 ) -> AlignedPair:
-    """Do a motion on both sides.
+    """Simulate a motion on both sides.
 
     Args:
-        motion: What is done.
-        arm: Name of the arm that does it, in both cells.
-        twin: A simulated cell.
-        plant: Another one.
-        seed: Of the noise.
-        laws: By which the twin and the plant do it.
+        motion: Motion to execute.
+        arm: Name of the moving arm in both cells.
+        twin: Simulated cell.
+        plant: Simulated cell.
+        seed: Random seed of the noise.
+        laws: Controllets of the twin and of the plant.
 
     Raises:
-        ValidationRefused: If a side does not come to its end, or does not move.
+        ValidationRefused: If a side does not complete the motion or does not move.
     """
     sides = [side(motion, arm, *one, seed) for one in zip((twin, plant), laws)]
     return align_sides(*sides)
 
 
 def side(motion: PairMotion, arm: str, cell: CellConfig, law: str, seed: int) -> Side:
-    """Return what an arm of a simulated cell does, from when it is at rest on.
+    """Simulate a motion on one side and return the recording from rest on.
 
     Raises:
-        ValidationRefused: If it does not come to its end.
+        ValidationRefused: If the arm does not complete the motion.
     """
     task = LawMotion(arm, motion.points, law)
     run = run_task(task, cell, seed)
@@ -191,10 +194,10 @@ def side(motion: PairMotion, arm: str, cell: CellConfig, law: str, seed: int) ->
 
 
 def side_of(log: ArmLog, name: str) -> Side:
-    """Return what a log has of a motion, whose time begins with its first target.
+    """Convert the log of a motion to a side. Its time starts at the first target.
 
     Raises:
-        ValidationRefused: If it lacks something.
+        ValidationRefused: If velocities, torques or finite values are missing.
     """
     if log.dq is None or log.tau is None:
         raise ValidationRefused(f"{name}: velocities or torques were not recorded")
@@ -206,7 +209,7 @@ def side_of(log: ArmLog, name: str) -> Side:
 
 
 def told_at(log: ArmLog) -> int:
-    """Return the sample at which the reference of an arm's law leaves its rest, 0 if none does."""
+    """Return the sample at which the reference of a controllet starts to move, or 0."""
     if "target_joint" not in log.columns:
         return 0
     reference = log["target_joint"][:, 0]
@@ -215,7 +218,7 @@ def told_at(log: ArmLog) -> int:
 
 
 def align_sides(twin: Side, plant: Side) -> AlignedPair:
-    """Find where each side leaves its rest, and by how much they are apart.
+    """Align two sides by their start samples and by cross-correlation.
 
     Raises:
         ValidationRefused: If a side does not move.
@@ -225,11 +228,11 @@ def align_sides(twin: Side, plant: Side) -> AlignedPair:
 
 
 def align(twin: Matrix, plant: Matrix) -> AlignedPair:
-    """Find where each side leaves its rest, and by how much they are apart.
+    """Align two recordings by their start samples and by cross-correlation.
 
     Args:
-        twin: (m, 3 n), with rest first.
-        plant: (p, 3 n).
+        twin: Positions, velocities and torques of the twin, starting at rest, (m, 3 n).
+        plant: Positions, velocities and torques of the plant, starting at rest, (p, 3 n).
 
     Raises:
         ValidationRefused: If a side does not move.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of what an arm was recorded doing, and of its twin doing the same."""
+"""Paired data sets from recordings of an arm, which a simulated twin replays."""
 
 from __future__ import annotations
 
@@ -50,30 +50,30 @@ from multipanda_py.state import Matrix
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 KIND = "log"
-"""Of these motions, in file names and tables."""
+"""Kind of these motions, in file names and tables."""
 FOLLOW = ("commanded", "measured")
-"""What of a recording its twin is told; the first is the default where it is recorded."""
+"""Recorded signals that the twin can follow. The first is the default if it was recorded."""
 LEAST_RATE = 100.0
-"""Samples a second, of which the table has as many."""
+"""Minimum sample rate of a recording [Hz], equal to that of the table."""
 MOVES = 0.02
-"""Speed of a joint that moves [rad/s, m/s]."""
+"""Joint speed that counts as motion [rad/s, m/s]."""
 BEFORE, RESTS, AFTER = 0.1, 0.45, 0.25
-"""What of a motion is taken before a joint moves; rest there and after it at least [s]."""
+"""Time included before the first motion, minimum rest before it and minimum rest after it [s]."""
 CUTOFF, PER_SECOND = 10.0, 50
-"""Of the filter of measured positions [Hz], and points a second that the twin is told."""
+"""Cutoff of the filter of measured positions [Hz], and rate of the points for the twin [Hz]."""
 MISSED = 1e-3
-"""How far the path that a law is told may pass from the recorded one [rad, m]."""
+"""Maximum deviation of the trajectory for the twin from the recorded path [rad, m]."""
 TILT = 0.1
-"""Difference of gravity in the base that is another mounting [m/s^2]."""
+"""Difference of gravity in the base frame that counts as another mounting [m/s^2]."""
 
 
 @dataclass(frozen=True, eq=False)
 class LoggedMotion:
-    """A motion of a recording.
+    """Motion cut from a recording.
 
     Attributes:
-        motion: What the twin is told, from rest to rest.
-        plant: What was measured.
+        motion: Motion for the twin, from rest to rest.
+        plant: Measured side.
     """
 
     motion: PairMotion
@@ -83,23 +83,25 @@ class LoggedMotion:
 def logged_motions(
     recordings: Sequence[ArmLog], arm: ArmDescription, follow: str = "", law: str = STREAMED
 ) -> tuple[list[LoggedMotion], str, list[str]]:
-    """Cut recordings into their motions from rest to rest.
+    """Cut recordings into motions from rest to rest.
 
-    A motion begins 0.1 s before a joint is faster than 0.02 rad/s, behind 0.45 s in which none
-    was, and ends when all have been slower for 0.25 s.
+    A motion starts 0.1 s before a joint exceeds 0.02 rad/s, after 0.45 s of rest. It ends when all
+    joints have been slower for 0.25 s.
 
     Args:
-        recordings: Of the arm, in their order.
-        arm: The twin's.
-        follow: One of :data:`FOLLOW`; empty takes the first if it was recorded all the time.
-        law: Of the twin; all but ``joint_impedance`` take 128 points of a motion at most.
+        recordings: Recordings of the arm in chronological order.
+        arm: Description of the twin's arm.
+        follow: Signal to follow, one of :data:`FOLLOW`. If empty, the first is taken if it was
+            recorded throughout.
+        law: Controllet of the twin. All except ``joint_impedance`` accept up to 128 points of a
+            motion.
 
     Returns:
-        The motions, what the twin is told, and sentences about what was left out.
+        Motions, the followed signal, and messages about skipped motions.
 
     Raises:
-        ValidationRefused: If one is of another robot, has gaps or numbers that are none, lacks
-            velocities or torques, has less than 100 samples a second, or there is no motion.
+        ValidationRefused: If a recording is of another robot, has gaps or invalid values, lacks
+            velocities or torques, has less than 100 samples per second, or contains no motion.
     """
     parts = [part for log in recordings for part in _parts(log)]
     for part in parts:
@@ -125,15 +127,15 @@ def logged_motions(
 
 
 def _parts(log: ArmLog) -> list[ArmLog]:
-    """Return what was recorded in one go."""
+    """Split a log into its continuous recordings."""
     return [log.part(slice(*run)) for run in pairwise([*log.starts, len(log)])]
 
 
 def check_log(log: ArmLog, arm: ArmDescription) -> None:
-    """Refuse a recording from which nothing can be learned about an arm.
+    """Refuse a recording that is unsuitable for learning about an arm.
 
     Raises:
-        ValidationRefused: With the reason.
+        ValidationRefused: If a check fails.
     """
     n, name = arm.n_joints, arm.robot.name
     if len(log.joints) != n:
@@ -183,7 +185,7 @@ def _followed(logs: Sequence[ArmLog], follow: str) -> str:
 
 
 def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
-    """Return begin and end of each motion in one recording [s]."""
+    """Return start and end of each motion in one recording [s]."""
     speed = np.abs(np.asarray(log.dq)).max(axis=1)
     moving = np.flatnonzero(speed > MOVES)
     if not len(moving):
@@ -200,7 +202,7 @@ def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
 
 
 def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Matrix:
-    """Return what the twin is told, (p, 1 + 3 n): rest, then the recorded way."""
+    """Return the trajectory for the twin, (p, 1 + 3 n): rest, then the recorded path."""
     interpolate = needed("scipy.interpolate")
     reference = log.q if follow == FOLLOW[1] else np.asarray(log["target_joint"])[:, 0]
     spline = interpolate.CubicSpline(log.time, reference)
@@ -227,7 +229,7 @@ def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Mat
 
 
 def _side(log: ArmLog, begin: float, end: float) -> Side:
-    """Return what was measured, from 0.3 s before the motion on, 1000 samples a second."""
+    """Return the measured side from 0.3 s before the motion on, at 1 kHz."""
     inside = log.between(begin - (REST - AT_REST[0]) - 0.02, end + 0.02)
     part = even(inside, inside.time - (begin - REST))
     part = part.between(AT_REST[0] - 1e-9, end - begin + REST)
@@ -236,7 +238,7 @@ def _side(log: ArmLog, begin: float, end: float) -> Side:
 
 
 def names_of(motions: Sequence[LoggedMotion]) -> list[tuple[str, int]]:
-    """Return kind and number of motions."""
+    """Return kind and number of each motion."""
     return [(one.motion.kind, one.motion.number) for one in motions]
 
 
@@ -257,35 +259,37 @@ def replay_logs(
     cluster: str = "",
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Let a twin do what a plant was recorded doing, and write the table of both.
+    """Replay recordings of a plant on a twin and write the table of both.
 
-    The recording is cut into its motions from rest to rest. For each the twin begins at rest at
-    the recorded posture and follows by its law what was commanded, or measured, at its times; so
-    both sides have one clock. Motions that the twin does not end are left out and said.
+    The recordings are cut into motions from rest to rest. In each motion, the twin starts at rest
+    in the recorded configuration and follows the commanded or measured positions at their times,
+    so that both sides share one time base. Motions that the twin does not complete are skipped and
+    reported.
 
     Args:
-        twin: A simulated cell.
-        files: Recordings of one arm, as :func:`multipanda_py.realtime.recording.read` takes them.
+        twin: Simulated cell.
+        files: Recordings of one arm, as accepted by :func:`multipanda_py.realtime.recording.read`.
         arm: Name of the twin's arm.
-        folder: Made if it is not there; goes on as :func:`.record_pairs` does.
-        of_log: Name of the recorded arm, of several.
-        robot: Its model, where the log does not say.
-        follow: ``commanded`` or ``measured``; by default what the log has of them, in this order.
-        law: Of the twin.
-        align: As of :func:`.record_pairs`, ``clock`` by default.
-        seed: Of the twin's noise and the split.
-        jobs: How many processes, -1 for one per core.
-        parallel: See :func:`.workers`.
-        cluster: Likewise.
-        say: Told what is done.
+        folder: Folder of the data set, created if missing. An interrupted replay resumes.
+        of_log: Name of the recorded arm, if there are several.
+        robot: Robot model, if the log does not state it.
+        follow: Signal to follow: ``commanded`` or ``measured``. The default is the first of these
+            that the log contains.
+        law: Controllet of the twin.
+        align: Alignment of both sides as in :func:`.record_pairs`, by default ``clock``.
+        seed: Random seed of the twin's noise and of the split.
+        jobs: Number of processes, -1 for one per core.
+        parallel: Backend of joblib, see :func:`.workers`.
+        cluster: Address of a Dask scheduler, see :func:`.workers`.
+        say: Callback that receives progress messages.
 
     Returns:
-        How many motions the table has.
+        Number of motions in the table.
 
     Raises:
-        ValidationRefused: If the twin is real, the log is none of such an arm, see
-            :func:`.logged_motions`, or no motion was done.
-        ConfigurationError: If the folder has motions of something else, or cannot be written.
+        ValidationRefused: If the twin is real, a log is unsuitable (see :func:`.logged_motions`),
+            or no motion was completed.
+        ConfigurationError: If the folder belongs to another data set or cannot be written.
         MissingExtra: If a library is missing.
     """
     needed("joblib")
@@ -327,14 +331,14 @@ def replay_logs(
 
 
 def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
-    """Return the recording of an arm: that named, that of the twin's name, or the only one."""
+    """Return the log of the named arm, of the arm with the twin's name, or of the only arm."""
     return log.the_arm(of_log or (arm if arm in log.arms else None))
 
 
 def replay_one(
     twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int
 ) -> tuple[Name, bytes]:
-    """Let the twin do a motion; return its name and what its file is to have."""
+    """Replay one motion on the twin and return its name and the contents of its file."""
     name, joints = (one.motion.kind, one.motion.number), describe_arm(arm, twin.arms[arm]).n_joints
     make = partial(_pair, twin, arm, one, law, seed)
     return name, file_of(name, joints, make)
@@ -345,7 +349,7 @@ def _pair(twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int) ->
 
 
 def _digest(path: Path) -> str:
-    """Return that of a file, or of the files of a folder."""
+    """Return the digest of a file, or of all files in a folder."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     found = hashlib.sha256()
     for file in files:
