@@ -160,7 +160,7 @@ def record_pairs(
         sides = replace(sides, twin=with_tools_of(*_of_arm(plant, twin, arm)))
         needed("scipy")  # Planning of the paths between motions needs it.
     if not wished.names():
-        raise ConfigurationError("motions: got none, allowed at least one")
+        raise ConfigurationError("motions: got none, allowed one or more")
     key = [fingerprint(twin), fingerprint(plant), arm, wished.seed, wished.margin]
     key += [] if laws == (LAWS[0], LAWS[0]) else list(laws)
     kept = Folder(folder, wished.names(), key_of(*key))
@@ -217,8 +217,8 @@ def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> 
                 pair = align_sides(of_twin, of_plant)
             except _Stopped as stopped:
                 raise ValidationRefused(
-                    f"{stopped}; {arm} holds, {number - 1} of {len(kept)} motions are kept in "
-                    f"{kept.path}: the same command goes on with them"
+                    f"{stopped}; {arm} holds, {number - 1} of {len(kept)} motions are stored in "
+                    f"{kept.path}. Run the same command to resume."
                 ) from None
             except (ConfigurationError, ValidationRefused) as error:
                 said = LEFT_OUT + " ".join(str(error).split())
@@ -288,11 +288,11 @@ def _check(sides: Sides) -> None:
             continue
         if any(other.backend != SIMULATED for other in cell.arms.values()):
             raise ValidationRefused(
-                f"{side_name}: got arms that are not simulated, allowed {SIMULATED}"
+                f"{side_name}: got arms that are not simulated. Use the backend {SIMULATED}."
             )
     robots = [describe_arm(arm, cell.arms[arm]).robot for cell in (sides.twin, sides.plant)]
     if [j.name for j in robots[0].joints] != [j.name for j in robots[1].joints]:
         raise ValidationRefused(
-            f"{arm}: got {robots[0].name} as the twin and {robots[1].name} as the plant, allowed "
-            "arms with the same joints"
+            f"{arm}: got {robots[0].name} as the twin and {robots[1].name} as the plant. Use arms "
+            "with the same joints."
         )

@@ -100,11 +100,11 @@ class Folder:
                 found = {key: data[key] for key in data.files}
             lost = {"twin", "plant", "starts", "said"}.difference(found)
         except (*UNREADABLE, OSError, ValueError):
-            lost = {"what was written"}
+            lost = {"its whole content"}
         if lost:
             raise ConfigurationError(
-                f"{file}: was cut or changed: lacks {min(lost)}; without the file its motion is "
-                "recorded again"
+                f"{file}: truncated or changed: lacks {min(lost)}. Delete the file to record its "
+                "motion again."
             )
         return found
 
@@ -121,8 +121,8 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
         parts.mkdir(parents=True, exist_ok=True)
         if not mark.exists() and any(parts.glob("*.npz")):
             raise ConfigurationError(
-                f"{folder}: has motions, but {mark.name}, which says whose they are, is not "
-                "there; allowed another folder"
+                f"{folder}: has motions, but {mark.name}, which identifies their data set, is "
+                "missing. Use another folder."
             )
         if not mark.exists():
             with replacing(mark) as partial:
@@ -132,8 +132,8 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
         raise ConfigurationError(f"{folder}: cannot be written: {error.strerror}") from None
     if other:
         raise ConfigurationError(
-            f"{folder}: has motions of another cell, plant, arm, seed, margin, law or version; "
-            "allowed another folder"
+            f"{folder}: has motions of another cell, plant, arm, seed, margin, law or version. "
+            "Use another folder."
         )
 
 

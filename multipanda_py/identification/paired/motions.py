@@ -112,8 +112,8 @@ def joint_motion(
         if missing(begin + np.linspace(0.0, 1.0, count)[:, None] * (end - begin)) <= 0.0:
             return PairMotion(kind, number, joints, _points(begin, end, speed, limits))
     raise ConfigurationError(
-        f"motion {kind} {number}: none of {_MOTION_TRIES} random motions is clear of the arm and "
-        "of things; allowed: more room, or a smaller --margin"
+        f"motion {kind} {number}: all {_MOTION_TRIES} random motions collide with the arm or "
+        "with objects. Remove obstacles or lower --margin."
     )
 
 
@@ -184,7 +184,8 @@ def linear_motion(
                 _timed(begin, legs, speed, limits.velocity, limits.acceleration),
             )  # fmt: skip
     raise ConfigurationError(
-        f"motion linear {number}: none of {_LINE_TRIES} moves along lines is reached and clear"
+        f"motion linear {number}: none of {_LINE_TRIES} line motions is reachable and "
+        "collision-free"
     )
 
 
@@ -196,7 +197,7 @@ def _leg(
         pose = Pose(begin + share * (end - begin), rotation)
         q = posture_at(described, pose, found[-1], "a line")
         if np.abs(q - found[-1]).max() > _JUMP:
-            raise ValidationRefused("a line: the posture jumps")
+            raise ValidationRefused("a line: the joint configuration jumps")
         found.append(q)
     return np.array(found)
 

@@ -36,7 +36,7 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
     if parallel not in ("", *PARALLEL):
         raise ConfigurationError(f"--parallel: got {parallel!r}, allowed {', '.join(PARALLEL)}")
     if cluster and parallel != "dask":
-        raise ConfigurationError(f"--cluster: got {cluster!r}, allowed with --parallel dask only")
+        raise ConfigurationError(f"--cluster: got {cluster!r}, which needs --parallel dask")
     if not parallel:
         yield
         return
@@ -70,7 +70,7 @@ def left_to_do(kept: Folder, say: Say) -> list[Name]:
     """Return the motions that a folder lacks, and report how many are done."""
     left = kept.left()
     if len(left) < len(kept):
-        say(f"{len(kept) - len(left)} of {len(kept)} motions are there already")
+        say(f"{len(kept) - len(left)} of {len(kept)} motions are already done")
     return left
 
 

@@ -109,16 +109,17 @@ class RealPlant:
         about = max(1.0, self._count * _PER_MOTION / 60.0)
         beside = f"; {', '.join(others)} {'hold' if others[1:] else 'holds'}" if others else ""
         self._say(
-            f"REAL ARMS MOVE: {arm} of {self._config.cell.name} goes through {self._count} random "
-            f"motions all over its workspace, at up to {100 * FASTEST:.0f} % of its speed, for "
-            f"{about:.0f} minutes or so{beside}. Keep out of reach, a hand on the stop"
+            f"REAL ARMS MOVE: {arm} of {self._config.cell.name} executes {self._count} random "
+            f"motions in its whole workspace at up to {100 * FASTEST:.0f} % of its speed for "
+            f"about {about:.0f} minutes{beside}. Stay out of reach and keep the emergency stop at "
+            "hand."
         )
         try:
             cell.start()
             self._cell = cell
             check_standing(self._config, arm, {name: cell.state(name).q for name in cell.arms})
             if fault := fault_of(cell):
-                raise LoopError(f"{fault}: recover it first")
+                raise LoopError(f"{fault}. Recover the arm first.")
         except BaseException:
             self.__exit__()
             raise
@@ -162,13 +163,13 @@ class RealPlant:
         log = self._log(rows, told)
         away = float(np.abs(cell.state(self._arm).q - end).max())
         if away > ELSEWHERE:
-            raise LoopError(f"stopped {away:.2f} rad from the end: is something in its way?")
+            raise LoopError(f"stopped {away:.2f} rad from the end. Check for obstacles.")
         return side_of(log, motion.name)
 
     def _go(self, cell: Cell, begin: Vector) -> None:
         """Move to the start of a motion on a collision-free path."""
         cell.switch([f"{self._arm}/{TO_START}"], strictness="force_auto")
-        self._until(cell, lambda: self._rests(cell), "it rests")
+        self._until(cell, lambda: self._rests(cell), "the arm is at rest")
         if fault := fault_of(cell):
             raise LoopError(fault)
         try:
@@ -178,18 +179,18 @@ class RealPlant:
                 self._until(
                     cell,
                     lambda: cell.time > ends and cell.has_ended(plan),
-                    "it is where the motion begins",
+                    "the arm is at the start of the motion",
                     plan.duration,
                 )
         except PlanRejected as error:
             self._blocked += 1
             if self._blocked >= MOST_BLOCKED:
                 raise LoopError(
-                    f"no way to the begin of {self._blocked} motions one after another: {error}"
+                    f"no path to the start of {self._blocked} consecutive motions: {error}"
                 ) from None
             raise
         self._blocked = 0
-        self._until(cell, lambda: self._rests(cell), "it rests")
+        self._until(cell, lambda: self._rests(cell), "the arm is at rest")
 
     def _rests(self, cell: Cell) -> bool:
         state = cell.state(self._arm)
@@ -250,7 +251,7 @@ class RealPlant:
         while (now := cell.time) < until:
             cell.check()
             if clock.monotonic() > limit:
-                raise LoopError(f"the cell's time did not go on for {_LONGEST:g} s")
+                raise LoopError(f"the time of the cell did not advance for {_LONGEST:g} s")
             clock.sleep(_LOOK)
         return now
 
@@ -294,8 +295,8 @@ def check_standing(config: CellConfig, arm: str, postures: Mapping[str, Vector])
         away = float(np.abs(postures[name] - config.arms[name].q_start).max())
         if away > AT_START:
             raise ValidationRefused(
-                f"{name} stands {away:.2f} rad from its q_start, where motions of {arm} were "
-                f"checked against it; allowed {AT_START:g}"
+                f"{name} is {away:.2f} rad from its q_start, which the collision checks of {arm} "
+                f"assume; allowed {AT_START:g} rad. Move it there."
             )
 
 

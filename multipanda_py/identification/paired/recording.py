@@ -42,13 +42,13 @@ def leaving_rest(q: Matrix, rest: int) -> int:
     if not 2 <= rest < len(q):
         raise LogError(f"samples of rest: got {rest}, allowed 2 to {len(q) - 1}")
     if not np.isfinite(q).all():
-        raise LogError("positions: got a number that is not finite, allowed finite ones")
+        raise LogError("positions: contain a value that is not finite")
     half = np.maximum(INTERVAL * q[:rest].std(axis=0), SMALLEST)
     outside = np.abs(q - q[:rest].mean(axis=0)) > half
     counts = np.cumsum(np.vstack([np.zeros((1, q.shape[1])), outside]), axis=0)
     begins = (counts[STAYS:] - counts[:-STAYS] == STAYS).any(axis=1)
     if not begins.any():
-        raise LogError(f"nothing moves in {len(q)} samples")
+        raise LogError(f"no joint moves in {len(q)} samples")
     return int(begins.argmax())
 
 
@@ -204,7 +204,7 @@ def side_of(log: ArmLog, name: str) -> Side:
     begins = int(np.searchsorted(log.time, AT_REST[0]))
     rows = np.hstack([log.q, log.dq, log.tau])[begins:]
     if not np.isfinite(rows).all():
-        raise ValidationRefused(f"{name}: a number that is not finite was recorded")
+        raise ValidationRefused(f"{name}: the recording contains a value that is not finite")
     return Side(rows, told_at(log.part(slice(begins, None))) if begins < len(log) else 0)
 
 

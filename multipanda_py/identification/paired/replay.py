@@ -119,8 +119,8 @@ def logged_motions(
             found.append(LoggedMotion(motion, _side(part, begin, end)))
     if not found:
         why = left_out[0] if left_out else (
-            f"{', '.join(part.arm for part in parts)}: no motion that begins after {RESTS:g} s of "
-            f"rest and ends in {AFTER:g} s of it (no joint faster than {MOVES:g} rad/s)"
+            f"{', '.join(part.arm for part in parts)}: no motion that starts after {RESTS:g} s of "
+            f"rest and ends with {AFTER:g} s of rest (no joint faster than {MOVES:g} rad/s)"
         )  # fmt: skip
         raise ValidationRefused(why)
     return found, follow, left_out
@@ -141,21 +141,23 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
     if len(log.joints) != n:
         raise ValidationRefused(f"{log.arm}: got {len(log.joints)} joints, allowed {n} of {name}")
     if log.robot is not None and log.robot != name:
-        raise ValidationRefused(f"{log.arm}: recorded on {log.robot}, allowed {name}, as the twin")
+        raise ValidationRefused(
+            f"{log.arm}: recorded on {log.robot}, allowed {name} as in the twin"
+        )
     if log.dq is None or log.tau is None or not log.gravity_in_tau:
         raise ValidationRefused(
             f"{log.arm}: got {', '.join(log.names[:8])}, allowed q, dq and tau of each joint, "
-            "with gravity in the torques, as sensors measure"
+            "with gravity in the torques as measured by sensors"
         )
     if log.rate < 0.99 * LEAST_RATE:
         raise ValidationRefused(
-            f"{log.arm}: got {log.rate:.1f} samples a second, allowed {LEAST_RATE:g} and more"
+            f"{log.arm}: got {log.rate:.1f} samples per second, allowed {LEAST_RATE:g} or more"
         )
     gaps = log.gaps()
     if len(gaps):
         raise ValidationRefused(
             f"{log.arm}: has {len(gaps)} gaps, the first from {gaps[0, 0]:.3f} to "
-            f"{gaps[0, 1]:.3f} s; allowed none: cut it there"
+            f"{gaps[0, 1]:.3f} s. Cut the log there."
         )
     if doubts := holes(log) + mistaken(log, name if name in MODELS else None):
         raise ValidationRefused(doubts[0])
@@ -164,7 +166,7 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
         if np.abs(log.gravity_in_base - here).max() > TILT:
             raise ValidationRefused(
                 f"{log.arm}: gravity in its base was {np.round(log.gravity_in_base, 2).tolist()}, "
-                f"the twin stands with {np.round(here, 2).tolist()} m/s^2"
+                f"but {np.round(here, 2).tolist()} m/s^2 in the twin. Correct the mounting."
             )
 
 
@@ -178,8 +180,8 @@ def _followed(logs: Sequence[ArmLog], follow: str) -> str:
     ]
     if follow == FOLLOW[0] and lacking:
         raise ValidationRefused(
-            f"{lacking[0]}: the postures that were commanded are not in the log, or not all of "
-            "the time; allowed --follow measured"
+            f"{lacking[0]}: commanded joint positions are missing in the log or in parts of it. "
+            "Use --follow measured."
         )
     return follow or FOLLOW[1 if lacking else 0]
 
@@ -222,8 +224,8 @@ def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Mat
     rows, missed = thin(rows, TRAJECTORY_POINTS - 1)
     if missed.max() > MISSED:
         raise ValidationRefused(
-            f"{end - begin:.1f} s in {TRAJECTORY_POINTS} points pass {missed.max():.4f} rad from "
-            f"the way, allowed {MISSED:g}: --law {STREAMED} takes any length"
+            f"{end - begin:.1f} s in {TRAJECTORY_POINTS} points deviate by {missed.max():.4f} rad "
+            f"from the path, allowed {MISSED:g} rad. Use --law {STREAMED} for any length."
         )
     return np.vstack([stands, rows])
 
@@ -297,7 +299,9 @@ def replay_logs(
     known_law(law, "--law")
     align = checked_alignment(align, ALIGNMENTS[0])
     if any(other.backend != SIMULATED for other in twin.arms.values()):
-        raise ValidationRefused(f"twin: got arms that are not simulated, allowed {SIMULATED}")
+        raise ValidationRefused(
+            f"twin: got arms that are not simulated. Use the backend {SIMULATED}."
+        )
     described = describe_arm(arm, twin.arms[arm])
     try:
         recordings = [_arm_of(logs.read(path, robot), of_log, arm) for path in files]
@@ -306,7 +310,8 @@ def replay_logs(
     motions, follow, left_out = logged_motions(recordings, described, follow, law)
     for sentence in left_out:
         say(LEFT_OUT + sentence)
-    say(f"{len(motions)} motions; the twin follows what was {follow} by {law}")
+    say(f"{len(motions)} motions; the twin follows the {follow} positions with {law}")
+
     digests = [_digest(path) for path in files]
     names = [log.arm for log in recordings]
     key = key_of(fingerprint(twin), digests, arm, names, seed, follow, law)

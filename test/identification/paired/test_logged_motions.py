@@ -72,7 +72,7 @@ def test_what_was_commanded_is_followed_where_it_was_recorded():
     assert found[0].motion.points[0, 1:8] == pytest.approx(READY, abs=1e-6)
     # one of two recordings lacks it, so it is not told for both
     assert logged_motions([commanded, log], ARM)[1] == "measured"
-    with pytest.raises(ValidationRefused, match="allowed --follow measured"):
+    with pytest.raises(ValidationRefused, match="--follow measured"):
         logged_motions([commanded, log], ARM, "commanded")
 
 
@@ -146,7 +146,7 @@ def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp
     assert (about["laws"]["twin"], about["logs"]) == ("joint_trajectory", ["run.csv"])
     assert replay_logs(TWIN, [file], "arm", folder, jobs=1, say=said.append) == 2
     assert said[-1].startswith("2 of 2 motions")
-    with pytest.raises(ConfigurationError, match="allowed another folder"):
+    with pytest.raises(ConfigurationError, match="Use another folder"):
         replay_logs(TWIN, [file], "arm", folder, jobs=1, law="joint_position")
     with pytest.raises(ValidationRefused, match=r"none\.csv"):
         replay_logs(TWIN, [tmp_path / "none.csv"], "arm", folder)

@@ -73,7 +73,7 @@ def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_mo
     assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_trajectory"}
     said.clear()  # nothing is left, so nothing moves, and nobody is told so
     assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, say=said.append) == 1
-    assert said == ["1 of 1 motions are there already"]
+    assert said == ["1 of 1 motions are already done"]
 
 
 def test_an_arm_that_stands_by_elsewhere_is_refused():
