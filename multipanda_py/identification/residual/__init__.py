@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learn a residual from paired motions, and say what it gains."""
+"""Training and evaluation of learned residuals between a twin and its plant."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a residual gains on motions that it was not trained on."""
+"""Evaluation of a learned residual on test motions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from multipanda_py.state import Matrix
 
 
 def draw_history(history: History, path: Path) -> None:
-    """Draw the loss by epoch."""
     plots = pyplot()
     figure, axes = plots.subplots(figsize=(6.0, 3.5))
     epochs = np.arange(1, len(history.train) + 1)
@@ -36,7 +35,7 @@ def draw_history(history: History, path: Path) -> None:
 
 
 def draw_torques(trained: TrainedResidual, motion: PairedMotion, path: Path) -> None:
-    """Draw the torques of plant, twin, and twin with the residual, joint by joint."""
+    """Plot the torques of plant, twin, and twin with the residual, joint by joint."""
     plots, n = pyplot(), len(trained.joints)
     hat = trained.run(motion.twin)
     time = np.arange(len(motion.twin)) / trained.rate
@@ -67,13 +66,13 @@ UNITS = ("rad", "rad/s", "Nm")
 
 @dataclass(frozen=True, eq=False)
 class ResidualGain:
-    """Mean square errors of one kind of motions, of the joints one by one.
+    """Mean square errors of one kind of motions by joint, with and without the residual.
 
     Attributes:
-        kind: Of the motions.
-        motions: How many.
-        before: Of the twin, of positions, velocities and torques, (3, n) [rad^2, ...].
-        after: Of the twin with the residual.
+        kind: Kind of the motions.
+        motions: Number of motions.
+        before: Errors of the twin in positions, velocities and torques, (3, n) [rad^2, ...].
+        after: Errors of the twin with the residual, (3, n).
     """
 
     kind: str
@@ -83,15 +82,15 @@ class ResidualGain:
 
     @property
     def ratio(self) -> Matrix:
-        """Before over after, (3, n)."""
+        """Ratio of the errors without and with the residual, (3, n)."""
         return self.before / np.maximum(self.after, 1e-300)
 
 
 def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGain]:
-    """Return what a residual gains on the test's motions, by kind.
+    """Compute the errors with and without the residual on the test motions, by kind.
 
     Raises:
-        ConfigurationError: If the data are of another robot or rate, or have no test.
+        ConfigurationError: If the data are of another robot or rate, or contain no test motions.
     """
     fits = (pairs.robot, len(pairs.joints), pairs.rate)
     own = (trained.robot, len(trained.joints), trained.rate)
@@ -128,7 +127,7 @@ def _gain(
 
 
 def table(gains: list[ResidualGain]) -> str:
-    """Return errors of torques by joint as Markdown; of positions and velocities over all."""
+    """Return the errors as Markdown: torques by joint, other quantities over all joints."""
     lines = []
     for gain in gains:
         n = gain.before.shape[1]

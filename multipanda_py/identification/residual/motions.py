@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions as networks of residuals learn them, and intervals of these."""
+"""Paired motions as training data of residual networks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from multipanda_py.robots.residual.inputs import SIDES, Inputs, Normalisation, r
 from multipanda_py.state import Matrix, Vector
 
 BEYOND = 0.25
-"""By how much of their range numbers may be beyond the limits: more is no arm, but a fault of the
-record, and would set how much a residual may ever say."""
+"""Maximum excess of a value beyond its limits, relative to its range. A larger excess is a
+recording error, which would enlarge the bound of the residual."""
 LEAST = 20
-"""Samples that a motion must have."""
+"""Minimum number of samples of a motion."""
 SPLITS = ("train", "validation", "test")
 _PLAIN = ("motion", "kind", "split", "time")
 _ABOUT = ("normalisation", "robot", "joints", "rate")
@@ -32,13 +32,13 @@ _ABOUT = ("normalisation", "robot", "joints", "rate")
 
 @dataclass(frozen=True, eq=False)
 class PairedMotion:
-    """A motion that both sides have done.
+    """Motion executed by twin and plant.
 
     Attributes:
-        kind: ``multi``, ``single`` or ``linear``.
-        split: ``train``, ``validation`` or ``test``.
-        twin: Normalised states, (k, 3 n).
-        plant: Likewise.
+        kind: Kind of the motion: ``multi``, ``single`` or ``linear``.
+        split: Split of the motion: ``train``, ``validation`` or ``test``.
+        twin: Normalised states of the twin, (k, 3 n).
+        plant: Normalised states of the plant, (k, 3 n).
     """
 
     kind: str
@@ -48,7 +48,7 @@ class PairedMotion:
 
     @property
     def residual(self) -> Matrix:
-        """What the plant shows besides, normalised, (k, 3 n)."""
+        """Difference of plant and twin, normalised, (k, 3 n)."""
         difference: Matrix = self.plant - self.twin
         return difference
 
@@ -58,12 +58,12 @@ class PairedMotions:
     """All motions of a table.
 
     Attributes:
-        motions: In their order.
-        normalisation: Of their numbers.
+        motions: Motions in the order of the table.
+        normalisation: Normalisation of the states.
         robot: Model of the arm.
-        joints: Names of its joints.
-        rate: Samples a second.
-        digest: Of the table.
+        joints: Names of the joints.
+        rate: Samples per second [Hz].
+        digest: SHA-256 digest of the table.
     """
 
     motions: tuple[PairedMotion, ...]
@@ -74,18 +74,18 @@ class PairedMotions:
     digest: str
 
     def of(self, split: str, kinds: Collection[str] = ()) -> list[PairedMotion]:
-        """Return the motions of a split, and of some kinds only if any are named."""
+        """Return the motions of a split, optionally only of some kinds."""
         return [
             one for one in self.motions if one.split == split and (not kinds or one.kind in kinds)
         ]
 
 
 def read_pairs(path: Path) -> PairedMotions:
-    """Read a table.
+    """Read a table of paired motions.
 
     Raises:
-        ConfigurationError: If it is none, has gaps or numbers that are not finite, or motions
-            of less than 20 samples, or numbers far beyond the limits that it names.
+        ConfigurationError: If the file is not such a table, or has gaps, values that are not
+            finite or far beyond their limits, or motions with less than 20 samples.
         MissingExtra: If pyarrow is missing.
     """
     parquet = needed("pyarrow.parquet")
@@ -132,10 +132,10 @@ def read_pairs(path: Path) -> PairedMotions:
 
 
 def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list[str]:
-    """Return the names of a state's numbers; refuse a table that lacks something.
+    """Return the labels of the state components, and refuse an incomplete table.
 
     Raises:
-        ConfigurationError: With what is missing.
+        ConfigurationError: If metadata or columns are missing.
     """
     lost = [name for name in _ABOUT if name not in about]
     if lost:
@@ -168,16 +168,17 @@ def _check(where: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
 
 TINY = 1e-9
 BEGIN = 1.0 / 3.0
-"""Share of an interval's length that more of them begin where their motion does, at rest."""
+"""Fraction of an interval length by which start samples extend before the motion. Negative starts
+are set to zero, so that more intervals start at rest."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeenMotion:
-    """A motion as a network learns it.
+    """Motion as input and output of a network.
 
     Attributes:
-        inputs: (k, m).
-        residual: What the bodies leave over, normalised, (k, 3 n).
+        inputs: Network inputs, (k, m).
+        residual: Residual not explained by the inertial differences, normalised, (k, 3 n).
     """
 
     inputs: Matrix
@@ -188,7 +189,14 @@ class SeenMotion:
         cls, motion: PairedMotion, pairs: PairedMotions, inputs: Inputs,
         bodies: BodyDifference | None,
     ) -> SeenMotion:  # fmt: skip
-        """Return that of a motion of a table."""
+        """Convert a motion of a table.
+
+        Args:
+            motion: Motion of the table.
+            pairs: Table of the motion.
+            inputs: Definition of the network inputs.
+            bodies: Inertial differences between twin and plant, or None.
+        """
         scale, n = pairs.normalisation, pairs.normalisation.joints
         residual = motion.residual.copy()
         if bodies is not None:
@@ -198,7 +206,7 @@ class SeenMotion:
 
 
 def standard_of(motions: list[SeenMotion]) -> Standard:
-    """Return what inputs and residuals are like; what does not change counts as it is."""
+    """Return mean and scale of inputs and residuals. Constant components keep the scale 1."""
     inputs = np.vstack([one.inputs for one in motions])
     spread, size = inputs.std(axis=0), np.sqrt(_squares(motions))
     usual = np.where(spread > TINY, spread, 1.0), np.where(size > TINY, size, 1.0)
@@ -211,7 +219,7 @@ def _squares(motions: list[SeenMotion]) -> Vector:
 
 
 def weights_of(motions: list[SeenMotion], weights: tuple[float, float, float]) -> Vector:
-    """Return the weight of every element of a residual, (3 n,)."""
+    """Return the weight of every component of a residual, (3 n,)."""
     squares = _squares(motions)
     found: Vector = np.repeat(weights, len(squares) // 3) / np.maximum(squares, 1e-12)
     return found
@@ -220,7 +228,7 @@ def weights_of(motions: list[SeenMotion], weights: tuple[float, float, float]) -
 def intervals_of(
     motions: list[SeenMotion], length: int, batch: int, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
-    """Return a batch of inputs (b, length, m) and residuals (b, length, 3 n)."""
+    """Return a random batch of inputs (b, length, m) and residuals (b, length, 3 n)."""
     chosen = rng.integers(len(motions), size=batch)
     early = -int(BEGIN * length)
     starts = [

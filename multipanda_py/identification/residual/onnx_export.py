@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real-time network as a model of ONNX, for programs in other languages."""
+"""Export of a real-time residual network to ONNX, for programs in other languages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from multipanda_py.robots.residual.network import (
 from multipanda_py.robots.residual.weights import TrainedResidual
 
 OPSET, IR = 17, 8
-"""Of the model; runtimes from 2022 on know them."""
+"""Versions of the model format, supported by runtimes since 2022."""
 LAST, SPRINGS = "last_q", "springs"
-"""Carried besides outputs and cells of the layers."""
+"""Names of the recurrent states in addition to outputs and cells of the layers."""
 
 
 def carried(trained: TrainedResidual) -> dict[str, int]:
-    """Return what a model carries from step to step, and how many numbers each are."""
+    """Return the recurrent states of a model with their sizes, by name."""
     sizes = {
         f"{name}_{part}": layer(trained.arrays, name).units
         for name in LAYERS[REAL_TIME] for part in ("output", "cell")
@@ -37,18 +37,19 @@ def carried(trained: TrainedResidual) -> dict[str, int]:
 
 
 def onnx_model(trained: TrainedResidual) -> Any:
-    """Return the model of a residual: states in their units in, residuals in theirs out.
+    """Return the ONNX model of a residual, with states and residuals in physical units.
 
-    Inputs are ``state`` (b, 3 n) [rad, rad/s, Nm] of b arms at once, and what :func:`carried`
-    names; outputs are ``residual`` (b, 3 n), within its bound, ``outside`` (b, 1), how far the
-    normalised state is outside the range of the training, and ``next_`` with each name carried.
-    All are float32. What is carried begins with zeros, but ``last_q`` with the first positions.
+    Inputs are ``state`` (b, 3 n) [rad, rad/s, Nm] of b arms and the recurrent states named by
+    :func:`carried`. Outputs are the bounded ``residual`` (b, 3 n), ``outside`` (b, 1), and
+    ``next_`` plus the name of each recurrent state. ``outside`` is the distance of the normalised
+    state from the range of the training data. All values are float32. Initial recurrent states are
+    zero, except that ``last_q`` starts with the first joint positions.
 
     Args:
-        trained: A real-time network without bodies.
+        trained: Real-time network without inertial differences.
 
     Raises:
-        ConfigurationError: If it is a precise one, or has bodies.
+        ConfigurationError: If the network is precise or has inertial differences.
         MissingExtra: If onnx is missing.
     """
     onnx = needed("onnx")
@@ -83,7 +84,7 @@ def onnx_model(trained: TrainedResidual) -> Any:
 
 
 class _Graph:
-    """Nodes and constants of a graph as they are written."""
+    """Builder of the nodes and constants of an ONNX graph."""
 
     def __init__(self, onnx: Any) -> None:
         self._onnx = onnx
@@ -91,38 +92,37 @@ class _Graph:
         self.constants: list[Any] = []
 
     def value(self, name: str, size: int) -> Any:
-        """Return a row of so many numbers, of any number of arms."""
+        """Return the description of a tensor with ``size`` values per arm."""
         real = self._onnx.TensorProto.FLOAT
         return self._onnx.helper.make_tensor_value_info(name, real, ["arms", size])
 
     def constant(self, numbers: Any, kind: Any = np.float32) -> str:
-        """Return the name of a constant."""
+        """Add a constant and return its name."""
         name = f"constant_{len(self.constants)}"
         array = np.asarray(numbers).astype(kind)
         self.constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
     def put(self, operator: str, *inputs: str, out: str = "", **attributes: Any) -> str:
-        """Write an operator; return the name of its output."""
+        """Add an operator and return the name of its output."""
         name = out or f"value_{len(self.nodes)}"
         node = self._onnx.helper.make_node(operator, list(inputs), [name], **attributes)
         self.nodes.append(node)
         return name
 
     def part(self, value: str, first: int, last: int) -> str:
-        """Return the columns of a value from the first to before the last."""
+        """Add a slice of columns, from ``first`` to before ``last``."""
         places = (self.constant([place], np.int64) for place in (first, last, 1))
         return self.put("Slice", value, *places)
 
 
 class _Residual:
-    """Write the equations of a residual into a graph."""
+    """Writer of the equations of a residual to an ONNX graph."""
 
     def __init__(self, graph: _Graph, trained: TrainedResidual) -> None:
         self._graph, self._trained, self._n = graph, trained, len(trained.joints)
 
     def write(self) -> None:
-        """Write all of it."""
         graph, trained = self._graph, self._trained
         scale, n = trained.normalisation, self._n
         away = graph.put("Sub", "state", graph.constant(scale.low))
@@ -148,14 +148,14 @@ class _Residual:
         graph.put("Mul", found, graph.constant(scale.span), out="residual")
 
     def _outside(self, state: str) -> None:
-        """Write how far a normalised state is outside the range of the training."""
+        """Write the distance of a normalised state from the range of the training data."""
         graph, low, high = self._graph, self._trained.low, self._trained.high
         off = graph.put("Abs", graph.put("Sub", state, graph.constant(0.5 * (low + high))))
         off = graph.put("Sub", off, graph.constant(0.5 * (high - low)))
         graph.put("ReduceMax", graph.put("Relu", off), out="outside", axes=[1], keepdims=1)
 
     def _springs(self) -> str:
-        """Write how springs follow the positions; return how far they are drawn."""
+        """Write the update of the hysteresis springs and return their deflections."""
         graph, n = self._graph, self._n
         q = graph.part("state", 0, n)
         way = graph.put("Sub", q, LAST)
@@ -166,7 +166,7 @@ class _Residual:
         return graph.put("Clip", drawn, least, most, out=f"next_{SPRINGS}")
 
     def _layer(self, name: str, weights: LstmWeights, x: str) -> str:
-        """Write a layer; return its output."""
+        """Write an LSTM layer and return its output."""
         graph, h = self._graph, weights.units
         given = graph.put("MatMul", x, graph.constant(weights.of_input.T))
         kept = graph.put("MatMul", f"{name}_output", graph.constant(weights.of_output.T))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The networks of residuals in torch, for training, and their weights as arrays."""
+"""Residual networks in torch for training, and the conversion of their weights to arrays."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from multipanda_py.state import Matrix, Vector
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a network is trained.
+    """Settings of a training.
 
     Attributes:
-        kind: ``real_time`` or ``precise``.
-        units: Of each layer and direction; 0 takes 3 n.
-        epochs: At most; in one, as many intervals are drawn as there are motions.
-        batch: Intervals of a step.
-        rate: Of learning, at first; it falls like a cosine.
-        decay: Of weights, by AdamW.
-        patience: Epochs without gain on the validation's motions that end the training.
-        share: Of the shortest motion, that an interval is long.
-        dropout: Share of samples whose state is left out, as of messages that were lost.
-        weights: Of errors of positions, velocities and torques; what weighs nothing is left alone.
-        speeds: What speeds are compared with, see :class:`.Inputs` [rad/s].
-        distances: After which springs slip, likewise [rad, m].
-        direct: Whether speeds and springs explain what they can first, see :func:`.fit_direct`.
-        seed: Of weights, intervals and dropout.
+        kind: Kind of the network: ``real_time`` or ``precise``.
+        units: Units of each layer and direction. 0 selects 3 n.
+        epochs: Maximum number of epochs. An epoch draws as many intervals as there are motions.
+        batch: Intervals per optimisation step.
+        rate: Initial learning rate, with cosine decay.
+        decay: Weight decay of AdamW.
+        patience: Epochs without improvement on the validation motions before the training stops.
+        share: Length of an interval, relative to the shortest motion.
+        dropout: Fraction of samples whose state is dropped, like lost messages.
+        weights: Weights of position, velocity and torque errors. Components with weight 0 are not
+            corrected.
+        speeds: Velocity scales of the friction inputs, see :class:`.Inputs` [rad/s].
+        distances: Slip distances of the hysteresis springs, see :class:`.Inputs` [rad, m].
+        direct: True to fit a linear friction and hysteresis model first, see :func:`.fit_direct`.
+        seed: Random seed of weights, intervals and dropout.
 
     Raises:
-        ConfigurationError: If one is out of its range.
+        ConfigurationError: If a setting is out of range.
     """
 
     kind: str = REAL_TIME
@@ -75,14 +76,14 @@ _SUFFIX = {False: "", True: "_reverse"}
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """What inputs and residuals of a training are like; networks learn from numbers around 1.
+    """Mean and scale of inputs and residuals, which keep network values near 1.
 
-    It goes into the weights in the end: who runs the network need not know it.
+    The scaling is merged into the exported weights, so that users of the network do not need it.
 
     Attributes:
-        mean: Of inputs, (m,).
-        spread: Of inputs, (m,).
-        size: Of residuals, (3 n,).
+        mean: Mean of the inputs, (m,).
+        spread: Standard deviation of the inputs, (m,).
+        size: Root mean square of the residuals, (3 n,).
     """
 
     mean: Vector
@@ -91,17 +92,17 @@ class Standard:
 
     @classmethod
     def none(cls, inputs: int, size: int) -> Standard:
-        """Return that of numbers that are taken as they are."""
+        """Return the identity scaling."""
         return cls(np.zeros(inputs), np.ones(inputs), np.ones(size))
 
 
 @dataclass(frozen=True, eq=False)
 class Direct:
-    """What goes from inputs to residuals past the recurrent layers.
+    """Linear map from inputs to residuals, parallel to the recurrent layers.
 
     Attributes:
-        weight: (3 n, m).
-        bias: (3 n,).
+        weight: Weights, (3 n, m).
+        bias: Bias, (3 n,).
     """
 
     weight: Matrix
@@ -111,8 +112,14 @@ class Direct:
 def make_network(kind: str, units: int, standard: Standard, direct: Direct | None = None) -> Any:
     """Return an untrained module that maps inputs (b, k, m) to residuals (b, k, 3 n).
 
-    Its second layer's directions are added where it has two. What goes directly from inputs to
-    residuals, by default nothing, is not trained.
+    In a bidirectional network, the outputs of both directions of the second layer are added. The
+    direct map is fixed during training and zero by default.
+
+    Args:
+        kind: Kind of the network: ``real_time`` or ``precise``.
+        units: Units of each layer and direction.
+        standard: Scaling of inputs and residuals.
+        direct: Linear map from inputs to residuals, or None.
 
     Raises:
         MissingExtra: If torch is missing.
@@ -132,7 +139,7 @@ def make_network(kind: str, units: int, standard: Standard, direct: Direct | Non
             parts = {f"of_{name}": getattr(standard, name) for name in ("mean", "spread", "size")}
             for name, part in {**parts, "direct": straight.weight}.items():
                 self.register_buffer(name, torch.tensor(part, dtype=torch.float32))
-            torch.nn.init.zeros_(self.dense.weight)  # where it begins: what goes directly
+            torch.nn.init.zeros_(self.dense.weight)  # starts with the direct map alone
             bias = torch.tensor(straight.bias / standard.size, dtype=torch.float32)
             self.dense.bias = torch.nn.Parameter(bias)
 
@@ -147,7 +154,7 @@ def make_network(kind: str, units: int, standard: Standard, direct: Direct | Non
 
 
 def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Return a module's weights as :mod:`multipanda_py.robots.residual.network` names them."""
+    """Return a module's weights with the names of :mod:`multipanda_py.robots.residual.network`."""
     found = {}
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
     for name in LAYERS[kind]:
@@ -175,7 +182,7 @@ def _array(tensor: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def put_arrays(module: Any, kind: str, arrays: Arrays) -> None:
-    """Give a module weights, to go on from."""
+    """Set the weights of a module in order to continue a training."""
     torch = needed("torch")
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
     parts = {"dense.weight": arrays["dense.weight"] / out[:, None]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train a network of residuals."""
+"""Training of residual networks."""
 
 from __future__ import annotations
 
@@ -37,22 +37,23 @@ from multipanda_py.robots.residual.weights import TrainedResidual
 from multipanda_py.state import Matrix, Vector
 
 DIRECT_RIDGE = 1e-4
-"""Beside columns whose mean square is one."""
+"""Ridge regularisation of columns with unit mean square."""
 
 
 def fit_direct(motions: Sequence[SeenMotion], weights: tuple[float, float, float]) -> Direct:
-    r"""Fit residuals by what friction and hysteresis of each joint look like.
+    r"""Fit the residual of each joint with a linear friction and hysteresis model.
 
     .. math::
-        \min_{V, b} \sum_{k, i} \left(r_{k,i} - b_i - \sum_{p \in P(i)} V_{i,p} x_{k,p}\right)^2
+        \min_{V, b} \sum_{k, i} \left(r_{k,i} - b_i - \sum_{p \in P(i)} V_{i,p} x_{k,p}\right)^2.
 
-    where :math:`P(i)` are speeds and springs of the joint that residual i is of: what
-    generalises from few motions. A network learns what is left. What velocities differ by
-    is left alone if it weighs nothing, and so on.
+    Symbols: residual r, the inputs x of sample k, the weights V and the bias b. :math:`P(i)`
+    contains the velocity and spring inputs of the joint of component i, which generalise from few
+    motions. The network then learns the remaining residual. Components with weight 0 are not
+    fitted.
 
     Args:
-        motions: Of the training.
-        weights: Of errors of positions, velocities and torques, see :class:`.TrainingSettings`.
+        motions: Training motions.
+        weights: Weights of position, velocity and torque errors, see :class:`.TrainingSettings`.
     """
     inputs = np.vstack([one.inputs for one in motions])
     residuals = np.vstack([one.residual for one in motions])
@@ -73,25 +74,28 @@ def fit_direct(motions: Sequence[SeenMotion], weights: tuple[float, float, float
 
 
 EVERY = 4
-"""Samples from one that counts to the next: neighbours say the same."""
+"""Decimation of the samples, since neighbours are almost equal."""
 SPEEDS, DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Of the friction and hysteresis that are fitted beside [rad/s, m/s; rad, m]."""
+"""Velocity scales and slip distances of the friction and hysteresis that are fitted as well
+[rad/s, m/s; rad, m]."""
 BODY_RIDGE, TINY = 1e-6, 1e-6
 
 
 def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
-    r"""Fit differences of bodies to the torques that the training's motions differ by.
+    r"""Fit inertial differences to the torque residuals of the training motions.
 
     .. math::
         \min_{\Delta\pi, a} \sum_{k, j} \frac{1}{\mathrm{var}\, r_j} \left(r_{k,j} -
-        Y_j(q_k, \dot q_k, \ddot q_k) \Delta\pi - \phi_{k,j}^T a_j\right)^2
+        Y_j(q_k, \dot q_k, \ddot q_k) \Delta\pi - \phi_{k,j}^T a_j\right)^2.
 
-    with what friction and hysteresis look like, :math:`\phi`, beside (speeds and springs of
-    :class:`.Inputs`), so that they do not pass for bodies. Their coefficients are dropped.
+    Symbols: torque residual :math:`r_{k,j}` of sample k and joint j, the regressor Y and the
+    inertial differences :math:`\Delta\pi`. The velocity and spring inputs :math:`\phi` of
+    :class:`.Inputs` absorb friction and hysteresis, which could otherwise be attributed to
+    inertia. Their coefficients a are discarded.
 
     Args:
-        pairs: The data; its split for training is used.
-        arm: The twin's, as it stands, with its hand.
+        pairs: Paired motions, of which the training split is used.
+        arm: Description of the twin's arm with its mounting and gripper.
 
     Raises:
         ConfigurationError: If the data are of another robot.
@@ -125,10 +129,10 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
 
 
 class _NormalEquations:
-    """Sums over samples of what a least squares problem takes.
+    """Accumulated normal equations of a weighted least-squares problem.
 
     Args:
-        n: Joints.
+        n: Number of joints.
     """
 
     def __init__(self, n: int) -> None:
@@ -138,7 +142,7 @@ class _NormalEquations:
         self._matrix, self._right = np.zeros((size, size)), np.zeros(size)
 
     def add(self, rows: Matrix, seen: Matrix, torques: Matrix, variance: Vector) -> None:
-        """Count samples: regressors (k, n, 10 n), inputs (k, m) and torques (k, n)."""
+        """Add samples: regressors (k, n, 10 n), inputs (k, m) and torques (k, n)."""
         for j in range(self._n):
             begin = self._of_bodies + j * self._of_friction
             places = np.r_[: self._of_bodies, begin : begin + self._of_friction]
@@ -149,7 +153,7 @@ class _NormalEquations:
             self._right[places] += weight * columns.T @ torques[:, j]
 
     def bodies(self) -> Matrix:
-        """Return the differences of bodies, (n, 10); what cannot be told is zero."""
+        """Return the inertial differences, (n, 10). Unobservable components are zero."""
         size = np.sqrt(np.diag(self._matrix))
         usual = np.maximum(size, TINY * size.max())
         scaled = self._matrix / np.outer(usual, usual) + BODY_RIDGE * np.eye(len(size))
@@ -159,16 +163,16 @@ class _NormalEquations:
 
 
 LEAST_MOTIONS = 5
-"""For training."""
+"""Minimum number of training motions."""
 SHORTEST = 10
-"""Samples of an interval."""
+"""Minimum length of an interval, in samples."""
 LAST = 0.02
-"""Of the rate of learning, at the end."""
+"""Final learning rate, relative to the initial one."""
 
 
 @dataclass
 class History:
-    """Loss by epoch, of training and validation."""
+    """Training and validation loss by epoch."""
 
     train: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
@@ -182,34 +186,39 @@ def train(
     begin: TrainedResidual | None = None,
     bodies: BodyDifference | None = None,
 ) -> tuple[TrainedResidual, History]:
-    r"""Return the network that is best on the validation's motions.
+    r"""Train a network and return the version that is best on the validation motions.
 
-    The loss is the mean square of what is left of the residual,
+    The loss is the weighted mean square of the remaining residual,
 
     .. math::
         L = \frac{1}{T\, 3 n} \sum_{k, i} \omega_i \frac{(r_{k,i} - \hat r_{k,i})^2}{v_i}, \qquad
-        v_i = \overline{r_i^2}
+        v_i = \overline{r_i^2}.
 
-    where every element counts by its own size in the training, so that small torques of the wrist
-    are learned like those of the shoulder (Realeasy weights all alike). Intervals of a batch
-    begin anywhere in their motions and are as long as a share of the shortest of all. With bodies
-    r is what these leave over.
+    Symbols: residual r, its prediction :math:`\hat r`, the weights :math:`\omega`, and T samples.
+    Each component is scaled by its mean square v in the training data, so that small torques of
+    the wrist are learned as well as those of the shoulder (Realeasy weights all alike). Intervals
+    of a batch start at random samples. Their length is a fraction of the shortest motion. With
+    inertial differences, r is the residual that they do not explain.
 
     Args:
-        pairs: The data.
-        settings: How.
-        say: Told how far it is.
-        keep: Given the best network whenever there is a better one.
-        begin: Weights to begin with; of the same kind and size.
-        bodies: What explains torques before the network does, see :func:`.fit_bodies`.
+        pairs: Paired motions.
+        settings: Settings of the training.
+        say: Callback that receives progress messages.
+        keep: Callback that receives the best network so far.
+        begin: Residual with the initial weights, of the same kind and size.
+        bodies: Inertial differences that explain torques before the network, see
+            :func:`.fit_bodies`.
+
+    Returns:
+        Trained residual and the loss history.
 
     Raises:
-        ConfigurationError: If there are too few motions, or a setting is out of its range.
+        ConfigurationError: If there are too few motions, or a setting is out of range.
         MissingExtra: If torch is missing.
 
     Source: Realeasy, section on training.
 
-    Thread: one; torch uses as many as it is told.
+    Thread: one. Torch uses its configured number of threads.
     """
     sets = {split: pairs.of(split) for split in ("train", "validation")}
     if not sets["validation"]:
@@ -277,10 +286,10 @@ def train(
 
 
 def check_begin(begin: TrainedResidual, pairs: PairedMotions, settings: TrainingSettings) -> None:
-    """Refuse weights that a training cannot begin with.
+    """Refuse initial weights that do not match the training.
 
     Raises:
-        ConfigurationError: If they are of another robot, kind, size, or of other inputs.
+        ConfigurationError: If robot, kind, size or inputs of the network differ.
     """
     units = settings.units or 3 * len(pairs.joints)
     found, allowed = (
@@ -317,7 +326,7 @@ def _loss(module: Any, motions: list[SeenMotion], weights: Any) -> float:
 def _trained(
     module: Any, pairs: PairedMotions, settings: TrainingSettings, bodies: BodyDifference | None
 ) -> TrainedResidual:
-    """Return the network with what it was trained on."""
+    """Return the network with the ranges of its training data."""
     motions = pairs.of("train")
     states = np.vstack([one.twin for one in motions])
     residuals = np.abs(np.vstack([one.residual for one in motions]))
