@@ -26,7 +26,7 @@ def draw_history(history: History, path: Path) -> None:
     axes.semilogy(epochs, history.train, color=COLORS[0], lw=1.0, label="training")
     axes.semilogy(epochs, history.validation, color=COLORS[1], lw=1.0, label="validation")
     axes.set_xlabel("epoch")
-    axes.set_ylabel("share of the residual's mean square")
+    axes.set_ylabel("loss, relative to the mean square of the residual")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     figure.tight_layout()
@@ -96,20 +96,20 @@ def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGai
     own = (trained.robot, len(trained.joints), trained.rate)
     if fits != own:
         raise ConfigurationError(
-            "data: got {} with {} joints at {:g} Hz, allowed {} with {} at {:g}, which the "
-            "residual was trained on".format(*fits, *own)
+            "data: got {} with {} joints at {:g} Hz, allowed {} with {} at {:g} as in the "
+            "training of the residual".format(*fits, *own)
         )
     if pairs.joints != trained.joints:
         raise ConfigurationError(
-            f"data: got joints {', '.join(pairs.joints)}, allowed {', '.join(trained.joints)}, "
-            "which the residual was trained on"
+            f"data: got joints {', '.join(pairs.joints)}, allowed {', '.join(trained.joints)} "
+            "as in the training of the residual"
         )
     found = [
         _gain(trained, pairs, kind, motions)
         for kind in KINDS if (motions := pairs.of("test", [kind]))
     ]  # fmt: skip
     if not found:
-        raise ConfigurationError("data: got no motions for the test, allowed some")
+        raise ConfigurationError("data: got no test motions. Use a table with a test split.")
     return found
 
 

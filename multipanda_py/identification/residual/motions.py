@@ -142,7 +142,7 @@ def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list
         raise ConfigurationError(f"{path}: not a table of multipanda pairs: lacks {lost[0]}")
     rate = about["rate"]
     if not isinstance(rate, (int, float)) or not 0.0 < rate < np.inf:
-        raise ConfigurationError(f"{path}: got {rate!r} samples a second, allowed more than 0")
+        raise ConfigurationError(f"{path}: got {rate!r} samples per second, allowed more than 0")
     labels = row_labels(len(about["joints"]))
     allowed = [*_PLAIN, *(f"{side}_{label}" for side in SIDES for label in labels)]
     missing = [name for name in allowed if name not in columns]
@@ -153,16 +153,16 @@ def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list
 
 def _check(where: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
     if len(time) < LEAST:
-        raise ConfigurationError(f"{where}: got {len(time)} samples, allowed {LEAST} and more")
+        raise ConfigurationError(f"{where}: got {len(time)} samples, allowed {LEAST} or more")
     if np.abs(np.diff(time) * rate - 1.0).max() > 0.01:
-        raise ConfigurationError(f"{where}: has a gap; allowed {rate:g} samples a second")
+        raise ConfigurationError(f"{where}: has a gap, allowed {rate:g} samples per second")
     if not all(np.isfinite(side).all() for side in sides):
-        raise ConfigurationError(f"{where}: has numbers that are not finite")
+        raise ConfigurationError(f"{where}: contains values that are not finite")
     farthest = max(float(np.abs(side - 0.5).max()) - 0.5 for side in sides)
     if farthest > BEYOND:
         raise ConfigurationError(
-            f"{where}: has a number that is {farthest:.3g} of its range beyond its limits, "
-            f"allowed {BEYOND:g}"
+            f"{where}: a value exceeds its limits by {farthest:.3g} of its range, allowed up to "
+            f"{BEYOND:g}"
         )
 
 

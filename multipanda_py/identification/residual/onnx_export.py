@@ -57,8 +57,8 @@ def onnx_model(trained: TrainedResidual) -> Any:
         raise ConfigurationError(f"export: got a {trained.kind} network, allowed {REAL_TIME}")
     if trained.bodies is not None:
         raise ConfigurationError(
-            "export: got a residual with bodies, which are no network; allowed one without, or "
-            "--no-bodies, and who runs the model adds them"
+            "export: got a residual with bodies, which are not part of the network. Train one "
+            "without bodies, or use --no-bodies and add their torques where the model runs."
         )
     size, sizes = 3 * len(trained.joints), carried(trained)
     graph = _Graph(onnx)

@@ -67,7 +67,8 @@ class TrainingSettings:
         finite = all(0.0 <= weight < math.inf for weight in self.weights)
         if not finite or not any(self.weights):
             raise ConfigurationError(
-                f"weights: got {self.weights}, allowed three of 0 and more, one above 0, finite"
+                f"weights: got {self.weights}, allowed three finite values of 0 or more, one "
+                "above 0"
             )
 
 

@@ -195,10 +195,10 @@ def train(
         v_i = \overline{r_i^2}.
 
     Symbols: residual r, its prediction :math:`\hat r`, the weights :math:`\omega`, and T samples.
-    Each component is scaled by its mean square v in the training data, so that small torques of
-    the wrist are learned as well as those of the shoulder (Realeasy weights all alike). Intervals
-    of a batch start at random samples. Their length is a fraction of the shortest motion. With
-    inertial differences, r is the residual that they do not explain.
+    Each component is scaled by its mean square v in the training data. Small torques of the wrist
+    are therefore learned as well as those of the shoulder, whereas Realeasy weights all
+    components alike. Intervals of a batch start at random samples. Their length is a fraction of
+    the shortest motion. With inertial differences, r is the residual that they do not explain.
 
     Args:
         pairs: Paired motions.
@@ -222,12 +222,12 @@ def train(
     """
     sets = {split: pairs.of(split) for split in ("train", "validation")}
     if not sets["validation"]:
-        say("no motions for validation: the last one to train with stands in, and what is left of "
-            "the residual is less than it would be on others")  # fmt: skip
+        say("no validation motions: the last training motion is used instead, so the validation "
+            "loss is too optimistic")  # fmt: skip
         sets["validation"] = sets["train"][-1:]
     if len(sets["train"]) < LEAST_MOTIONS:
         raise ConfigurationError(
-            f"motions: got {len(sets['train'])} to train with, allowed {LEAST_MOTIONS} and more"
+            f"motions: got {len(sets['train'])} for training, allowed {LEAST_MOTIONS} or more"
         )
     torch, rng = needed("torch"), np.random.default_rng(settings.seed)
     torch.manual_seed(settings.seed)
@@ -279,7 +279,8 @@ def train(
             keep(trained(module))
             module.load_state_dict(module_state)
         if epoch - best_at >= settings.patience:
-            say(f"epoch {epoch}: no gain since epoch {best_at}")
+            say(f"epoch {epoch}: stopped, no improvement since epoch {best_at}")
+
             break
     module.load_state_dict(state)
     return trained(module), history

@@ -95,5 +95,5 @@ def test_training_ends_where_nothing_is_gained_and_goes_on_from_weights(pairs):
     begin, _ = train(pairs, SHORT)
     found, history = train(pairs, short, said.append, begin=begin)
     assert len(history.train) < 400
-    assert "no gain since epoch" in said[-1]
+    assert "no improvement since epoch" in said[-1]
     assert found.arrays["dense.bias"] == pytest.approx(begin.arrays["dense.bias"], abs=1e-3)
