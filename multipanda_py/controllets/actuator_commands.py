@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command the springs and motors of arms with compliant actuators, instead of torques."""
+"""Direct commands to the springs and motors of compliant actuators."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from multipanda_py.targets import Channel, JointTarget
 
 MODE_NAMES = tuple(mode.name.lower() for mode in OperationMode)
 _AT_FIRST = (OperationMode.LINK_TORQUE, OperationMode.LINK_PID, OperationMode.MOTOR_TORQUE)
-"""Modes that hold nothing by themselves: a joint begins with them when it is commanded."""
+"""Modes in which a joint without a command is held."""
 
 
 @dataclass(frozen=True, eq=False)
 class ActuatorCommandsParams(JointImpedanceParams):
-    """What is commanded by :class:`ActuatorCommands`, and what holds joints until then."""
+    """Operation mode of the actuators, and gains that hold joints before the first command."""
 
     mode: str = choice(
         CONFIGURED, options=(CONFIGURED, *MODE_NAMES),
-        doc="operation mode of all joints, or of each the one that the arm's actuators have",
+        doc="operation mode of all joints, or the mode configured for each actuator",
     )  # fmt: skip
 
 
 class ActuatorTarget(JointTarget):
-    """Commands of every operation mode, and the posture that joints are held in until then."""
+    """Commands of all operation modes, and the configuration at which joints are held before."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (*COMMAND_CHANNELS, PUSH_CHANNEL)
     stored: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
 
 class _ArmCommands:
-    """What is asked of the n joints of one arm.
+    """Commands to the n joints of one arm.
 
     Attributes:
-        direct: Joints whose link torque is commanded, (n,).
-        asked: As :attr:`.ActuatorState.command` has it, (4, n).
-        led: Joints that motors and springs drive as they are asked to, (n,); others are held.
-        leads_all: Whether all are.
-        begins: Whether all are held for a cycle, from where modes go on.
+        direct: True for joints with a commanded link torque, (n,).
+        asked: Commands in the layout of ``ActuatorState.command``, (4, n).
+        led: True for joints that motors and springs drive as commanded, (n,); others are held.
+        leads_all: True if no joint is held.
+        begins: True in the first cycle, in which all joints are held.
     """
 
     def __init__(self, arm: ArmDescription) -> None:
@@ -72,7 +72,7 @@ class _ArmCommands:
         self.forget()
 
     def set_mode(self, mode: str) -> None:
-        """Take another mode, in which nothing is commanded yet; the same one changes nothing."""
+        """Set the operation mode, and clear the commands if it is new."""
         found: list[OperationMode | None] = [None] * self._n
         if self._joints is not None:
             for place, own in zip(self._joints.places.tolist(), modes_of(self._joints, mode)):
@@ -82,19 +82,19 @@ class _ArmCommands:
             self.forget()
 
     def forget(self) -> None:
-        """Have nothing commanded: joints go on as they do."""
+        """Clear all commands, so that joints continue unchanged."""
         self._values = {channel.name: np.full(self._n, np.nan) for channel in COMMAND_CHANNELS}
         self.put()
 
     def take(self, name: str, record: Vector) -> None:
-        """Take a command: numbers, and which of them count, (2 n,)."""
+        """Apply a command: values, followed by flags of the valid ones, (2 n,)."""
         values, counts = record.reshape(2, -1)
         own = self.push if name == EXTERNAL_TORQUE else self._values[name]
         np.copyto(own, values, where=counts > 0.0)
         self.put()
 
     def put(self) -> None:
-        """Find out what is asked for."""
+        """Update ``asked``, ``led`` and the commanded torques."""
         self.asked[:] = np.nan
         self.asked[0], self.asked[3] = LAWS, self.push
         for joint, mode in enumerate(self._modes):
@@ -112,21 +112,25 @@ class _ArmCommands:
 
 
 class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
-    r"""Hand commands to springs and motors, in one of the seven operation modes of the joints.
+    """Commands to springs and motors in one of the seven operation modes of the joints.
 
-    Nothing of it is computed here but the torque of a joint that is held,
+    The controllet computes only the torque of held joints::
 
-    .. math:: \tau = K (q_0 - q) - D \dot q
+        tau = K (q_0 - q) - D dq
 
-    which springs exert as they do for any law: of a joint without springs, and, in the modes in
-    which torques or links are commanded (``link_torque``, ``link_pid``, ``motor_torque``), of one
-    that nobody has commanded yet. In the other modes joints begin with motors as they stand, and
-    whatever is not commanded stays as it is. A change of the mode goes on with the torque of the
-    springs, and forgets what was commanded before.
+    - tau: Link torques, (n,) [Nm].
+    - q_0: Configuration at which joints are held, (n,) [rad].
+    - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
+    - K, D: Joint stiffness [Nm/rad] and damping [Nm s/rad] of ``JointImpedance``, (n, n).
 
-    Other joints report as :math:`\tau` what a law would have commanded for the torque of their
-    links; where that is commanded (``link_torque``, the weight of the link included), it is
-    bounded like the torque of any law.
+    Held joints are those without springs. In the modes ``link_torque``, ``link_pid`` and
+    ``motor_torque``, joints without a command are also held. In the other modes, joints start with
+    their motors at the current positions, and values without a command do not change. A mode
+    change continues with the spring torque and clears all commands.
+
+    For the other joints, tau is reported as the torque that would result in the same link torque.
+    A commanded link torque (``link_torque``, including the weight of the link) is limited like the
+    torque of any controllet.
     """
 
     Params, Target = ActuatorCommandsParams, ActuatorTarget
@@ -143,7 +147,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
     def refuse(
         cls, values: Mapping[str, Any], arms: Mapping[str, ArmDescription]
     ) -> Iterable[str]:
-        """Refuse a mode with motors for joints that have no parameters of them."""
+        """Reject a mode with motors for joints without motor parameters."""
         mode = values.get("mode", CONFIGURED)
         if mode == CONFIGURED or not OperationMode.of(mode).has_motors:
             return
@@ -152,18 +156,18 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
             if joints is not None and not joints.have_motors.all():
                 joint = joints.names[int(np.argmin(joints.have_motors))]
                 yield (
-                    f"mode: got {mode}, allowed modes without motors: the actuator of {joint} of "
-                    f"arm {name} has no section motor"
+                    f"mode: {mode} needs motors, but the actuator of {joint} of arm {name} has no "
+                    "section motor. Add it, or choose a mode without motors."
                 )
 
     def on_parameters(self) -> None:
-        """Prepare the gains, and take the mode."""
+        """Set gains and operation mode."""
         super().on_parameters()
         for commands in self._commands:
             commands.set_mode(self.params.mode)
 
     def on_activate(self, states: Sequence[ArmState], target: ActuatorTarget) -> None:
-        """Begin with nothing commanded, where joints and motors are."""
+        """Start without commands, at the measured positions of joints and motors."""
         super().on_activate(states, target)
         for arm, commands in enumerate(self._commands):
             commands.push[:], commands.begins = 0.0, True
@@ -171,11 +175,10 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
             self._was_led[arm] = commands.led
 
     def on_target(self, channel: str, place: int, target: ActuatorTarget) -> None:
-        """Take a command."""
         self._commands[place].take(channel, target.data[channel][place])
 
     def update(self, states: Sequence[ArmState], target: ActuatorTarget, period: float) -> None:
-        """Write what is asked of motors and springs, and torques of the joints that are held."""
+        """Write the commands of motors and springs, and the torques of held joints."""
         for arm, (commands, state) in enumerate(zip(self._commands, states)):
             if commands.led is not self._was_led[arm]:
                 self._hold_on(arm, state, target)
@@ -194,7 +197,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
                 commands.put()
 
     def _hold_on(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
-        """Hold joints that are led no longer, with the torque that they have."""
+        """Hold joints that are no longer commanded, at their present torque."""
         led = self._commands[arm].led
         left = self._was_led[arm] & ~led
         step = state.tau / np.maximum(self._stiffness[arm], SOFT)

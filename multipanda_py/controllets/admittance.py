@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admittance control around a stiff impedance."""
+"""Admittance control with an inner Cartesian impedance."""
 
 from __future__ import annotations
 
@@ -27,122 +27,135 @@ _dot, _add = np.dot, np.add
 
 @dataclass(frozen=True, eq=False)
 class AdmittanceParams:
-    """The virtual body of :class:`Admittance`, its bounds, and how the arm follows it."""
+    """Virtual body of ``Admittance``, its bounds, and the inner impedance."""
 
     mass: Vector = vector(
         4, 4, 4, unit="kg", low=0.5, high=100, doc="virtual mass along the axes of the base"
     )
     inertia: Vector = vector(
-        0.2, 0.2, 0.2, unit="kg m^2", low=0.02, high=10, doc="virtual inertia about those axes"
-    )
+        0.2, 0.2, 0.2, unit="kg m^2", low=0.02, high=10,
+        doc="virtual inertia about the axes of the base",
+    )  # fmt: skip
     stiffness: Vector = vector(
         200, 200, 200, 10, 10, 10, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
-        doc="virtual spring to the target; zero lets go",
+        doc="virtual stiffness towards the target; 0 leaves the axis free",
     )  # fmt: skip
     damping: Vector = vector(
         100, 100, 100, 6, 6, 6, unit="N s/m, Nm s/rad", low=0, high=(5000,) * 3 + (300,) * 3,
-        doc="virtual damper; too little is unstable in contact, see the law",
+        doc="virtual damping; low values are unstable in contact (see the stability condition)",
     )  # fmt: skip
     inner_stiffness: Vector = vector(
         1000, 1000, 1000, 50, 50, 50,
         unit="N/m, Nm/rad", low=(10,) * 3 + (1,) * 3, high=MAX_STIFFNESS,
-        doc="of the impedance by which the arm follows the virtual body",
+        doc="stiffness of the inner impedance that follows the virtual body",
     )  # fmt: skip
     max_force: float = number(
         60.0, unit="N", low=5, high=200,
-        doc="with which the tool is drawn to the virtual body along each axis at most",
+        doc="maximum force of the inner impedance along each axis",
     )  # fmt: skip
-    max_torque: float = number(16.0, unit="Nm", low=1, high=40, doc="the same about each axis")
+    max_torque: float = number(
+        16.0, unit="Nm", low=1, high=40,
+        doc="maximum torque of the inner impedance about each axis",
+    )  # fmt: skip
     wrench_time: float = number(
-        0.01, unit="s", low=0, high=1, doc="time constant of the measured wrench's low-pass"
-    )
+        0.01, unit="s", low=0, high=1,
+        doc="time constant of the low-pass filter on the measured wrench",
+    )  # fmt: skip
     tare_time: float = number(
         0.1, unit="s", low=0, high=5,
-        doc="the wrench averaged over this time after activation counts as zero; 0 takes none",
+        doc="averaging time of the wrench offset after activation; 0 disables the offset",
     )  # fmt: skip
     max_tare_force: float = number(
-        5.0,
-        unit="N",
-        low=0,
-        high=50,
-        doc="largest force that may count as zero; more is a contact",
-    )
+        5.0, unit="N", low=0, high=50,
+        doc="maximum force of the offset; a larger force counts as contact",
+    )  # fmt: skip
     max_tare_torque: float = number(
-        1.0, unit="Nm", low=0, high=10, doc="largest torque that may count as zero"
+        1.0, unit="Nm", low=0, high=10, doc="maximum torque of the offset"
     )
     force_deadband: float = number(
-        1.0, unit="N", low=0, high=50, doc="taken off the size of the measured force"
+        1.0, unit="N", low=0, high=50, doc="deadband of the measured force"
     )
     torque_deadband: float = number(
-        0.2, unit="Nm", low=0, high=10, doc="taken off the size of the measured torque"
+        0.2, unit="Nm", low=0, high=10, doc="deadband of the measured torque"
     )
     max_displacement: float = number(
-        0.3, unit="m", low=0, high=1, doc="largest distance from the target"
+        0.3, unit="m", low=0, high=1, doc="maximum distance of the virtual body from the target"
     )
     max_rotation: float = number(
-        1.0, unit="rad", low=0, high=2.5, doc="largest angle from the target"
+        1.0, unit="rad", low=0, high=2.5, doc="maximum angle of the virtual body from the target"
     )
-    max_speed: float = number(0.3, unit="m/s", low=0.001, high=1.5, doc="largest virtual speed")
+    max_speed: float = number(0.3, unit="m/s", low=0.001, high=1.5, doc="maximum virtual speed")
     max_turn: float = number(
-        1.0, unit="rad/s", low=0.001, high=2.5, doc="largest virtual angular speed"
+        1.0, unit="rad/s", low=0.001, high=2.5, doc="maximum virtual angular speed"
     )
 
 
 class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
-    r"""Move the tool as a virtual mass, spring and damper would under the measured wrench.
+    """Motion of the tool as a virtual mass, spring and damper under the external wrench.
 
-    .. math::
-        M \ddot\delta + D \dot\delta + K \delta = F_{ext}, \qquad
-        p_c = p_d + \delta_p, \quad R_c = \exp([\delta_\phi]_\times)\, R_d
+    Equations::
 
-    A stiffer :class:`.CartesianImpedance` draws
-    the tool to :math:`p_c, R_c`. Translation and rotation are integrated apart and about the
-    fixed axes of the base, see :class:`.VirtualBody`: a pure rotation
-    leaves the tool's point where it is. Displacement and speed are bounded, and the integration
+        M ddx + D dx + K x = F_ext
+        p_c = p_d + x_p
+        R_c = exp(x_r) R_d
+
+    - x: Displacement, translation x_p [m] and rotation vector x_r [rad].
+    - M, D, K: Virtual mass [kg, kg m^2], damping and stiffness along the base axes.
+    - F_ext: External wrench at the end effector, filtered, (6,) [N, Nm].
+    - p_d, R_d: Target position [m] and rotation.
+    - p_c, R_c: Reference position and rotation of the inner impedance.
+
+    A stiffer ``CartesianImpedance`` moves the tool to p_c, R_c. Translation and rotation are
+    integrated separately about the fixed base axes (``VirtualBody``). A pure rotation therefore
+    does not move the end-effector point. Displacement and speed are bounded, and the integration
     stops at the bounds.
 
-    The wrench is the arm's estimate at the tool's point. Its mean over ``tare_time`` after
-    activation is taken off as far as it may be a bias, it is low-passed, and a smooth deadband
-    keeps the virtual body at rest under what is left of noise and bias. Near a singular
-    configuration, only :math:`\Lambda_d \Lambda^{-1} F` of it counts. Along the singular direction
-    the estimate divides errors of joint torques by nearly zero. The static displacement
-    of the target is :math:`K^{-1} (F - F_{deadband})`; the tool gives way by
-    :math:`K_i^{-1} F` beyond it.
+    The wrench is the estimate at the end effector. Its mean over ``tare_time`` after activation is
+    the offset, within bounds. A low-pass filter and a smooth deadband keep the virtual body at
+    rest despite noise and bias. Near a singular configuration, only Lambda_d Lambda^-1 F of the
+    wrench F is used. Lambda_d and Lambda are the task-space inertia with and without damping.
+    Along the singular direction, the estimate divides joint torque errors by a value close to
+    zero. The static displacement of the target is K^-1 (F - F_deadband), and the tool deviates
+    from it by K_i^-1 F, with the inner stiffness K_i.
 
-    The inner law's error is clipped to what ``max_force`` and ``max_torque`` belong to, by default
-    as hard as an impedance of default gains pulls at its own clip. So a wall feels no more than
-    that from a target that goes on behind it, and the impact; the stiff inner law would press
-    with 150 N before the virtual body has given way. Where joints bear less in a posture,
-    it is less. In free space it bounds how fast the tool
-    can be drawn along, to about 0.5 m/s.
+    The error of the inner impedance is clipped to ``max_force`` and ``max_torque``. The defaults
+    correspond to an impedance with default gains at its clip. A wall therefore receives no more
+    than this force from a target behind it, apart from the impact. Without the clip, the stiff
+    inner impedance would press with 150 N before the virtual body yields. The force is lower if
+    torque limits require it. In free space, the clip limits the speed of hand guiding to about 0.5
+    m/s.
 
-    A wrench that the arm withstood before the activation goes on: the inner law keeps up the
-    force, the virtual body does not feel it, and the target is the measured pose. As that wrench
-    goes away, so does the force against it, which does not come back; the tool ends where it was.
+    A wrench that existed before the activation is maintained. The inner impedance keeps the force,
+    the virtual body ignores it, and the target is the measured pose. When the external wrench
+    decreases, the force decreases with it and does not return. The tool then remains at its
+    position.
 
-    Stability. The estimate contains all that the environment does to the arm, so also its
-    reaction to the push of the inner law. Along one axis, with apparent mass :math:`\Lambda`,
-    inner gains :math:`K_i` and :math:`D_i = 2 \sqrt{\Lambda K_i}`, an undamped contact of
-    stiffness :math:`K_e` and the low-pass time T, the motion is stable if all roots of
+    Stability. The estimate contains the whole effect of the environment, including its reaction to
+    the inner impedance. Along one axis, the motion is stable if all roots of the following
+    equation have negative real parts::
 
-    .. math::
-        (\Lambda s^2 + D_i s + K_i + K_e)(M s^2 + D s + K)(T s + 1) + K_e K_i = 0
+        (Lambda s^2 + D_i s + K_i + K_e) (M s^2 + D s + K) (T s + 1) + K_e K_i = 0
 
-    have negative real parts. For T = 0 the criterion of Routh gives a condition that is enough
-    for contacts of any stiffness:
+    - Lambda: Apparent mass of the arm [kg].
+    - K_i, D_i: Inner stiffness and damping, with D_i = 2 sqrt(Lambda K_i).
+    - K_e: Stiffness of an undamped contact [N/m].
+    - T: Filter time constant ``wrench_time`` [s].
 
-    .. math::
-        D \left( D - \tfrac12 \sqrt{\Lambda K_i} \right) \ge K_i M
+    For T = 0, the Routh criterion gives a sufficient condition for contacts of any stiffness::
 
-    so a stiffer inner law and a heavier virtual body both need more damping. The defaults are
-    stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2, low-pass and one
-    cycle of delay included; damping in the contact adds to that. For the same reason the inner
-    law is not told the virtual velocity: with it, a virtual mass below the real one is unstable
-    against stiff contacts whatever the damping. Sources: Hogan 1985 (impedance and admittance);
-    Colgate and Hogan, Int. J. Control 1988 (stability in contact).
+        D (D - 1/2 sqrt(Lambda K_i)) >= K_i M
+
+    A stiffer inner impedance and a heavier virtual body both need more damping. The defaults are
+    stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2, including the filter
+    and one cycle of delay. Damping of the contact adds to that. For the same reason, the inner
+    impedance does not receive the virtual velocity. With it, a virtual mass below the real mass is
+    unstable against stiff contacts with any damping.
+
+    Sources: Hogan 1985 (impedance and admittance); Colgate and Hogan, Int. J. Control 1988
+    (stability in contact).
 
     Attributes:
-        inner: Cartesian impedance that draws the tools to :math:`p_c, R_c`.
+        inner: Cartesian impedance that moves the tools to p_c, R_c.
     """
 
     Params, Target = AdmittanceParams, CartesianTarget
@@ -150,10 +163,10 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     for_features = ("joint",)
     touches = ("things",)
     report_names = (
-        Report("displacement", "m", "of the tool from its target"),
-        Report("rotation", "rad", "of the tool from its target"),
-        Report("force", "N", "that the tool feels"),
-        Report("torque", "Nm", "that the tool feels"),
+        Report("displacement", "m", "distance of the tool from its target"),
+        Report("rotation", "rad", "angle of the tool from its target"),
+        Report("force", "N", "external force on the virtual body"),
+        Report("torque", "Nm", "external torque on the virtual body"),
         KEPT,
         BORNE,
     )
@@ -169,7 +182,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         self.tau = self.inner.tau
 
     def on_parameters(self) -> None:
-        """Hand the gains to the virtual bodies and to the inner law."""
+        """Set the gains of the virtual bodies and of the inner impedance."""
         p = self.params
         for body in self._bodies:
             body.set_gains(np.concatenate([p.mass, p.inertia]), p.damping, p.stiffness)
@@ -195,9 +208,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Withstand what the arms withstood, for as long as it is there.
+        """Maintain the wrenches of the arms as long as the external wrenches last.
 
-        What of it is not felt, such as a payload that was tared, stays.
+        Wrenches without an estimated external wrench, such as a payload that was tared, remain.
         """
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             self._bodies[arm].withstand(-handover.contact_in_base)
@@ -209,11 +222,10 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         return "; ".join(filter(None, words))
 
     def on_deactivate(self) -> None:
-        """Let the inner law forget, too."""
         self.inner.on_deactivate()
 
     def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
-        """Move the virtual bodies on, and write the torques that make the arms follow them."""
+        """Advance the virtual bodies, and write the torques that follow them."""
         place = self._place
         for arm, state in enumerate(states):
             body = self._bodies[arm]
@@ -235,10 +247,10 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
 
 def _observed(state: ArmState) -> Vector:
-    r"""Return the part :math:`\Lambda_d \Lambda^{-1} F` of the estimated wrench, (6,) [N, Nm].
+    """Return the part Lambda_d Lambda^-1 F of the estimated wrench F, (6,) [N, Nm].
 
-    Along a singular direction, the structure of the arm bears forces. The estimate along it is an
-    error of joint torques divided by nearly zero.
+    Along a singular direction, the structure of the arm bears the load. There, the estimate is an
+    error of joint torques divided by a value close to zero.
     """
     space, wrench = state.operational_space(), state.wrench_ext_in_base
     if space.damping == 0.0:
@@ -248,7 +260,7 @@ def _observed(state: ArmState) -> Vector:
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:
-    """Return a spring that is as stiff as asked for, and pulls no harder than it may."""
+    """Return the inner stiffness, and the clip that limits force and torque of the spring."""
     most = np.repeat((params.max_force, params.max_torque), 3) / params.inner_stiffness
     clip = np.minimum(most, CartesianImpedanceParams().error_clip)
     return CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip)

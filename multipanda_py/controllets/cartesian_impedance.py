@@ -32,62 +32,68 @@ _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
 
 @dataclass(frozen=True, eq=False)
 class CartesianImpedanceParams(CartesianGains):
-    """Gains of :class:`CartesianImpedance`."""
+    """Gains and feed-forward of ``CartesianImpedance``."""
 
     twist_timeout: float = number(
-        0.1, unit="s", low=0.001, high=10, doc="after which a target twist not renewed is zero"
-    )
+        0.1, unit="s", low=0.001, high=10,
+        doc="time without a new target twist after which it counts as zero",
+    )  # fmt: skip
     feedforward: bool = flag(
-        True, doc="whether velocity and acceleration of a streamed target are fed forward"
+        True, doc="feed velocity and acceleration of a streamed target forward"
     )
 
 
 class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedanceParams]):
-    r"""Render a spring and an inertia-aware damper between the tool and its target.
+    """Cartesian spring and inertia-dependent damper between the tool and its target.
 
-    .. math::
-        \tau = J^T \left( \Lambda \ddot x_d + K e + D (\dot x_d - J \dot q) \right)
+    Equation::
 
-    with error, clipping, damping and frames as in
-    :class:`.CartesianSpring`. One instance owns as many arms as
-    its list names, each with its own target. A full 6 x 6 stiffness may be streamed
-    (``target_stiffness``); the parameter takes over again when it is set.
+        tau = J^T (Lambda ddx_d + K e + D (dx_d - J dq))
 
-    While a stream moves the target, the governed velocity and acceleration are fed forward
-    (parameter ``feedforward``); on the way to a target that has jumped nothing is, so that a
-    tool meets what is in the way no faster than its spring draws it, unless
-    ``governor.response`` is ``direct``
-    (:class:`.ToldMotion`). Nor is it at rest, so that the arm
-    is as compliant as ever, nor where the tool does not follow or joints get fast, as on the way
-    to a singular posture: it fades out between a half and the whole of the clipped error, and
-    from 0.35 to 0.65 of a joint's speed limit. Of the velocity goes in what a damping ratio of 1
-    would make of it: with 5, the fading would be a velocity loop of its own, up to the torque
-    rate limit on a late arm. This is multipanda_ros2, eq. 1,
-    :math:`M_c \ddot x_d + C_c \dot x_d`, with the Coriolis torques of the measured velocity, by
-    the feature of that name, in place of those of the target's, and without
-    :math:`\Lambda \dot J \dot q`, which at the governor's speeds is a few per cent of the rest.
-    Without a governor a streamed twist is fed forward alone.
+    - tau: Joint torques, (n,) [Nm].
+    - J: Jacobian of the end effector along the base axes, (6, n).
+    - Lambda: Task-space inertia, (6, 6) [kg, kg m^2].
+    - dx_d, ddx_d: Feed-forward velocity and acceleration of the reference, (6,).
+    - e: Clipped pose error, (6,) [m, rad].
+    - K: Stiffness, (6, 6) [N/m, Nm/rad].
+    - D: Damping of ``ModalDamping``, (6, 6) [N s/m, Nm s/rad].
+    - dq: Joint velocities, (n,) [rad/s].
 
-    Where the spring asks more of a joint than its torque limit, all of its wrench is scaled down
-    (:class:`.BearableShare`), which keeps its direction.
-    Where joints get fast its damper becomes critical, if it is less, and above 0.72 of a speed
-    limit the spring fades out (:class:`.SpeedMargin`).
+    Error, clipping, damping and gain frames are those of ``CartesianSpring``. One instance owns
+    all arms of its list, each with a separate target. A full 6 x 6 stiffness may be streamed
+    (``target_stiffness``). A new parameter value replaces it.
 
-    An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
-    :class:`.LostModes` brakes that, and nothing else.
-    :class:`.SingularityGuard` holds the arm there against
-    torques that the model lacks.
+    *Feed-forward.* While a target is streamed, the governed velocity and acceleration are fed
+    forward (parameter ``feedforward``). After a jump of the target, there is no feed-forward, so
+    that the tool meets an obstacle with no more than its spring. ``governor.response: direct``
+    adds it (``ToldMotion``). There is no feed-forward at rest. In motion, it fades out linearly
+    (a) as the clipped error grows from 50 % to 100 % and (b) as any joint speed grows from 35 % to
+    65 % of its limit. The velocity term is scaled to a damping ratio of 1. At a ratio of 5, its
+    fading would otherwise act as a velocity loop and oscillate at the torque-rate limit at high
+    latency. Without a governor, only a streamed twist is fed forward.
 
-    On hard contacts, a tool of mass m on a surface of stiffness k swings at :math:`\sqrt{k / m}`,
-    and a damper that is late by T drives it where :math:`T \sqrt{k / m} > \pi / 2`: on 1e5 N/m
-    with more than some 7 ms, and the more the stiffer the spring. An arm with up to 3 ms of delay
-    and 2 ms of lag presses there with 4000 N/m at rest; with 5 and 2 ms half of the postures
-    swing, most by 130 N and more, and with 1000 N/m some by 30 N. On 3e4 N/m none do. A wrench
-    of :class:`.ForceImpedance`, beside soft springs,
-    presses on such things without.
+    The feed-forward corresponds to multipanda_ros2, eq. 1, M_c ddx_d + C_c dx_d, with two
+    differences. The feature ``coriolis`` computes the Coriolis torques from the measured velocity.
+    The term Lambda dJ dq is omitted, which is a few per cent of the total at the governor's
+    speeds.
 
-    Sources: Hogan 1985;
-    CRISP section III-A; Khatib 1987 for the inertia.
+    *Limits.* If a joint would exceed its torque limit, the spring wrench is scaled down and keeps
+    its direction (``BearableShare``). At high joint speeds, the damping becomes critical if it is
+    lower, and above 0.72 of a speed limit the spring fades out (``SpeedMargin``).
+
+    *Singularities.* A target out of reach would let the arm oscillate for seconds near a singular
+    configuration. ``LostModes`` damps this motion. ``SingularityGuard`` holds the arm there
+    against unmodelled torques.
+
+    *Hard contacts.* A tool of mass m on a surface of stiffness k oscillates at sqrt(k / m). A
+    damper with a delay T drives this oscillation if T sqrt(k / m) > pi / 2. On 1e5 N/m, this is
+    the case above about 7 ms, and increasingly with the stiffness of the spring. An arm with up to
+    3 ms of delay and 2 ms of lag presses there with 4000 N/m at rest. With 5 and 2 ms, half of the
+    configurations oscillate, the majority by 130 N or more. With 1000 N/m, some oscillate by 30 N.
+    On 3e4 N/m, none do. ``ForceImpedance`` with a soft spring presses on such surfaces without
+    oscillation.
+
+    Sources: Hogan 1985; CRISP section III-A; Khatib 1987 for the inertia.
 
     Attributes:
         springs: Spring and damper of each arm.
@@ -110,7 +116,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Hand the gains to the springs: at once at rest, else within ``gain_time``."""
+        """Set the gains of the springs, with a ramp of ``gain_time`` while active."""
         p = self.params
         cycles = self.gain_cycles()
         self._least = 1.0 / max(1.0, float(p.damping_ratio.max()))
@@ -119,9 +125,9 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             spring.set_stiffness(p.stiffness, cycles)
 
     def on_activate(self, states: Sequence[ArmState], target: MovingCartesianTarget) -> None:
-        """Hold the measured pose, and prefer the measured posture."""
+        """Hold the measured pose, with the measured configuration as the nullspace target."""
         target.seed(states)
-        self.start_gains()  # not those that were streamed
+        self.start_gains()  # discards a streamed stiffness
         self.is_free[:] = [spring.is_free for spring in self.springs]
         self._twist_left = [0] * len(states)
         for guard in self._guards:
@@ -133,7 +139,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         target: MovingCartesianTarget,
         handovers: Sequence[Handover],
     ) -> str:
-        """Put the targets where the springs press as before."""
+        """Set the targets at which the springs exert the same wrenches as before."""
         words = []
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             rest = handover.wrench_in_base - self.hold(arm, state, handover.tau)
@@ -143,12 +149,12 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
-        """Keep earlier torques (n,) along singular motions; return their wrench (6,)."""
+        """Keep earlier torques (n,) [Nm] in singular directions; return their wrench, (6,)."""
         guard, stiffness = self._guards[arm], self.springs[arm].stiffness_along
         return tool_wrench(state, guard.resume(state, stiffness, tau))
 
     def compliance(self, arm: int, state: ArmState) -> Matrix:
-        """Return the inverse of an arm's stiffness at a posture, (6, 6)."""
+        """Return the inverse of an arm's stiffness in a configuration, (6, 6)."""
         return self.springs[arm].compliance(state)
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
@@ -156,7 +162,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         return self.springs[arm].free_velocity(state)
 
     def on_target(self, channel: str, place: int, target: MovingCartesianTarget) -> None:
-        """Take a streamed stiffness over, and count from when a twist came."""
+        """Apply a streamed stiffness, or restart the timeout of a twist."""
         if channel == "stiffness":
             self.springs[place].set_stiffness(target.stiffness[place], self.gain_cycles())
         elif channel == "twist":
@@ -165,7 +171,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     def update(
         self, states: Sequence[ArmState], target: MovingCartesianTarget, period: float
     ) -> None:
-        """Write the joint torques of every arm."""
+        """Write the joint torques of all arms."""
         kept = pulled = 1.0
         for arm, state in enumerate(states):
             spring, twist = self.springs[arm], None
@@ -181,7 +187,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             self.is_free[arm] = spring.is_free
-            is_lost = state.operational_space().damping > 0.0  # a direction
+            is_lost = state.operational_space().damping > 0.0  # near a singularity
             if is_lost or used > FAST or spring.most_pull > SURE:
                 pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))
             if share > 0.0:
@@ -199,7 +205,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     def _bound(
         self, arm: int, state: ArmState, used: float, is_lost: bool, wrench: Vector
     ) -> float:
-        """Leave of a wrench what the arm stands; return the share of the pull that it bears."""
+        """Limit a wrench in place by torque, speed and singularity; return the torque scale."""
         spring = self.springs[arm]
         pull = spring.spring_in_base()
         bearable = self._bearable[arm].of(pull, state)
@@ -216,19 +222,19 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         return bearable
 
     def _slow_down(self, arm: int, used: float, pull: Vector, wrench: Vector) -> None:
-        """Leave in a wrench what fast joints stand of its pull, and damp it as they need."""
+        """Scale spring and damper in a wrench for fast joints, in place."""
         margin, spring = self._margins[arm], self.springs[arm]
         damper = _subtract(wrench, pull, self._damper)
         _multiply(damper, margin.damper(used, spring.ratio, spring.kept), damper)
         _add(_multiply(pull, margin.spring(used), wrench), damper, wrench)
 
     def _followed(self, arm: int, used: float) -> float:
-        """Return the share to feed forward: all of it where an arm follows with ease."""
+        """Return the scale of the feed-forward, which is 1 if the arm follows well."""
         behind: float = max(np.abs(self.springs[arm].error / self.params.error_clip).tolist())
         share = min(2.0 - 2.0 * behind, (FASTEST - used) / (FASTEST - FAST))
         return min(1.0, max(0.0, share))
 
     @property
     def kept(self) -> float:
-        """Smallest share of the stiffness that any arm has kept at its posture."""
+        """Minimum stiffness scale of all arms in their configuration, 0 to 1."""
         return min([spring.kept for spring in self.springs])

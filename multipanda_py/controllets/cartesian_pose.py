@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move the tool of an arm that is commanded positions."""
+"""Cartesian pose control of a position-controlled arm."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ from multipanda_py.targets import CartesianTarget, Channel, Joints, ReferenceMot
 
 @dataclass(frozen=True)
 class CartesianPoseParams:
-    """Rates and bounds of :class:`CartesianPose`."""
+    """Rates and bounds of ``CartesianPose``."""
 
     gain: float = number(
-        20.0, unit="1/s", low=1, high=100, doc="rate at which an error of the pose goes"
+        20.0, unit="1/s", low=1, high=100, doc="rate at which a pose error decays"
     )
     posture_rate: float = number(
         1.0, unit="1/s", low=0, high=10,
-        doc="rate at which joints that the pose leaves free go to the preferred posture",
+        doc="rate of the nullspace motion towards the desired configuration",
     )  # fmt: skip
-    speed: float = number(0.6, low=0.01, high=0.95, doc="share of the joints' speed limits")
-    margin: float = number(
-        0.05, unit="rad", low=0, high=1, doc="how far before a position limit a joint stops"
+    speed: float = number(
+        0.6, low=0.01, high=0.95, doc="maximum joint speed as a fraction of the limits"
     )
+    margin: float = number(
+        0.05, unit="rad", low=0, high=1,
+        doc="distance from a position limit at which a joint stops",
+    )  # fmt: skip
 
 
 class CommandedPoseTarget(CartesianTarget):
-    """A Cartesian target that a governor moves, by the limits of joints that are commanded.
+    """Cartesian target governed by the joint limits of a position-controlled arm.
 
     Attributes:
-        motion: How it does, per arm.
+        motion: Motion of the reference, per arm.
     """
 
     is_commanded = True
@@ -54,30 +57,37 @@ class CommandedPoseTarget(CartesianTarget):
         self.motion = [ReferenceMotion() for _ in range(n_arms)]
 
     def clear(self) -> None:
-        """Forget everything, at the start of an activation."""
+        """Clear targets and motions at the start of an activation."""
         super().clear()
         for motion in self.motion:
             motion.moving = False
 
 
 class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
-    r"""Command joint positions that take the tool to a pose.
+    """Joint position commands that move the tool to a pose.
 
-    .. math:: q_c {+}= T s\, \dot q, \qquad s = \min(1, \dot q_{max,i} / |\dot q_i|)
+    Equations::
 
-    with the velocities of :class:`.PositionIK` for the governed pose and its velocity, slowed down
-    as a whole where a joint would be too fast. A joint stops before its position limit
-    (:func:`.stoppable_rate`), and the others go on. It goes on from what was commanded indeed, so
-    that a limit of acceleration costs time and not the pose. Where features
-    know of obstacles it slows down before them.
+        q_c = q_c + T s dq
+        s   = min(1, min_i dq_max,i / |dq_i|)
+
+    - q_c: Commanded joint positions, (n,) [rad].
+    - dq: Joint velocities of ``PositionIK`` for the governed pose and velocity, (n,) [rad/s].
+    - dq_max: Joint speed bounds, (n,) [rad/s].
+    - T: Cycle time [s].
+
+    The scale s slows all joints together if one would be too fast. A joint stops before its
+    position limit (``stoppable_rate``), and the others continue. Each step starts from the
+    positions that were actually commanded. An acceleration limit therefore delays the motion
+    without a pose error. Features slow the motion before obstacles.
     """
 
     Params, Target = CartesianPoseParams, CommandedPoseTarget
     command_interface = "position"
     default_features: ClassVar[tuple[str, ...]] = ("collision_avoidance",)
     report_names = (
-        Report("largest error", "m", "of a tool's commanded position"),
-        Report("smallest singular value", "", "of an arm's Jacobian"),
+        Report("largest error", "m", "maximum position error of a tool's command"),
+        Report("smallest singular value", "", "minimum singular value of an arm's Jacobian"),
     )
 
     def __init__(self, context: Context, params: CartesianPoseParams) -> None:
@@ -85,7 +95,7 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: CommandedPoseTarget) -> None:
-        """Hold the measured poses and postures."""
+        """Hold the measured poses and configurations."""
         target.seed(states)
         for command, state in zip(self.command, states):
             command[:] = state.joint_command[0]
@@ -93,7 +103,7 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
     def update(
         self, states: Sequence[ArmState], target: CommandedPoseTarget, period: float
     ) -> None:
-        """Write the joint positions of every arm."""
+        """Write the joint positions of all arms."""
         p, largest, smallest = self.params, 0.0, np.inf
         for arm, (ik, state) in enumerate(zip(self._kinematics, states)):
             q, motion, limits = state.joint_command[0], target.motion[arm], state.limits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several arms that press one object with a controlled force while they move it."""
+"""Coupled impedance of several arms with a controlled internal force."""
 
 from __future__ import annotations
 
@@ -23,25 +23,31 @@ _dot = np.dot
 
 @dataclass(frozen=True, eq=False)
 class CoupledForceImpedanceParams(ForceParams, CoupledImpedanceParams):
-    """Gains of :class:`CoupledForceImpedance`: those of the coupled and of the force law."""
+    """Gains of ``CoupledForceImpedance``, of the coupled impedance and of force control."""
 
 
 class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
-    r"""Control the internal force of the coupled law with the unified force controller.
+    """Coupled impedance whose internal force is controlled by the unified force controller.
 
-    The squeeze :math:`F_s` is :math:`F'_f` of
-    :class:`.ForceController`: its measured force is the mean of what
-    the hands exert towards each other, its contact point the distance of the hands at which
-    contact was last felt, and its motion the rate at which that distance closes. When the object
-    slips out, the squeeze fades as on a lost contact and the formation holds the hands.
-    This is the box-lifting law of multipanda_ros2 (section V, task 5), whose code is not public.
+    Equation, with the notation of ``CoupledImpedanceLaw``::
+
+        F = B_n W + (I - B_n A^T) K_r e - (I - B A^T) D_r (I - A B^T) dx + n F_s
+
+    - F_s: Internal force, the output of ``ForceController`` [N].
+
+    The measured force of the controller is the mean force of the end effectors towards each other.
+    Its contact point is their distance at the last contact, and its speed is the rate at which the
+    distance decreases. If the object slips out, the internal force fades as after a loss of
+    contact, and the formation holds the end effectors.
+
+    Source: box lifting of multipanda_ros2 (section V, task 5), whose code is not public.
     """
 
     Params = CoupledForceImpedanceParams
     report_names: ClassVar[tuple[Report | str, ...]] = (
         *CoupledImpedanceLaw.report_names,
-        Report("force tank", "J", "energy that the force part may still spend"),
-        Report("weight", "-", "of the force part"),
+        Report("force tank", "J", "remaining energy of force control"),
+        Report("weight", "-", "scale of the desired force"),
     )
 
     def __init__(self, context: Context, params: CoupledForceImpedanceParams) -> None:
@@ -52,12 +58,12 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Hand the gains of the force part over as well."""
+        """Set the gains, including those of force control."""
         super().on_parameters()
         self._force.set_gains(self.params.gains())
 
     def on_activate(self, states: Sequence[ArmState], target: ObjectTarget) -> None:
-        """Grasp without a force."""
+        """Grasp without internal force."""
         super().on_activate(states, target)
         self._force.reset()
         self._energy.forget()
@@ -67,14 +73,14 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Go on with the squeeze, in contact from the first cycle on."""
+        """Continue an internal force, in contact from the first cycle."""
         words = super().on_handover(states, target, handovers)
         if self._squeeze > self.params.contact_force:
             self._force.resume(self._squeeze)
         return words
 
     def squeeze(self, target: ObjectTarget) -> float:
-        """Return the internal force of this cycle [N]: controlled to the smoothed target."""
+        """Return the internal force of this cycle [N], controlled to the smoothed target."""
         desired = super().squeeze(target)
         force, held = self._force, self.held
         closing = -float(_dot(held.rates[:, :3].reshape(-1), held.inward.reshape(-1)))
@@ -90,7 +96,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
             desired, self.measured, away, closing, self._mass(), self._formation()
         )
         self._closing = closing
-        is_grown = desired > 0.9 * self._borne  # before, the tank is still being filled
+        is_grown = desired > 0.9 * self._borne  # the tank is filled with the target
         self._energy.look(
             force.is_throttled and is_grown, force.tank, self._names, self._energy_left
         )
@@ -98,14 +104,12 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         return self._pushed
 
     def _energy_left(self) -> str:
-        """Return what the tank holds, and what helps."""
+        """Return the energy of the tank, and advice, as text."""
         energy = self._force.tank.energy
-        return (
-            f"force tank {energy:.2f} J; the squeeze is held back; more of tank_max or tank_power"
-        )
+        return f"force tank {energy:.2f} J limits squeeze. Raise tank_max or tank_power."
 
     def _mass(self) -> float:
-        """Return the effective mass of the hands that close on each other [kg]."""
+        """Return the effective mass of the end effectors that approach each other [kg]."""
         mobility = 0.0
         for hand, inward in enumerate(self.held.inward):
             inertia_inv = self.held.inertia_inv(hand)
@@ -113,13 +117,13 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         return 1.0 / max(mobility, LEAST_MOBILITY)
 
     def _formation(self) -> float:
-        """Return the stiffness with which the formation holds hands back that close [N/m]."""
+        """Return the stiffness of the formation against an approach of the end effectors [N/m]."""
         squares = np.square(self.held.inward)
         across = _dot(squares, self.params.relative_stiffness[:3])
         return float(across.sum()) / max(float(squares.sum()) ** 2, 1e-12)
 
     def _width(self) -> float:
-        """Return twice the mean distance of the hands from their centre [m]."""
+        """Return twice the mean distance of the end effectors from their centre [m]."""
         hands = self.held.hands.tolist()
         n = len(hands)
         cx, cy, cz = (sum(axis) / n for axis in zip(*hands))

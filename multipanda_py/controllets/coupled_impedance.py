@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several arms that hold one object, controlled as one."""
+"""Impedance of an object that several arms hold."""
 
 from __future__ import annotations
 
@@ -46,75 +46,85 @@ from multipanda_py.targets import ObjectTarget, Report
 _add, _multiply, _norm = np.add, np.multiply, math.hypot
 _pack = Struct("7d").pack_into
 ALL_OF_IT = 0.98
-"""Fraction of the requested internal force from which it counts as reached at a switch."""
+"""Fraction of the desired internal force above which it counts as reached at a switch."""
 SOFT = 1.0
-"""Stiffness too small to carry with [N/m, Nm/rad]."""
+"""Stiffness too low to support a load [N/m, Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
 class CoupledImpedanceParams:
-    """Gains of :class:`CoupledImpedance`."""
+    """Gains of ``CoupledImpedance``."""
 
     stiffness: Vector = vector(
         600, 600, 600, 100, 100, 100, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
-        doc="of the object, along the axes of the world",
+        doc="stiffness of the object along the axes of the world",
     )  # fmt: skip
     relative_stiffness: Vector = vector(
         1500, 1500, 1500, 60, 60, 60, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
-        doc="between each hand and its grasp, along the axes of the world",
+        doc="stiffness between each end effector and its grasp, along the axes of the world",
     )  # fmt: skip
-    damping_ratio: float = number(1.0, low=LEAST_RATIO, high=5, doc="1 is critically damped")
+    damping_ratio: float = number(1.0, low=LEAST_RATIO, high=5, doc="1 is critical damping")
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
-        doc="largest error of the object per axis that the spring acts on",
+        doc="maximum error of the object per axis that the spring acts on",
     )  # fmt: skip
     squeeze_time: float = number(
-        0.2, unit="s", low=0, high=10, doc="time constant with which the squeeze follows"
-    )
+        0.2, unit="s", low=0, high=10,
+        doc="time constant with which the internal force follows its target",
+    )  # fmt: skip
 
 
 ROUND = 8
-"""Cycles in which all dampers, levers and inertia are taken anew, one of them in a cycle; more of
-them take a cycle each."""
+"""Number of cycles in which all dampers, levers and inertias are updated, one per cycle. More than
+six arms need N + 2 cycles."""
 SHARED_BANDWIDTH = 0.7 * BANDWIDTH
-"""Of each damper, as those of hands and object add up in part [1/s]."""
+"""Maximum rate of each damper, because those of end effectors and object partly add up [1/s]."""
 _ParamsT = TypeVar("_ParamsT", bound=CoupledImpedanceParams)
 
 
 class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
-    r"""Give an object an impedance, and the hands a stiff formation around it.
+    """Impedance of an object, with a stiff formation of the end effectors that hold it.
 
-    .. math::
-        W = K_o e_o - D_o B_n^T \dot x, \qquad
-        F = B_n W + (I - B_n A^T) K_r e - (I - B A^T) D_r (I - A B^T) \dot x + n F_s
+    Equations::
 
-    with the velocities :math:`\dot x` of all hands, their deviations e from the grasp captured at
-    activation, A, which maps the object's twist to those of the hands, and n, which points from
-    the hands to the object's origin. B and :math:`B_n` share a wrench on the object by levers and
-    inertia (:class:`.GraspMap`): all hands together exert
-    W exactly, and light wrists get little of a moment.
-    The squeeze adds up to nothing, so it strains the object and does not move it; joints of all
-    hands bear it, or all press with less (:class:`.BearableSqueeze`). All damping
-    comes from the inertia it acts on: :math:`D_o` from that of the object, :math:`D_r` from that
-    of each hand (:class:`.ModalDamping`). They, and the levers
-    and inertia in B, are taken anew in turn, at most one in a cycle and all within eight, or N + 2
-    of more than six hands: so long they hardly change. A push
-    on one hand moves the object, so both hands give way together; the pair of them does not come
-    apart.
+        W = K_o e_o - D_o B_n^T dx
+        F = B_n W + (I - B_n A^T) K_r e - (I - B A^T) D_r (I - A B^T) dx + n F_s
 
-    Near singular postures each arm is held against torques that its model lacks
-    (:class:`.SingularityGuard`).
+    - W: Wrench on the object, (6,) [N, Nm].
+    - F: Wrenches of the N end effectors, (6 N,) [N, Nm].
+    - K_o, D_o: Stiffness and damping of the object, (6, 6).
+    - e_o: Pose error of the object, (6,) [m, rad].
+    - dx: Twists of the end effectors, (6 N,) [m/s, rad/s].
+    - K_r, D_r: Stiffness and damping of the formation, (6 N, 6 N).
+    - e: Displacements from the end effectors to their grasp poses, (6 N,) [m, rad].
+    - A: Map from the object twist to the end-effector twists, (6 N, 6).
+    - B, B_n: Distributions of an object wrench by levers and inertia, see ``GraspMap``, (6 N, 6).
+    - n: Internal forces towards the object origin, (6 N,).
+    - F_s: Internal force [N].
 
-    The report ``squeeze [N]`` is measured, :math:`-n^T F_{ext} / n^T n` of the hands' estimated
-    wrenches. It differs from what was asked for where the squeeze is only fed forward: the
-    formation holds hands back that have to move to press.
+    The end effectors together exert exactly W, and light wrists receive small moments. The
+    internal force has no net wrench, so it strains the object without moving it. If torque limits
+    require it, all arms use a lower internal force (``BearableSqueeze``). A push on one end
+    effector moves the object, so both yield together and remain in formation.
 
-    The object's frame starts between the hands, along the axes of the world. Sources: Caccavale,
-    Chiacchio, Marino and Villani, IEEE/ASME Trans. Mechatronics 2008 (object and internal
-    impedance); Wimböck, Ott and Hirzinger, IJRR 2012 (object-level control).
+    All damping follows from the inertia it acts on (``ModalDamping``): D_o from that of the
+    object, D_r from that of each end effector. Dampers, levers and inertias change slowly. One of
+    them is updated per cycle, all within eight cycles, or N + 2 with more than six arms.
+
+    Near singular configurations, each arm is held against unmodelled torques
+    (``SingularityGuard``).
+
+    The report ``squeeze [N]`` is the measured internal force, -n^T F_ext / (n^T n), from the
+    estimated external wrenches F_ext. It deviates from the target if the internal force is only
+    fed forward, because the formation opposes end effectors that move to press.
+
+    The object frame starts midway between the end effectors, along the world axes.
+
+    Sources: Caccavale, Chiacchio, Marino and Villani, IEEE/ASME Trans. Mechatronics 2008 (object
+    and internal impedance); Wimböck, Ott and Hirzinger, IJRR 2012 (object-level control).
 
     Attributes:
-        dampers: Damping of each gripper in the formation, then of the object.
+        dampers: Dampers of the end effectors, then of the object.
     """
 
     Target = ObjectTarget
@@ -124,9 +134,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     touches = ("things", "hands")
     report_names: ClassVar[tuple[Report | str, ...]] = (
         *OBJECT_POSITION,
-        Report("relative error", "m", "of the hands to one another"),
-        Report("relative error", "rad", "of the hands to one another"),
-        Report("squeeze", "N", "with which the hands press, measured"),
+        Report("relative error", "m", "maximum grasp error in position"),
+        Report("relative error", "rad", "maximum grasp error in rotation"),
+        Report("squeeze", "N", "measured internal force"),
         KEPT,
     )
 
@@ -136,7 +146,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         sharing = self.held.sharing
         self._error = PoseError(sharing.error)
         self._conservative, self._object_is_free = ConservativeSpring(), False
-        # Of the hands, then the object.
+        # The order is that of the arms, then the object.
         self.dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._turn, self._all_are_due = 0, True
         cycles = max(n + 2, ROUND)
@@ -144,7 +154,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._due = [turns.get(turn) for turn in range(cycles)]
         self._stiffness, self._damping = np.zeros(6 * n + 6), np.zeros((6 * n + 6, 6 * n + 6))
         blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
-        self._blocks = [*blocks[1:], blocks[0]]  # rates are those of the object, then the hands
+        self._blocks = [*blocks[1:], blocks[0]]  # the rates start with the object
         self._springs = sharing.springs.reshape(n, 6)
         self._elastic = list(zip(self.dampers, sharing.ways_off.reshape(-1, 6),
                                  sharing.pulls.reshape(-1, 6), (*range(n), -1)))  # fmt: skip
@@ -159,7 +169,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare K^1/2 and the ratio of all dampers."""
+        """Set K^1/2, damping ratios and bounds."""
         p = self.params
         *hands, of_object = self.dampers
         for damper in hands:
@@ -177,7 +187,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._follow = self.context.period / (p.squeeze_time + self.context.period)
 
     def on_activate(self, states: Sequence[ArmState], target: ObjectTarget) -> None:
-        """Grasp: hold the object where the hands are, without squeezing it."""
+        """Grasp the object at the current end-effector poses, without internal force."""
         self._states = states
         self.held.grasp(states)
         target.position_object_in_world[:] = self.held.position
@@ -193,12 +203,12 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def on_handover(
         self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
     ) -> str:
-        r"""Go on carrying and squeezing what the hands hold.
+        """Continue to carry and press the object.
 
-        The hands' wrenches add up to :math:`W_o = \sum_i A_i^T F_i`, which the object's spring
-        takes over; what is left only strains the object, and is squeeze where it points inwards.
-        The squeeze then moves to the value that was requested before, under whichever law.
-        The rest of the strain is kept as it is, along the axes of the object.
+        The wrenches of the end effectors add up to W_o = sum_i A_i^T F_i, which the object spring
+        takes over. The remainder strains the object. Its component towards the object is the
+        internal force, which then approaches the value desired before the switch. The other
+        components remain constant along the axes of the object.
         """
         torques = [
             guard.resume(state, self._stiffness_along, handover.tau)
@@ -235,15 +245,17 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
         self._strains = True
         share = share_of(np.dot(stiffness, error), load)
-        words = Handover(wrench_in_base=load).words("the load of both hands", share)
+        words = Handover(wrench_in_base=load).words("the load of all arms", share)
         if requested:
             less = squeeze < ALL_OF_IT * requested
             of = f" of {requested:.1f}" if less else ""
-            words = "; ".join(filter(None, (f"squeeze goes on with {squeeze:.1f}{of} N", words)))
+            words = "; ".join(
+                filter(None, (f"internal force continues with {squeeze:.1f}{of} N", words))
+            )
         return words
 
     def _requested(self, handovers: Sequence[Handover]) -> float:
-        """Return the internal force that was requested of all arms [N]; zero if not of all."""
+        """Return the internal force that was desired of all arms [N]; 0 if not of all."""
         held, parts = self.held, []
         for base, handover, inward in zip(held.bases, handovers, held.inward):
             force = base.six_to_world(handover.requested_in_base)[:3]
@@ -254,13 +266,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: ObjectTarget
     ) -> Vector:
-        """Return the requested internal force of one arm, (6,)."""
+        """Return the desired internal force of one arm, (6,) [N, Nm]."""
         wrench = np.zeros(6)
         np.multiply(self.held.inward[arm], target.squeeze[0], wrench[:3])
         return self.held.bases[arm].six_to_base(wrench)
 
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
-        """Write the joint torques of every arm."""
+        """Write the joint torques of all arms."""
         held = self.held
         held.update(states, self._all_are_due or self._due[self._turn] == len(states))
         self._design_dampers()
@@ -275,7 +287,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._report(kept)
 
     def _pull_and_brake(self, target: ObjectTarget) -> float:
-        """Compute springs and dampers of formation and object; return what stiffness is kept."""
+        """Compute springs and dampers of formation and object; return the stiffness scale."""
         held, sharing, kept = self.held, self.held.sharing, 1.0
         self._error.measure(
             held.position, held.rotation,
@@ -300,14 +312,14 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     @property
     def dissipated(self) -> float:
-        """Power that the formation's dampers take [W]."""
+        """Power dissipated by the dampers of the formation [W]."""
         sharing = self.held.sharing
         return float(sharing.rates.dot(sharing.dampers))
 
     def _design_dampers(self) -> None:
-        """Design the damper anew whose turn it is, if any; all at first and with new gains.
+        """Design the damper that is due in this cycle; all at the start and after a gain change.
 
-        Places are those of the hands, that of levers and inertia, and that of the object.
+        Index i < N is an end effector, N the levers and inertias, and N + 1 the object.
         """
         held, n = self.held, len(self.dampers) - 1
         for place in range(n + 2) if self._all_are_due else (self._due[self._turn],):
@@ -322,13 +334,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._all_are_due = False
 
     def _design(self, place: int, inertia_inv: Matrix) -> None:
-        """Design one damper for an inertia; it brakes with all others in one product."""
+        """Design one damper for an inertia, and write it to the common damping matrix."""
         damper = self.dampers[place]
         damper.design(inertia_inv)
         self._blocks[place][:] = damper.damping
 
     def squeeze(self, target: ObjectTarget) -> float:
-        """Return the internal force of this cycle [N]: the target, as far as borne, smoothed."""
+        """Return the internal force of this cycle [N]: smoothed target within torque limits."""
         asked = target.squeeze.item()
         if asked != self._judged:
             self._judge(asked)
@@ -342,7 +354,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return float(self._softest.dot(direction * direction))
 
     def _judge(self, asked: float) -> None:
-        """Tell whether springs and joints can hold a squeeze [N]."""
+        """Check that springs and joints can hold an internal force [N]; warn if not."""
         self._judged, bearable, states = asked, self._bearable, self._states
         stiffness = self.params.relative_stiffness
         weakness = buckling(asked, self.dampers[:-1], stiffness, self.held)
@@ -366,6 +378,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
 
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):
-    """Move an object held by several arms; the squeeze is fed forward."""
+    """Impedance of an object that several arms hold, with internal-force feed-forward.
+
+    Equations: see ``CoupledImpedanceLaw``. F_s is the smoothed target.
+    """
 
     Params = CoupledImpedanceParams

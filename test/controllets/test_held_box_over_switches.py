@@ -29,7 +29,7 @@ def test_a_held_box_was_dropped_at_a_switch(make_cell, episodes, mass, squeeze, 
         name = rng.choice(names)
         result = box.fail(rng) if name == "failure" else box.switch(name)
         if "pair" in name:
-            assert "squeeze goes on with" in result.message
+            assert "internal force continues with" in result.message
         box.cell.step(int(rng.choice([1, 5, 60, 250])))
         slip = np.linalg.norm(box.in_hands() - before, axis=1).max()
         assert slip < 2e-3, (number, name)
@@ -88,7 +88,7 @@ def test_the_seeded_coupled_law_asks_for_the_torques_that_were_handed_over(name,
             state.tau_ext[:] = -wrench @ state.jacobian
             state.wrench_ext_in_base[:] = -wrench
         law.on_activate(states, target)
-        assert "squeeze goes on with" in law.on_handover(states, target, handovers)
+        assert "internal force continues with" in law.on_handover(states, target, handovers)
         law.update(states, target, 1e-3)
         assert law.measured == pytest.approx(target.squeeze[0], abs=1e-6)
         for tau, handover in zip(law.tau, handovers):

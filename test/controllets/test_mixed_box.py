@@ -39,7 +39,7 @@ def test_a_box_between_two_kinds_of_arms_is_pressed_lifted_and_carried_over_swit
     before, start = box.in_hands(), box.cell.objects()["box"].position
     for name in ("pair", "force_pair"):
         result = box.switch(name)
-        assert "squeeze goes on with" in result.message
+        assert "internal force continues with" in result.message
         report = box.cell.report(name)
         here = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
         for k in range(30):  # at 0.1 m/s

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the distance of near bodies changes, and by which joints."""
+"""Approach limits, repulsive forces and distance rates of near collision pairs."""
 
 from __future__ import annotations
 
@@ -18,33 +18,37 @@ from multipanda_py.state import ArmState, Matrix, Vector
 _dot = np.dot
 
 MAX_FORCE = 2000.0
-"""Largest force by which one pair is stopped [N]; joints that hardly move it stay bounded."""
+"""Maximum force that stops one pair [N]. It bounds the torques of joints that hardly move the
+pair."""
 _SWEEPS = 20
-_SOFT = 1e-4  # [1/kg], where an arm can hardly part a pair
-_DEEPEST = -0.02  # of what counts as penetration [m]: it drives apart no faster than that asks
+_SOFT = 1e-4  # regularisation for pairs that an arm can hardly separate [1/kg]
+_DEEPEST = -0.02  # bound of a penetration [m], which limits the separation speed
 
 
 class ApproachBarrier:
-    r"""Bound the speed of approach by what a bounded deceleration can take away.
+    """Bound on the approach speed of two bodies, from a bounded deceleration.
 
-    At distance d, with :math:`h = d - d_{stop}`, two bodies may come nearer at
+    Equations, with h = d - d_stop::
 
-    .. math::
-        v(h) = \frac{a}{p} \left( \sqrt{1 + 2 p^2 h / a} - 1 \right) \quad (h \ge 0), \qquad
-        v(h) = p\, h \quad (h < 0)
+        v(h) = a / p (sqrt(1 + 2 p^2 h / a) - 1)   if h >= 0
+        v(h) = p h                                 if h < 0
+        ddd >= -v'(h) dd - p (dd + v(h))
 
-    which is :math:`p h` near the end and :math:`\sqrt{2 a h}` far from it: kept with a
-    deceleration of at most a. It is kept if
+    - d, dd, ddd: Distance [m], its rate [m/s] and acceleration [m/s^2].
+    - d_stop: Distance that must remain [m].
+    - v(h): Maximum approach speed [m/s].
+    - a: Maximum deceleration [m/s^2].
+    - p: Bandwidth [1/s].
 
-    .. math::
-        \ddot d \ge -v'(h)\, \dot d - p \left( \dot d + v(h) \right)
+    v(h) approaches p h near the stop and sqrt(2 a h) far from it, so a deceleration of a is
+    sufficient. The condition on ddd keeps the approach speed within v(h). Near rest at the stop,
+    it is a critically damped approach with both poles at -p.
 
-    at all times, at rest in front of the end a critically damped approach with the poles
-    :math:`-p`. Source: Ames, Coogan, Egerstedt, Notomista, Sreenath and Tabuada, European
-    Control Conference 2019 (control barrier functions); the curve is the one that stops.
+    Source: Ames, Coogan, Egerstedt, Notomista, Sreenath and Tabuada, European Control Conference
+    2019 (control barrier functions). The curve v(h) is specific to this implementation.
 
     Attributes:
-        stop: d_stop, the distance that is kept [m].
+        stop: Distance d_stop that must remain [m].
 
     Thread: control.
     """
@@ -53,15 +57,15 @@ class ApproachBarrier:
         self.set(0.015, 8.0, 20.0)
 
     def set(self, stop: float, deceleration: float, bandwidth: float) -> None:
-        """Set d_stop [m], a [m/s^2] and p [1/s]; p = 0 bounds nothing."""
+        """Set d_stop [m], a [m/s^2] and p [1/s]. p = 0 disables the bound."""
         self.stop, self._a, self._p = stop, deceleration, bandwidth
         self._base = self._sooner = self._slow = self._fast = 0.0
-        if bandwidth > 0.0:  # the coefficients of what reach() computes
+        if bandwidth > 0.0:  # coefficients of reach()
             self._base, self._sooner = stop, deceleration / bandwidth
             self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration
 
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
-        """Return v(h) [m/s] and its slope [1/s]; infinite if nothing is bounded."""
+        """Return v(h) [m/s] and its slope [1/s]; infinite speed if the bound is disabled."""
         a, p, h = self._a, self._p, distance - stop
         if p <= 0.0:
             return math.inf, 0.0
@@ -71,16 +75,16 @@ class ApproachBarrier:
         return a / p * (root - 1.0), p / root
 
     def reach(self, speed: float) -> float:
-        """Return the distance from which a pair that nears at ``speed`` [m/s] matters [m].
+        """Return the distance below which a pair that approaches at ``speed`` [m/s] counts [m].
 
-        It is where v(h) is larger by a / p: from there on, even a law that drives the bodies
-        together with the acceleration a is let go on.
+        It is the distance at which v(h) exceeds the speed by a / p. Above it, the bound is not
+        active even if a controllet accelerates the bodies towards each other with a.
         """
         faster = (speed if speed > 0.0 else 0.0) + self._sooner
         return self._base + faster * (self._slow + faster * self._fast)
 
     def required(self, distance: float, speed: float, stop: float) -> float:
-        """Return the least acceleration of the distance [m/s^2] at an approach ``speed``."""
+        """Return the minimum acceleration of the distance [m/s^2] at an approach ``speed``."""
         most, slope = self.allowed(distance, stop)
         return slope * speed + self._p * (speed - most)
 
@@ -88,23 +92,30 @@ class ApproachBarrier:
 def settle(
     needs: Sequence[float], gradients: Matrix, responses: Matrix, acceleration: Vector
 ) -> Vector | None:
-    r"""Find forces that give every pair what it needs, as contacts would.
+    """Compute the contact-like forces that give every pair its minimum acceleration.
 
-    .. math::
-        \ddot d_j = g_j^T \left( \ddot q + M^{-1} \sum_k g_k \lambda_k \right)
-        \ge \ddot d_{j,min}, \qquad \lambda_j \ge 0
+    Equations, for all pairs j::
 
-    by a few sweeps of projected Gauss-Seidel; a force acts along its pair's normal only, so
-    motion across it stays free.
+        ddd_j = g_j^T (ddq + M^-1 sum_k g_k lambda_k) >= ddd_j,min
+        lambda_j >= 0
+
+    - ddd_j: Acceleration of the distance of pair j [m/s^2].
+    - g_j: Gradient of the distance, (joints,) [m/rad].
+    - ddq: Joint accelerations without these forces, (joints,) [rad/s^2].
+    - M: Inertia matrix, (joints, joints).
+    - lambda_j: Force of pair j [N].
+
+    The solver is projected Gauss-Seidel with a limited number of sweeps. A force acts only along
+    the normal of its pair, so motion across it stays free.
 
     Args:
-        needs: Least acceleration of every distance [m/s^2].
+        needs: Minimum accelerations of the distances, (n,) [m/s^2].
         gradients: Derivatives of the distances by all joints, (n, joints) [m/rad].
-        responses: Their products with the inverse inertia, (n, joints).
-        acceleration: Of the joints without these forces, (joints,) [rad/s^2].
+        responses: Products of the gradients with the inverse inertia, (n, joints).
+        acceleration: Joint accelerations without these forces, (joints,) [rad/s^2].
 
     Returns:
-        The forces, (n,) [N], or None if none is needed.
+        Forces of the pairs, (n,) [N]; None if no force is needed.
     """
     missing = (needs - _dot(gradients, acceleration)).tolist()
     if max(missing) <= 0.0:
@@ -131,36 +142,40 @@ def settle(
 _minimum, _maximum = np.minimum, np.maximum
 _TINY = 1e-12
 SPRING_RATE, DAMPER_RATE = 2500.0, 30.0
-"""Most stiffness over inertia of what pushes, and fastest that it brakes [1/s^2, 1/s]."""
+"""Maximum stiffness [1/s^2] and damping [1/s] of the repulsion per unit inertia."""
 
 
 def push_apart(
     depths: Vector, rates: Vector, coupling: Matrix, slope: float, ratio: float
 ) -> Vector:
-    r"""Return the forces of all pairs.
+    """Return the repulsive forces of all pairs, (n,) [N].
 
-    Of each, at a depth :math:`x \ge 0` and alone,
+    Equations, for one pair at a depth x >= 0::
 
-    .. math::
-        F = \max(0, f(x) - 2 \zeta \sqrt{f'(x)\, m}\, \dot d), \qquad m = 1 / W_{jj}, \qquad
-        f'(x) = \min(2 s x, m\, r_s)
+        F = max(0, f(x) - 2 zeta sqrt(f'(x) m) dd)
+        f'(x) = min(2 s x, m r_s)
+        m = 1 / W_jj
 
-    f is :math:`s x^2`, and goes on as a line where it would be too stiff for the inertia m: an
-    arm that is late would swing behind it. Pairs that act on the same motion share it, with
+    - f(x): Elastic force s x^2, continued linearly above the maximum stiffness m r_s [N].
+    - dd: Rate of the distance [m/s].
+    - zeta: Damping ratio.
+    - m: Effective inertia [kg].
+    - r_s: ``SPRING_RATE`` [1/s^2].
 
-    .. math::
-        1 / s_j = \sum_k \frac{\max(W_{jk}, 0)}{\sqrt{W_{jj} W_{kk}}}
-        \min\left(1, \frac{f(x_k)}{f(x_j)}\right)
+    A higher stiffness would cause oscillation at high latency. Pairs that act on the same motion
+    are scaled by s_j::
 
-    and what springs and dampers of all pairs still add up to is kept within the rates
-    ``SPRING_RATE`` and ``DAMPER_RATE`` (:mod:`~multipanda_py.control.impedance.gains`).
+        1 / s_j = sum_k max(W_jk, 0) / sqrt(W_jj W_kk) min(1, f(x_k) / f(x_j))
+
+    The sums of all springs and dampers are limited to the rates ``SPRING_RATE`` and
+    ``DAMPER_RATE`` by ``share_within``.
 
     Args:
-        depths: By how much each pair is nearer than where it begins to push, (n,) [m].
-        rates: Derivative of their distances, (n,) [m/s].
-        coupling: W: acceleration of a distance per force on another, (n, n) [1/kg].
-        slope: s [N/m^2].
-        ratio: :math:`\zeta`.
+        depths: Depths x below the activation distance of each pair, (n,) [m].
+        rates: Rates of the distances, (n,) [m/s].
+        coupling: Matrix W, acceleration of a distance per force on another, (n, n) [1/kg].
+        slope: Factor s of the elastic force [N/m^2].
+        ratio: Damping ratio zeta.
     """
     depths = _maximum(depths, 0.0)
     if slope <= 0.0 or not depths.any():
@@ -169,7 +184,8 @@ def push_apart(
     stiffest = SPRING_RATE / inverse
     soft = _minimum(depths, 0.5 * stiffest / slope)
     forces = slope * soft * soft + stiffest * (depths - soft)
-    # What the others do that act on the same motion, as a part of what this one does
+    # The sum contains the forces of other pairs on the same motion, relative to the force of this
+    # pair.
     likeness = _maximum(coupling, 0.0) / np.sqrt(np.outer(inverse, inverse))
     np.fill_diagonal(likeness, 1.0)
     others = _minimum(1.0, forces[None, :] / _maximum(forces[:, None], _TINY))
@@ -183,20 +199,21 @@ def push_apart(
 
 
 SURELY = 1.0 + 1e-9
-"""Times a bound, so that rounding does not make it less."""
+"""Factor on a bound that compensates rounding errors."""
 
 
 class Pair:
-    """Two solids that are near.
+    """Two solids that are near each other.
 
     Attributes:
-        distance: Between their surfaces [m].
-        rate: Its derivative, by all joints of both bodies [m/s].
-        begin: From where it counts as near [m]: less for a pair that was nearer at the start.
-        arms: Numbers of the arms that move one or both of them.
-        gradients: Derivative of the distance by their joints, (n,) [m/rad] each.
-        is_near: Whether it matters for the bodies themselves, or only for what is ahead of them.
-        place: Its group, and its number there.
+        distance: Distance between their surfaces [m].
+        rate: Time derivative of the distance by all joints of both bodies [m/s].
+        begin: Activation distance [m]. It is lower for a pair that was nearer at the start.
+        arms: Indices of the arms that move one or both solids.
+        gradients: Derivatives of the distance by the joints of these arms, (n,) [m/rad] each.
+        is_near: True if the pair counts for the bodies, False if only for a reference ahead of
+            them.
+        place: Group of the pair, and its index in the group.
     """
 
     __slots__ = ("arms", "begin", "distance", "gradients", "is_near", "place", "rate")
@@ -215,30 +232,35 @@ class Pair:
 
 
 class NearPairs:
-    r"""Look at the pairs of groups that have been measured, at their true rate.
+    """Distance rates and gradients of the pairs in measured groups.
 
-    .. math::
-        \dot d = w^T (V_2 - V_1), \qquad w = \begin{bmatrix} n \\ p \times n \end{bmatrix}
+    Equations::
 
-    with V the twists of both links at the world's origin, n the normal from the first solid
-    to the second and p a closest point. Objects count as being at rest, but for those that a hand
-    holds: they move with it.
+        dd = w^T (V_2 - V_1)
+        w  = [n; p x n]
+
+    - dd: Rate of the distance [m/s].
+    - V_1, V_2: Twists of both links at the world origin, (6,) [m/s, rad/s].
+    - n: Unit normal from the first solid to the second, (3,).
+    - p: Closest point, (3,) [m].
+
+    Objects count as at rest. A grasped object moves with its gripper.
 
     Args:
-        scene: Where everything is; its data are those of the last placing.
-        reach: Distance from which a pair matters [m], for an approach speed [m/s].
+        scene: Collision geometry with the data of its last placement.
+        reach: Function from an approach speed [m/s] to the distance below which a pair counts [m].
 
     Thread: control.
     """
 
     def __init__(self, scene: CollisionGeometry, reach: Callable[[float], float]) -> None:
         self._scene, self._reach = scene, reach
-        # Twists of the links at the world's origin, of every arm's joints; before them, at rest.
+        # The twists of all links at the world origin are preceded by a zero twist of the base.
         self._twists = np.zeros((len(scene.joints), scene.room + 1, 6))
         pin.computeJointJacobians(scene.model, scene.data, scene.q)
-        jacobian = scene.data.J.reshape(6, -1)  # a vector where there is one joint in all
+        jacobian = scene.data.J.reshape(6, -1)  # a vector if the model has one joint
         self._jacobians = [jacobian[:, joints] for joints in scene.joints]
-        # Columns of the arms' joints, and none for joint 0, which is fixed.
+        # Each list contains the columns up to a joint, and no column for joint 0, the fixed base.
         self._columns = [
             [j[:, :count] for count in range(j.shape[1] + 1)] for j in self._jacobians
         ]
@@ -251,17 +273,18 @@ class NearPairs:
         least: float,
         speeds: Sequence[float],
     ) -> list[Pair]:
-        """Return the pairs that matter.
+        """Return the pairs that count.
 
         Args:
-            near: Groups that have been measured, each with the distance from which it matters [m].
+            near: Measured groups, each with the distance below which it counts [m].
             everyone: States of all arms.
-            distance_at_rest: From which pairs matter at rest [m].
-            least: Up to which they matter in any case, for what is ahead of the arms [m].
-            speeds: What no point of any link is faster than, at the places of groups [m/s].
+            distance_at_rest: Distance below which pairs count at rest [m].
+            least: Distance below which pairs count for references ahead of the arms [m].
+            speeds: Upper bounds of the point speeds of all links, in the order of the groups'
+                indices [m/s].
         """
         found: list[Pair] = []
-        twist_of: list[list[list[float]]] = []  # which the first pair that may matter asks for
+        twist_of: list[list[list[float]]] = []  # computed for the first pair that may count
         for group, matters in near:
             in_any_case = least if group.is_foreseen else -math.inf
             for index, result in enumerate(group.results):
@@ -274,7 +297,7 @@ class NearPairs:
                 first, second = group.places[index]
                 fastest = SURELY * (speeds[first] + speeds[second])
                 if distance >= max(begin, in_any_case, self._reach(fastest)):
-                    continue  # its rate, which costs most, is no more than that
+                    continue  # avoids the expensive computation of the rate
                 twist_of = twist_of or self._twists_of(everyone)
                 wrench, rate, joints = _unit_wrench(result), 0.0, group.pairs[index]
                 if joints[0]:
@@ -288,7 +311,7 @@ class NearPairs:
         return found
 
     def _twists_of(self, everyone: Sequence[ArmState]) -> list[list[list[float]]]:
-        """Return the twists of all links at the world's origin, by body and joint."""
+        """Return the twists of all links at the world origin, by arm and joint."""
         scene = self._scene
         pin.computeJointJacobians(scene.model, scene.data)
         for jacobian, twists, state in zip(self._jacobians, self._twists, everyone):
@@ -315,7 +338,7 @@ class NearPairs:
 
 
 def _unit_wrench(result: Any) -> list[float]:
-    """Return a unit force along the normal at the closest point, as seen at the origin, (6,)."""
+    """Return the wrench of a unit force along the normal, with respect to the origin, (6,)."""
     nx, ny, nz = result.normal.tolist()
     px, py, pz = result.getNearestPoint1().tolist()
     return [nx, ny, nz, py * nz - pz * ny, pz * nx - px * nz, px * ny - py * nx]

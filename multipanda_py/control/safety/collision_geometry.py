@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capsules of arms and solids of the scene in one model: where they are."""
+"""Combined collision model of the capsules of all arms and the solids of the scene."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from multipanda_py.state import Matrix, Vector
 
 
 def _rotation_of_products() -> Matrix:
-    """Return the map from products of a quaternion's numbers w x y z to its rotation, (16, 9).
+    """Return the map from products of quaternion elements w x y z to a rotation matrix, (16, 9).
 
-    The rotation comes column by column, as pinocchio has it.
+    The rotation matrix is in column-major order, as in pinocchio.
     """
     w, x, y, z = range(4)
     terms = {
@@ -53,15 +53,16 @@ _ROTATION = _rotation_of_products()
 
 
 class ThingPlaces:
-    """Put things where their poses say, each as a joint of a pinocchio model.
+    """Placement of movable objects as joints of a pinocchio model.
 
-    A free joint per thing would do so as well. But pinocchio's data keep tensors of the third
-    power of all degrees of freedom: 2.4 GiB for the laws of two arms beside 32 things. So a thing
-    has a joint of one degree of freedom, which nobody asks for, and its placement is overwritten.
+    A free joint per object would increase the degrees of freedom. The data of pinocchio contain
+    tensors of their third power: 2.4 GiB for the controllets of two arms with 32 objects. Each
+    object therefore has an unused joint with one degree of freedom, whose placement is
+    overwritten.
 
     Args:
-        data: Of the model; to be kept as long as this.
-        joints: Numbers of the things' joints, at the root of the model, n.
+        data: Data of the model, which must outlive this object.
+        joints: Indices of the n object joints at the root of the model.
         poses: Live poses in the world, position and quaternion w x y z, (n, 7).
 
     Thread: control.
@@ -71,7 +72,7 @@ class ThingPlaces:
         self._poses, n = poses, len(joints)
         self._products, self._placed = np.zeros((n, 4, 4)), np.zeros((n, 12))
         self._flat = self._products.reshape(n, 16)
-        # An SE3 is its rotation, column by column, then its translation.
+        # The memory of an SE3 is its rotation in column-major order, followed by its translation.
         whole = [
             np.lib.stride_tricks.as_strided(data.oMi[joint].rotation, (12,), (8,))
             for joint in joints
@@ -79,7 +80,7 @@ class ThingPlaces:
         self._views = [(view.data, row.data) for view, row in zip(whole, self._placed)]
 
     def write(self) -> None:
-        """Put all of them where they are now, after the model's own joints have been placed."""
+        """Write the current placements, after the forward kinematics of the model."""
         if not self._views:
             return
         quaternions = self._poses[:, 3:]
@@ -90,37 +91,45 @@ class ThingPlaces:
             view[:] = row
 
 
-_TURN = 2.3  # angle between two orientations is below this times the distance of quaternions
+_TURN = 2.3  # upper bound of the angle between orientations per distance of their quaternions
 _BOTH = np.ones(2)
 _UP = np.array([0.0, 0.0, 1.0])
 
 
 class CollisionGeometry:
-    r"""Where everything is that arms could hit, and how far it may have moved.
+    """Collision model of arms and objects, with bounds on the motion of each body.
 
-    The combined model has the joints of all arms, and one for the place of every movable object
-    (:class:`.ThingPlaces`). ``raw`` is
-    what it is placed by: joint positions of all arms, with ``room`` for those of the arm that has
-    most, then the objects' poses. A point of an
-    arm moves at most :math:`\sum_i r_i |\Delta q_i|`, with :math:`r_i` the farthest that
-    anything beyond joint i can be from it, 1 for one that slides; ``reach`` are these weights, one
-    row per body.
+    The combined model has the joints of all arms, and one joint per movable object
+    (``ThingPlaces``). ``raw`` contains the joint positions of all arms, with ``room`` elements per
+    arm, followed by the object poses.
 
-    What a hand holds is a part of that hand: groups of its own (``held``) have it as a solid that
-    moves with the arm's last joint, while the object's groups as a thing of the scene are out.
-    It is where ``raw`` says, and so needs no other model.
+    A point of an arm moves no further than::
+
+        sum_i r_i |delta q_i|
+
+    - r_i: Maximum distance of any point of the arm after joint i from that joint [m]; 1 for a
+      prismatic joint.
+    - delta q_i: Motion of joint i [rad or m].
+
+    ``reach`` contains these weights, one line per body.
+
+    A grasped object is part of its gripper. Additional groups (``held``) contain it as a solid
+    that moves with the last joint of the arm, and its groups as a scene object are inactive. Its
+    pose is still that in ``raw``, so the model does not change.
 
     Attributes:
         model: Kinematics of all bodies.
-        data: Its pinocchio data.
-        room: Numbers in ``raw`` for the joints of one arm.
-        joints: For every arm where its joints are in the model's q, a slice.
-        raw: (room n_arms + 7 n_objects,) [rad; m, quaternion w x y z].
-        q: Positions of the model's joints, (nq,) [rad, m]; those of objects stay zero.
-        reach: (bodies, len(raw)); the last row is the world's, zero.
-        v: Speeds of the model's joints, (nv,) [rad/s, m/s]; those of objects stay zero.
-        groups: All groups of pairs of which at least one solid belongs to an own arm, but for
-            those of held things among others: :meth:`groups_with`.
+        data: Pinocchio data of the model.
+        room: Number of elements in ``raw`` per arm.
+        joints: Slice of each arm in the joint vector q of the model.
+        raw: Joint positions and object poses, (room n_arms + 7 n_objects,) [rad; m, quaternion w x
+            y z].
+        q: Joint positions of the model, (nq,) [rad, m]; zero for objects.
+        reach: Weights of the motion bounds, (bodies, len(raw)); the last line, for the world, is
+            zero.
+        v: Joint velocities of the model, (nv,) [rad/s, m/s]; zero for objects.
+        groups: Groups of pairs with a solid of an own arm, except those between grasped
+            and other objects (see ``groups_with``).
     """
 
     def __init__(self, context: Context) -> None:
@@ -170,7 +179,6 @@ class CollisionGeometry:
             group.build()
 
     def _add_arm(self, index: int, arm: ArmDescription) -> list[Solid]:
-        """Add an arm's joints to the model and return its capsules."""
         own = build_pinocchio(arm, base_in_world=True)
         joint, before, n = 0, self.model.njoints - 1, arm.n_joints
         self.joints.append(slice(before, before + n))
@@ -215,7 +223,7 @@ class CollisionGeometry:
         return solids
 
     def _add_object(self, body: int, thing: SceneObject, at: int) -> Solid:
-        """Add the joint of an object whose pose is at a place of ``raw``; return the solid."""
+        """Add the joint of an object with its pose at ``raw[at:at + 7]``; return its solid."""
         joint = self.model.addJoint(0, pin.JointModelRZ(), pin.SE3.Identity(), f"object_{body}")
         weights = self.reach[body, at : at + 7]
         capsule = thing.shape == "capsule"
@@ -225,28 +233,31 @@ class CollisionGeometry:
         return _solid(thing, joint, radius)
 
     def extent(self, arm: int, index: int) -> float:
-        """Return how far an object reaches beyond an arm's last joint, as placed now [m]."""
+        """Return the maximum distance of an object's points from an arm's last joint [m]."""
         joint = self.data.oMi[self.joints[arm].stop].translation
         centre = self.data.oMi[self._movable[index].joint].translation
         return float(np.linalg.norm(centre - joint)) + self._radii[index]
 
     def groups_with(self, held: Grasps) -> list[Group]:
-        """Return the groups that count with what is in the hands."""
+        """Return the active groups for the given grasped objects."""
         there = [group for group in self.groups if group.counts(held)]
         return there + self._pairs.among_things(held)
 
     def place(self) -> None:
-        """Move all bodies to where ``raw`` says, at the speeds ``v``."""
+        """Update the placements of all bodies to ``raw``, and their velocities to ``v``."""
         np.take(self.raw, self._order, out=self._q_of_arms)
         pin.forwardKinematics(self.model, self.data, self.q, self.v)
         self._things.write()
 
     def speeds(self) -> Vector:
-        r"""Return what no point of each link was faster than when it was placed, (joints,) [m/s].
+        """Return upper bounds of the point speeds of each link, (joints,) [m/s].
 
-        .. math:: \|v_k\| + \rho_k \|\omega_k\|
+        Equation::
 
-        with the velocity of a link's joint and the farthest that anything on the link is from it.
+            |v_k| + rho_k |omega_k|
+
+        - v_k, omega_k: Linear [m/s] and angular velocity [rad/s] of joint k.
+        - rho_k: Maximum distance of a point of the link from the joint [m].
         """
         motion, squares = self._motion, self._squares
         np.concatenate(self._motions, out=motion.reshape(-1))
@@ -264,7 +275,7 @@ def _along(start: Vector, end: Vector) -> Any:
 
 
 def _solid(thing: SceneObject, joint: int, radius: float = math.inf) -> Solid:
-    """Return a thing of the scene, on its joint in a ball around it [m], or fixed."""
+    """Return the solid of a scene object, fixed or on a joint, with a bounding radius [m]."""
     size = thing.size
     if thing.shape == "box":
         shape = coal.Box(2.0 * size[0], 2.0 * size[1], 2.0 * size[2])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pairs of bodies are near one another now."""
+"""Search for the collision pairs that are near, with few distance computations."""
 
 from __future__ import annotations
 
@@ -17,33 +17,36 @@ from multipanda_py.state import ArmState, Matrix, Vector
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
 FASTER = 0.1
-"""Change of the speed of all bodies after which they are looked at again in any case [m/s]."""
+"""Speed change of all bodies after which their distances are always checked again [m/s]."""
 _BOTH = np.ones(2)
 _WITHOUT_HAND = ("fixed", "floor", "movable")
-"""Kinds of groups of an arm without its hand, which has a kind of its own."""
+"""Kinds of groups of an arm without its gripper, which has separate kinds."""
 
 
 class Proximity:
-    r"""Find the pairs that matter, and measure no others.
+    """Search for the collision pairs that count at the current speeds.
 
-    What matters depends on the speed: ``reach`` says from which distance on, given a speed of
-    approach. A group of pairs that was d apart is not looked at again before its bodies can
-    have come within that. A look finds the speed s of every link from how it moves
-    (:meth:`.CollisionGeometry.speeds`). After it no point of the link is faster than
+    ``reach`` defines the distance below which a pair counts, as a function of the approach speed.
+    A group at a larger distance is measured again only when its bodies may have come within that
+    distance. A check computes the point speed s of every link (``CollisionGeometry.speeds``).
+    Until the next check, no point of the link is faster than::
 
-    .. math::
-        s + \sum_i r_i |\Delta \dot q_i| + R \sum_i |\dot q_{0,i}| \sum_j |\Delta q_j|, \qquad
-        R = \max_i r_i
+        s + sum_i r_i |delta dq_i| + R sum_i |dq_0,i| sum_j |delta q_j|,   R = max_i r_i
 
-    since a turn by :math:`\Delta q_j` changes a column of a point's Jacobian by at most
-    :math:`R |\Delta q_j|`; and it has moved by at most :math:`\sum_i r_i |\Delta q_i|`. The next
-    look comes when the two may have used up what is left. The rate of the pairs then measured is
-    exact (:class:`.NearPairs`).
+    - s: Point speed at the check [m/s].
+    - r_i: Weight of joint i, see ``CollisionGeometry`` [m].
+    - delta q_j, delta dq_i: Changes of position [rad] and velocity [rad/s] since the check.
+    - dq_0,i: Velocity of joint i at the check [rad/s].
+
+    The last term is valid because a rotation by delta q_j changes a Jacobian column of a point by
+    no more than ``R |delta q_j|``. The point has moved by no more than ``sum_i r_i |delta q_i|``.
+    The next check is due when speed and motion together may have used up the remaining distance.
+    The distance rates of the measured pairs are exact (``NearPairs``).
 
     Args:
-        context: The arms and what is around them.
-        reach: Distance from which a pair matters [m], for an approach speed [m/s]; rising, and
-            ever steeper.
+        context: Context of the controllet with arms and objects.
+        reach: Function from an approach speed [m/s] to the distance below which a pair counts [m].
+            It must be increasing and convex.
 
     Attributes:
         scene: Collision geometry of arms and objects.
@@ -52,24 +55,24 @@ class Proximity:
     """
 
     FARTHEST = 0.6
-    """Nothing matters from farther away [m]."""
+    """Maximum distance at which a pair can count [m]."""
 
     def __init__(self, context: Context, reach: Callable[[float], float]) -> None:
         self.scene = scene = CollisionGeometry(context)
         self._reach, self._context = reach, context
         self._n_arms = n = context.n_arms + len(context.other_arms)
-        # Positions and speeds of every arm's joints, then poses of objects, which count as still.
-        # Of what they were at the last look, the weighted differences are steps and changes of
-        # speeds. An arm with fewer joints than another has zeros, and weights of zero, where it
-        # has none.
+        # The vectors contain positions and speeds of the joints of each arm, then the object
+        # poses. Objects count as at rest. The weighted differences from the last check are
+        # distances and speed changes. An arm with fewer joints than the largest arm has zeros, and
+        # zero weights, in the remaining elements.
         room = scene.room
         joints, self._bodies = room * n, len(scene.reach)
         self._now = np.concatenate([np.zeros(2 * joints), scene.raw[joints:]])
         self._before, self._change = np.zeros((2, len(self._now)))
         self._weights = np.zeros((len(self._now), 2 * self._bodies))
         self._weights[2 * joints :, : self._bodies] = scene.reach.T[joints:]
-        # Every number is about one body, so that the sums over all bodies are cheap bounds: of
-        # steps, of changes of speed, and of how far joints have turned.
+        # Each element belongs to one body. The sums over all bodies are therefore cheap bounds of
+        # the distances, the speed changes and the joint rotations.
         self._sums = np.zeros((len(self._now), 3))
         for arm in range(n):
             own, at = scene.reach.T[room * arm : room * (arm + 1)], 2 * room * arm
@@ -102,7 +105,7 @@ class Proximity:
         self._pairs = NearPairs(scene, reach)
 
     def choose(self, kinds: Collection[str], distance: float) -> None:
-        """Keep the groups of some kinds, which matter at rest from ``distance`` [m] on."""
+        """Select the kinds of groups, and the distance [m] below which they count at rest."""
         self._distance, self._kinds = distance, kinds
         self._select()
         for group in self.groups:
@@ -110,7 +113,7 @@ class Proximity:
         self._restart()
 
     def _select(self) -> None:
-        """Keep the groups of the chosen kinds that count with what is held now."""
+        """Select the active groups of the chosen kinds for the currently grasped objects."""
         kinds = self._kinds
         counting = self.scene.groups_with(self._held)
         self.groups = [group for group in counting if group.kind in kinds]
@@ -130,7 +133,7 @@ class Proximity:
         self._places = np.array([place for side in sides for place in side], dtype=int)
 
     def _movers(self, body: int, links: Sequence[int]) -> list[int]:
-        """Return where :meth:`_speeds` finds how fast some links of a body are."""
+        """Return the indices of the links of a body in the result of ``_speeds``."""
         n, world = len(self._speed_order), len(self._speed_order) + self._bodies - 1
         if body >= self._n_arms:
             return [n + body]
@@ -138,9 +141,9 @@ class Proximity:
         return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
-        """Let be what is near already, and push what comes near from now on.
+        """Accept pairs that are near already, and limit those that approach from now on.
 
-        What was so far apart at the last look that it cannot be near yet is not measured again.
+        A group that cannot have become near since the last check is not measured.
         """
         _concatenate(self._sources, out=self._now)
         if self._is_grip_old():
@@ -166,31 +169,31 @@ class Proximity:
             else:
                 group.begins = [distance] * len(group.pairs)
             clear = min(clear, left)
-        self._clear, self._slack = clear, -1.0  # how fast they are is left to the next look
+        self._clear, self._slack = clear, -1.0  # the next check computes the speeds
 
     def _remember(self, steps: Sequence[float]) -> None:
-        """Count what the bodies have moved up to now [m], and measure further steps from here."""
+        """Add the motion of the bodies since the last check [m], and restart its measurement."""
         travel = self._travel
         for body, step in enumerate(steps):
             travel[body] += step
         self._before[:] = self._now
 
     def _let_be(self, group: Group) -> float:
-        """Have pairs of a group that are near now begin where they are; return its distance."""
+        """Set the activation distances of near pairs to their distances; return the minimum."""
         scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
-        if nearest >= distance:  # as most: no look at each
+        if nearest >= distance:  # the usual case, without a loop over the pairs
             group.begins = [distance] * len(group.pairs)
         else:
             group.begins = [min(r.min_distance, distance) for r in group.results]
         return nearest
 
     def _is_grip_old(self) -> bool:
-        """Whether hands hold something else than at the last look at it."""
+        """True if the grasped objects have changed since the last check."""
         return self._numbers != [state.holds.item() for state in self._everyone]
 
     def _grip(self) -> None:
-        """Make what is held a part of its hand from now on, and what is not a thing again."""
+        """Update the groups and weights to the currently grasped objects."""
         self._numbers = [state.holds.item() for state in self._everyone]
         before = set(self.groups)
         self._held = frozenset(
@@ -201,7 +204,7 @@ class Proximity:
         self._place()
         n, reach, room = self._n_arms, self.scene.reach, self.scene.room
         self._weights[:, self._bodies + n :] = 0.0
-        for arm, thing in self._held:  # as fast as the hand, and farther out
+        for arm, thing in self._held:  # moves with the gripper, at a larger distance
             at = 2 * room * arm + room
             self._weights[at : at + room, self._bodies + n + thing] += reach[
                 arm, room * arm : room * (arm + 1)
@@ -220,19 +223,19 @@ class Proximity:
         self._clear = self._slack = -1.0
 
     def follow(self, everyone: Sequence[ArmState]) -> None:
-        """Take positions and speeds from these states from now on, own arms first."""
+        """Set the states that are the source of positions and speeds, own arms first."""
         self._everyone = everyone
         self._sources = [state.q_dq for state in everyone]
         if self._objects.size:
             self._sources.append(self._objects)
 
     def find(self, ahead: float = 0.0) -> list[Pair]:
-        """Return the pairs that matter now.
+        """Return the pairs that count now.
 
         Args:
-            ahead: Distance up to which pairs matter in any case, for references that are ahead
-                of their arms [m]. Not with what a hand may touch: there a reference lies
-                behind the contact because the arm does not follow it.
+            ahead: Distance below which pairs always count, for references ahead of their arms [m].
+                Pairs that may touch are excluded: their reference is inside the contact because
+                the arm does not follow it.
         """
         self._least = max(self._distance, min(ahead, self.FARTHEST))
         change = self._change
@@ -251,7 +254,7 @@ class Proximity:
         return self._look(change.dot(self._weights).tolist()[: self._bodies])
 
     def _look(self, steps: Sequence[float]) -> list[Pair]:
-        """Measure the groups whose bodies may have come so near that it matters."""
+        """Measure the groups whose bodies may be near enough to count."""
         scene, travel, reach, least = self.scene, self._travel, self._reach, self._least
         self._remember(steps)
         self._place()
@@ -260,7 +263,7 @@ class Proximity:
         fastest = 0.0
         for group, speed in zip(self.groups, self._speeds()):
             total, within = travel[group.first], group.first == group.second
-            if not within:  # else it is one link as seen from another
+            if not within:  # within one arm, the motion is relative
                 total += travel[group.second]
             far = reach(speed)
             if far > self.FARTHEST:
@@ -272,11 +275,11 @@ class Proximity:
                 group.limit = total + left
                 if left < matters:
                     near.append((group, matters))
-                else:  # all of it has parted
+                else:  # no pair of the group is near
                     group.begins = [self._distance] * len(group.begins)
             if left < clear:
                 clear = left
-            room = 0.5 * (left - far) if within else left - far  # two links of an arm count twice
+            room = 0.5 * (left - far) if within else left - far  # both links of one arm move
             if room < slack:
                 slack = room
             if speed > fastest:
@@ -288,11 +291,12 @@ class Proximity:
         return self._pairs.find(near, self._everyone, self._distance, self._least, self._fastest)
 
     def _speeds(self) -> list[float]:
-        """Return for every group what none of its pairs can near one another faster than [m/s]."""
+        """Return upper bounds of the approach speed of each group [m/s]."""
         size, room = _absolute(self._now), self.scene.room
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, room:].dot(self._ones).tolist())
-        # What is held is as fast as it can be on its arm; so are links as seen from others.
+        # Grasped objects, and links relative to other links of their arm, have bounds from the
+        # joint speeds.
         every = _concatenate((self.scene.speeds(), bounds))
         self._fastest = every.tolist()
         each = every.take(self._places)
@@ -304,12 +308,12 @@ class Proximity:
         ]
 
     def _arms(self, values: Vector) -> Matrix:
-        """Return the part of ``_now`` or its like that is about the arms, (n, 2 room)."""
+        """Return the part of a vector like ``_now`` that belongs to the arms, (n, 2 room)."""
         both = 2 * self.scene.room
         return values[: both * self._n_arms].reshape(-1, both)
 
     def _place(self) -> None:
-        """Put all bodies where they are now."""
+        """Update the collision model to the current positions and speeds."""
         raw, room = self.scene.raw, self.scene.room
         joints = room * self._n_arms
         raw[:joints].reshape(-1, room)[:] = self._arms(self._now)[:, :room]
