@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All simulated arms in one MuJoCo world that moves on by one period per cycle."""
+"""Simulation backend: all simulated arms in one MuJoCo scene, advanced by a period per cycle."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ with extras_named():
 
 @dataclass(frozen=True)
 class SavedMujoco:
-    """The state of a world between two cycles.
+    """Saved state of the simulation between two cycles.
 
     Attributes:
-        world: Of the physics.
-        drives: What changes in the stages of every arm's drive.
-        hands: What changes in the hands.
-        servos: Of arms that are commanded positions or velocities, by place.
-        springs: Of compliant arms, with their motors; None without any.
+        world: State of the physics.
+        drives: Changing attributes of every arm's drivetrain stages.
+        hands: Changing attributes of the grippers.
+        servos: Servos of arms under position or velocity control, by index.
+        springs: State of compliant arms and their motors; None without any.
     """
 
     world: WorldState
@@ -74,31 +74,31 @@ class SavedMujoco:
 
 
 def _motors_of(joints: tuple[Vector, Vector], springs: Springs | None) -> tuple[Vector, Vector]:
-    """Return positions and velocities of motors; rigid joints' are their own."""
+    """Return positions and velocities of motors; for rigid joints they equal the given ones."""
     return joints if springs is None else springs.motors
 
 
 class Mujoco(Backend[FrankaSettings]):
-    """Simulate every arm of the cell that names this backend, in one shared scene.
+    """Simulation of all arms that name this backend, in one shared MuJoCo scene.
 
-    Arms that compensate gravity do so in the simulation; others feel it, and execute what the
-    loop adds for it. What the arms feel from outside is :class:`.ExternalTorque`. To this comes
-    the torque that compensates a load, as a robot expects its weight: what is really carried
-    then goes out.
+    The simulation compensates the weight of arms with gravity compensation. Other arms execute the
+    gravity torque that the loop adds. External torques are those of :class:`.ExternalTorque` plus
+    the torque that compensates the configured load, since a robot expects the weight of its load.
+    If the load is really attached, both cancel.
 
-    What is imperfect about an arm is the stages of its :class:`Drive`. A cell with elastic joints
-    moves on in several steps per cycle, small enough for the fastest of their vibrations. One with
-    compliant actuators is moved on by :class:`.CompliantWorld`.
+    The :class:`Drive` of an arm contains all its imperfections as stages. For elastic joints, a
+    cycle consists of several simulation steps that are short enough for the fastest vibration. For
+    compliant actuators, :class:`.CompliantWorld` advances the simulation.
 
     Attributes:
-        model: MuJoCo's model, after :meth:`connect`.
-        data: MuJoCo's data, after :meth:`connect`. Thread: control.
-        world: What may be asked and done between two cycles, after :meth:`connect`.
-        drives: What lies between command and joints of every arm, after :meth:`connect`.
-        robots: Joints and forces of every arm, after :meth:`connect`.
-        compliant: Springs of the arms with compliant actuators, after :meth:`connect`; or None.
-        steps: Steps of MuJoCo in a cycle.
-        dofs: Places of each arm's velocities among MuJoCo's, after :meth:`connect`.
+        model: MuJoCo model, after :meth:`connect`.
+        data: MuJoCo data, after :meth:`connect`. Thread: control.
+        world: Access to bodies between two cycles, after :meth:`connect`.
+        drives: Drivetrain of every arm, after :meth:`connect`.
+        robots: Robot stage of every arm, after :meth:`connect`.
+        compliant: Springs of arms with compliant actuators, after :meth:`connect`; or None.
+        steps: Number of MuJoCo steps in a cycle.
+        dofs: Indices of each arm's velocities in MuJoCo, after :meth:`connect`.
         external: Estimate of external torques, after :meth:`connect`.
     """
 
@@ -128,7 +128,7 @@ class Mujoco(Backend[FrankaSettings]):
             for arm in self.descriptions
         ]
         self._elastic = [elastic_of(self._arms[arm.name]) for arm in self.descriptions]
-        self._real = [  # springs carry a compliant arm, and MuJoCo does not
+        self._real = [  # Springs carry the weight of a compliant arm, not MuJoCo.
             replace(arm, compensates_gravity=False) if elastic else arm
             for arm, elastic in zip(self._real, self._elastic)
         ]
@@ -152,11 +152,10 @@ class Mujoco(Backend[FrankaSettings]):
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Say what simulated arms do while the loop stands still."""
         return "simulated arms stand still with it"
 
     def connect(self) -> None:
-        """Put every arm at its start posture, at rest, and bind the views."""
+        """Set every arm to its start configuration, at rest, and build all stages."""
         model, data = self.model, self.data
         mujoco.mj_resetData(model, data)
         prefixes = {arm.name: arm.prefix for arm in self.descriptions}
@@ -164,7 +163,7 @@ class Mujoco(Backend[FrankaSettings]):
         for arm in self.descriptions:
             joints = self.config.arms[arm.name].joints
             q_start = self.config.arms[arm.name].q_start
-            data.qpos[motor_addresses(model, arm, joints)[0]] = q_start  # rotors, if there are any
+            data.qpos[motor_addresses(model, arm, joints)[0]] = q_start  # rotors of elastic joints
             data.qpos[[int(model.joint(name).qposadr[0]) for name in arm.joint_names]] = q_start
         mujoco.mj_forward(model, data)
         self.notices += start_contacts(model, data, prefixes)
@@ -215,7 +214,7 @@ class Mujoco(Backend[FrankaSettings]):
             self._motors.append(partial(_motors_of, own, springs))
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             if bends:
-                scale = settings.perturbation.inertia_scale  # of which the robot knows
+                scale = settings.perturbation.inertia_scale  # The robot knows this factor.
                 bears = settings.rigid_robot.limits.torque
                 compliant.append(CompliantArm(model, data, arm, state, bends, bears, scale))
             if springs:
@@ -229,7 +228,7 @@ class Mujoco(Backend[FrankaSettings]):
             self._objects.append(data.qpos[at : at + 7])
         self.external = ExternalTorque(model, data)
         felt = [self.external.torque[dofs] for dofs in self.dofs]
-        self._copies = [  # memory views copy in half the time of arrays
+        self._copies = [  # Copying memory views takes half the time of copying arrays.
             (place.data, source.data)
             for i, state in enumerate(self.states)
             for place, source in (
@@ -256,13 +255,13 @@ class Mujoco(Backend[FrankaSettings]):
         self.world = World(model, data, self._presence)
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
-        """Begin a gripper command. Thread: control."""
+        """Start a gripper command. Thread: control."""
         hand = self._hands[self.arms.index(arm)]
         if hand is not None:
             hand.begin(number, record)
 
     def thing_in_hand(self, arm: int) -> int:
-        """Return the number of the thing that both fingers press on, from 1; 0 if none is."""
+        """Return the number of the object between both fingers, from 1; 0 for none."""
         prefix = self.descriptions[self.arms.index(arm)].prefix
         fingers = [f"{prefix}{side}finger" for side in ("left", "right")]
 
@@ -274,12 +273,12 @@ class Mujoco(Backend[FrankaSettings]):
         return int(np.argmax(forces)) + 1 if forces and max(forces) > 0.0 else 0
 
     def read(self, fresh: Collection[int]) -> None:
-        """Copy joint states, torques and external torques out of the world.
+        """Copy joint states, torques and external torques from the simulation.
 
         Raises:
             BackendError: If the simulation has diverged.
         """
-        if self.arms[0] not in fresh:  # the world moves on for all its arms together
+        if self.arms[0] not in fresh:  # All simulated arms advance together.
             return
         data = self.data
         self.external.estimate()
@@ -296,7 +295,7 @@ class Mujoco(Backend[FrankaSettings]):
         self.time = data.time
 
     def write(self, fresh: Collection[int]) -> None:
-        """Apply the torques and step the physics.
+        """Apply the torques and advance the simulation by one period.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -321,7 +320,7 @@ class Mujoco(Backend[FrankaSettings]):
             raise BackendError(diverged("the simulation diverged and was reset"))
 
     def faults(self) -> list[tuple[int, str]]:
-        """Return arms that have stopped at a threshold since the last call, and which."""
+        """Return arms that have stopped since the last call, each with the reason."""
         found = []
         for index, robot in zip(self.arms, self.robots):
             if robot.fault:
@@ -340,11 +339,11 @@ class Mujoco(Backend[FrankaSettings]):
         self.robots[self.arms.index(arm)].stopped = False
 
     def is_ready(self, arm: int) -> bool:
-        """Return whether an arm executes torques."""
+        """Return True if an arm executes torques."""
         return not self.robots[self.arms.index(arm)].stopped
 
     def engage(self, arm: int, interface: str) -> None:
-        """Put a servo with the gains of the robot's own controller between command and motors."""
+        """Add a servo with the gains of the robot's own controller, or remove it for torques."""
         place = self.arms.index(arm)
         self._servos.pop(place, None)
         if interface != INTERFACES[0]:
@@ -352,12 +351,12 @@ class Mujoco(Backend[FrankaSettings]):
             self._servos[place] = JointServo(self.states[place], self._motors[place], gains)
 
     def configure(self, arm: int, settings: FrankaSettings) -> None:
-        """Change thresholds, load and the rest at once."""
+        """Apply new settings, such as thresholds and load, at once."""
         self.robots[self.arms.index(arm)].configure(settings)
         super().configure(arm, settings)
 
     def save(self) -> SavedMujoco:
-        """Return the world, and what changes in drives and hands."""
+        """Return the state of physics, drivetrains and grippers."""
         hands = [hand.save() for hand in self._hands if hand is not None]
         world = WorldState.of(self.model, self.data)
         drives = [drive.save() for drive in self.drives]
@@ -365,19 +364,19 @@ class Mujoco(Backend[FrankaSettings]):
         return SavedMujoco(world, drives, hands, dict(self._servos), springs)
 
     def place(self, record: Vector) -> None:
-        """Put a movable thing elsewhere."""
+        """Set the pose of a movable object."""
         thing = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         self.world.set_pose(self._things[thing], pose, record[8:])
         self._show(thing)
 
     def inside(self, record: Vector) -> tuple[str, float] | None:
-        """Return which arm a thing would be inside of, and how deep."""
+        """Return the arm that an object would penetrate at a pose, and the depth, or None."""
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         return self._presence.overlap(int(record[0]), pose, only_arms=True)
 
     def spawn(self, record: Vector) -> tuple[str, float] | None:
-        """Put an absent thing into the scene, unless something is there."""
+        """Add an absent object to the scene, unless its pose is occupied."""
         thing = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         if found := self._presence.overlap(thing, pose):
@@ -387,16 +386,16 @@ class Mujoco(Backend[FrankaSettings]):
         return None
 
     def remove(self, thing: int) -> None:
-        """Take a thing out of the scene."""
+        """Remove an object from the scene."""
         self._presence.leave(thing)
         self._show(thing)
 
     def _show(self, thing: int) -> None:
-        """Have this cycle's row show a thing where it is already."""
+        """Write the new pose of an object to the record of this cycle."""
         self.objects[thing] = self._presence.pose(thing)
 
     def load(self, saved: object, seed: int | None = None) -> None:
-        """Go back to a saved state, bit by bit if no seed is given."""
+        """Restore a saved state, exactly if no seed is given."""
         if not isinstance(saved, SavedMujoco):
             raise BackendError(f"mujoco: got a saved state of type {type(saved).__name__}")
         saved.world.load(self.model, self.data)
@@ -413,4 +412,4 @@ class Mujoco(Backend[FrankaSettings]):
         self.time = self.data.time
 
     def close(self) -> None:
-        """Leave the world as it is: nothing moves on without :meth:`write`."""
+        """Do nothing: the simulation advances only in :meth:`write`."""

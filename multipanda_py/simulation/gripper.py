@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hand of a simulated arm: its fingers' servos, and what the hand answers."""
+"""Simulated gripper of an arm: servos of its fingers, and answers to commands."""
 
 from __future__ import annotations
 
@@ -16,41 +16,40 @@ with extras_named():
     import mujoco
 
 FREE_FORCE = 20.0
-"""With which the fingers move when no force was asked for [N]."""
+"""Force limit of the fingers in motions without a commanded force [N]."""
 PRESSING = 0.1
-"""Over which the force builds up once the fingers are stopped [s]."""
+"""Time in which the force builds up after the fingers are blocked [s]."""
 TOLERANCE = 5e-4
-"""Of the width, at the end of a move; and what is thinner is no object [m]."""
+"""Tolerance of the width at the end of a motion, and minimum width of an object [m]."""
 REST = 0.05
-"""How long the fingers have to rest before a command ends [s]."""
+"""Time for which the fingers must rest before a command ends [s]."""
 GRACE = 1.0
-"""How long a command may take beyond the way to go [s]."""
+"""Maximum duration of a command in addition to the time of its motion [s]."""
 
 
 class SimGripper:
-    r"""Execute gripper commands with the position servos of both fingers.
+    r"""Execution of gripper commands by the position servos of both fingers.
 
-    The set point of the opening :math:`q` of a finger moves towards its goal at half the
-    commanded speed :math:`v`, faster once the fingers are stopped by something, and waits when
-    it is further ahead than the servo needs:
+    The set point :math:`q_d` of a finger's opening :math:`q` moves towards its goal at half the
+    commanded speed :math:`v`. It moves faster when the fingers are blocked. It stops when its
+    distance reaches the servo's needs,
 
-    .. math:: |q_d - q| \le \frac{F + d \, v / 2}{k} + 1\,\mathrm{mm}
+    .. math:: |q_d - q| \le \frac{F + d \, v / 2}{k} + 1\,\mathrm{mm} .
 
-    with the servo's stiffness k and damping d. Its force is cut off at the commanded F, so
-    that fingers which an object stops press with F, and not with what the servo could.
-    A held object that is pulled out lets the fingers close with no more than the commanded
-    speed.
+    Here k and d are stiffness and damping of the servo, and F is the commanded force, to which the
+    servo is limited. Fingers that an object blocks therefore press with F. If a grasped object is
+    pulled out, the fingers close no faster than the commanded speed.
 
     Args:
-        model: The compiled scene; limits of this hand's actuators are set while it runs.
-        data: Its data, with the arm at its start posture.
-        arm: The arm.
-        gripper: What it carries.
-        state: Where the arm's fingers and the answers to commands go.
-        period: Of the cycle [s].
+        model: Compiled scene; the force limits of this gripper's actuators change while it runs.
+        data: Data of the scene, with the arm at its start configuration.
+        arm: Description of the arm.
+        gripper: Gripper of the arm.
+        state: Arm state, which receives finger positions and answers.
+        period: Cycle time [s].
 
     Attributes:
-        is_active: Whether :meth:`step` has anything to do.
+        is_active: True if :meth:`step` must be called.
 
     Thread: control.
     """
@@ -78,7 +77,9 @@ class SimGripper:
         self._speeds: Vector = data.qvel[dof : dof + 2]
         self._control: Vector = data.ctrl[motor : motor + 2]
         self._force_range: Vector = model.actuator_forcerange[motor : motor + 2]
-        model.actuator_ctrllimited[motor : motor + 2] = 0  # a firm grasp of something thin
+        model.actuator_ctrllimited[motor : motor + 2] = (
+            0  # needed for a firm grasp of thin objects
+        )
         self._stiffness = float(model.actuator_gainprm[motor, 0])
         self._damping = -float(model.actuator_biasprm[motor, 2])
         self._answer, self._period = state.gripper, period
@@ -96,16 +97,16 @@ class SimGripper:
         self._control[:] = arm.finger_opening
 
     def save(self) -> tuple[Vector, dict[str, object]]:
-        """Return the force limit of the servos and what else changes, to be loaded again."""
+        """Return the force limits of the servos and all other changing attributes."""
         return self._force_range.copy(), save_fields(self, self.CHANGING)
 
     def load(self, saved: tuple[Vector, dict[str, object]]) -> None:
-        """Go on with what the hand was doing."""
+        """Restore the result of :meth:`save`."""
         self._force_range[:] = saved[0]
         load_fields(self, saved[1])
 
     def begin(self, number: int, record: Vector) -> None:
-        """Begin a command, whose record is as :attr:`GripperCommand.record`."""
+        """Start a command, given as :attr:`GripperCommand.record`."""
         command = GripperCommand(Action(int(record[0])), *record[1:].tolist())
         answer = self._answer
         answer[0], answer[1] = number, Outcome.MOVING
@@ -121,12 +122,12 @@ class SimGripper:
         elif command.action is Action.MOVE:
             self._aim([command.width / 2.0], self._free_force, command.speed)
         else:
-            # Far enough behind the fingers that the servo presses with the force when closed.
+            # The set point is so far behind closed fingers that the servo exerts the force there.
             closed = self._gripper.lower - command.force / self._stiffness - 1e-3
             self._aim([closed], command.force, command.speed)
 
     def step(self) -> None:
-        """Move the set point on by one period, and see whether the command has ended."""
+        """Move the set point for one period, and check whether the command has ended."""
         opening = (self.fingers.item(0) + self.fingers.item(1)) / 2.0
         goal = self._goals[0]
         way = goal - self._set_point
@@ -142,10 +143,10 @@ class SimGripper:
         if self._left:
             self._look(opening, goal, waits)
         elif self._answer[2] and not self._command.holds(2.0 * opening):
-            self._answer[2] = 0  # what was held has gone
+            self._answer[2] = 0  # The grasped object was lost.
 
     def _look(self, opening: float, goal: float, waits: bool) -> None:
-        """End the command, or begin its next part, when the fingers rest."""
+        """End the command, or start its next part, when the fingers rest."""
         speed = (self._speeds.item(0) + self._speeds.item(1)) / 2.0
         self._rest = self._rest + 1 if abs(speed) < self._rest_speed else 0
         self._left -= 1
@@ -166,11 +167,11 @@ class SimGripper:
             self.is_active = False
             if not arrived:
                 self._set_point = opening
-                self._control[:] = opening  # blocked: do not go on pressing
+                self._control[:] = opening  # The motion is blocked, so the servo must not press.
         self._answer[1] = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
 
     def _aim(self, goals: list[float], force: float, speed: float) -> None:
-        """Start towards the first of some openings [m], from where the fingers are."""
+        """Start a motion to the first of some openings [m], from the current one."""
         self._goals = goals
         self._set_point = float(np.mean(self.fingers))
         finger = speed / 2.0
@@ -185,7 +186,7 @@ class SimGripper:
         self.is_active = True
 
     def _stop(self) -> None:
-        """Stay here; fingers that have come to rest on something go on pressing."""
+        """Stop at the current opening; fingers that hold an object continue to press."""
         if self._left:
             self._left = 0
             self.is_active = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the MuJoCo scene of a cell."""
+"""MuJoCo scene of a cell."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ with extras_named():
 
 
 CAMERA_FIELD_OF_VIEW = 45.0
-"""Where nobody says, as of MuJoCo's cameras [deg]."""
+"""Default vertical field of view, as of MuJoCo's cameras [deg]."""
 
 
 def add_cameras(spec: mujoco.MjSpec, config: CellConfig) -> None:
-    """Add the cameras that a cell places, under their names.
+    """Add the cameras of a cell to a scene, under their names.
 
     Args:
-        spec: Of the scene, which has ``overview`` already.
-        config: The cell.
+        spec: Specification of the scene, which already has ``overview``.
+        config: Configuration of the cell.
     """
     for name, camera in config.cameras.items():
         if camera.position is None or camera.look_at is None:
@@ -41,19 +41,20 @@ def add_cameras(spec: mujoco.MjSpec, config: CellConfig) -> None:
         put(placed, quat=quaternion(rotation), fovy=camera.fovy or CAMERA_FIELD_OF_VIEW)
 
 
-AZIMUTH, ELEVATION = 145.0, -18.0  # of both cameras [deg]
-OVERVIEW_FIELD_OF_VIEW = 40.0  # vertical [deg]
-MIDDLE_OF_ARM = (0.25, 0.0, 0.37)  # of an arm in its ready posture, in its base [m]
-RADIUS_OF_ARM = 0.62  # of a ball around that point that holds the arm [m]
-ZFAR = 60.0  # how far one sees, in sizes of the scene
-TILE = 2.0  # of the floor's pattern: two squares [m]
+AZIMUTH, ELEVATION = 145.0, -18.0  # direction of the free and the fixed camera [deg]
+OVERVIEW_FIELD_OF_VIEW = 40.0  # vertical field of view [deg]
+MIDDLE_OF_ARM = (0.25, 0.0, 0.37)  # centre of an arm in its ready configuration, in its base [m]
+RADIUS_OF_ARM = 0.62  # radius of a ball around that centre that contains the arm [m]
+ZFAR = 60.0  # viewing distance, relative to the size of the scene
+TILE = 2.0  # period of the floor's pattern, two squares [m]
 
-# One floor as far as one sees: MuJoCo draws an endless one as thousands of tiles, which without a
-# GPU took half of a small picture's time. For contacts every plane is endless.
+# The floor is a single finite plane that extends to the viewing distance. MuJoCo draws an infinite
+# plane as thousands of tiles, which without a GPU takes half of the rendering time of a small
+# image. For contacts every plane is infinite.
 #
-# XML and not calls: the bindings of MuJoCo 3.2 cannot set nested options such as visual/global.
-# impratio above 1 makes friction stiffer. The noslip iterations remove the remaining creep of a
-# grasped object: 0.3 mm/s with 0.8 kg between two rods that press with 50 N.
+# The scene starts from XML, because the bindings of MuJoCo 3.2 cannot set nested options such as
+# visual/global. An impratio above 1 makes friction stiffer. The noslip iterations remove the
+# remaining creep of a grasped object: 0.3 mm/s with 0.8 kg between two rods that press with 50 N.
 _WORLD = """
 <mujoco model="cell">
   <compiler angle="radian" autolimits="true"/>
@@ -88,7 +89,7 @@ _WORLD = """
 
 
 def _bounds(arms: Sequence[ArmDescription]) -> tuple[NDArray[np.float64], float]:
-    """Return centre (3,) [m] and radius [m] of a ball around what the arms usually fill."""
+    """Return centre (3,) [m] and radius [m] of a ball that contains the arms when ready."""
     bases = [(a.position_base_in_world, a.rotation_base_in_world) for a in arms]
     bases = bases or [(np.zeros(3), np.eye(3))]
     middles = np.array([position + rotation @ MIDDLE_OF_ARM for position, rotation in bases])
@@ -97,21 +98,18 @@ def _bounds(arms: Sequence[ArmDescription]) -> tuple[NDArray[np.float64], float]
 
 
 def _text(values: Sequence[float] | NDArray[np.float64]) -> str:
-    """Return numbers as an XML attribute."""
+    """Format numbers as an XML attribute."""
     return " ".join(f"{value:.9g}" for value in values)
 
 
 def world_xml(arms: Sequence[ArmDescription], timestep: float) -> str:
-    """Return a scene without arms, whose free and fixed camera will see all of them.
+    """Return the MJCF of a scene without arms, whose two cameras show all arms to be added.
 
     The floor is at height 0, or at the lowest base below it.
 
     Args:
-        arms: The arms that will be added.
+        arms: Descriptions of the arms that will be added.
         timestep: Length of a simulation step [s].
-
-    Returns:
-        MJCF.
     """
     center, radius = _bounds(arms)
     azimuth, elevation = np.radians((AZIMUTH, ELEVATION))
@@ -151,28 +149,28 @@ def build_scene(
     timestep: float = 1e-3,
     meshes: Path | None = None,
 ) -> mujoco.MjSpec:
-    """Return a scene with arms and objects on a floor, ready to compile.
+    """Build a scene with arms and objects on a floor, ready to compile.
 
-    Bodies, joints and the site ``arm.ee_frame`` are named as the links, joints and frames of
-    the URDF. An actuator is named as its joint: motors of the arm, limited to its torque, and
-    one position servo per finger; a stiff spring keeps both fingers equally far out. The weight
-    of every arm that compensates gravity is, with hand and tool: a motor's control is the torque
-    without gravity then, as a real Franka takes it.
+    Bodies, joints and the site ``arm.ee_frame`` have the names of links, joints and frames in the
+    URDF. Each actuator has the name of its joint. Arms have motors with the arm's torque limits.
+    Each finger has a position servo, and a stiff spring couples both fingers. For an arm with
+    gravity compensation, MuJoCo compensates its weight with gripper and tool. The control of a
+    motor is then the torque without gravity, as for a real Franka.
 
-    Controls of a fresh ``MjData`` are zero, which closes the fingers. The keyframe ``ready``
-    has the arms in the ready posture and fingers, position and control, at
-    ``finger_opening``: start with ``mujoco.mj_resetDataKeyframe(model, data, 0)``.
+    Controls of a new ``MjData`` are zero, which closes the fingers. The keyframe ``ready`` has the
+    arms in the ready configuration and the fingers, position and control, at ``finger_opening``.
+    Start with ``mujoco.mj_resetDataKeyframe(model, data, 0)``.
 
     Args:
-        arms: The arms, each at its base pose.
-        objects: Things on the scene; those with mass get a free joint ``<name>_joint``. Absent
-            ones are parked, without weight and contacts: see :class:`.Presence`.
+        arms: Descriptions of the arms, each with its base pose.
+        objects: Objects in the scene; those with mass get a free joint ``<name>_joint``. Absent
+            objects are parked, without weight and contacts: see :class:`.Presence`.
         timestep: Length of a simulation step [s].
-        meshes: Folder with the user's own copy of MuJoCo Menagerie's ``franka_fr3/assets``;
-            its meshes replace the pictures of the links. Contact geometry stays as it is.
+        meshes: Folder with a copy of ``franka_fr3/assets`` of MuJoCo Menagerie. Its meshes replace
+            the visual geometry of the links. The contact geometry stays.
 
     Returns:
-        The specification; call ``compile()`` on it, or edit it first.
+        Specification of the scene, which can be edited before ``compile()``.
 
     Raises:
         ConfigurationError: If names repeat, the step is not positive or a mesh is missing.
@@ -197,20 +195,19 @@ def build_scene(
 
 
 def _add_object(spec: mujoco.MjSpec, thing: SceneObject) -> None:
-    """Add the body of an object."""
     body = put(spec.worldbody.add_body(), name=thing.name)
     put(body, pos=thing.start, quat=quaternion(thing.rotation))
     geom = put(body.add_geom(), name=f"{thing.name}_geom", type=_SHAPES[thing.shape])
     put(geom, size=np.array((*thing.size, 0.0, 0.0)[:3]), rgba=np.array(thing.rgba))
-    # An object's friction counts in its contacts with arms, as the cell file says. Its surface
-    # gives way by some 0.1 mm under 10 N.
+    # The object's friction applies in contacts with arms, as the cell file specifies. Its surface
+    # deforms by about 0.1 mm under 10 N.
     put(geom, friction=np.array(thing.friction), condim=4, group=1, priority=1)
     put(geom, solimp=np.array([0.5, 0.95, 0.001, 0.5, 2.0]), solref=np.array(thing.contact))
     if thing.mass > 0.0:
         put(geom, mass=thing.mass)
         joint = put(body.add_joint(), name=f"{thing.name}_joint")
         put(joint, type=mujoco.mjtJoint.mjJNT_FREE)
-    if not thing.present:  # it neither falls nor touches
+    if not thing.present:  # An absent object neither falls nor touches anything.
         put(body, gravcomp=1.0)
         put(geom, contype=0, conaffinity=0)
 
@@ -218,7 +215,7 @@ def _add_object(spec: mujoco.MjSpec, thing: SceneObject) -> None:
 def _add_ready_key(
     spec: mujoco.MjSpec, arms: Sequence[ArmDescription], objects: Sequence[SceneObject]
 ) -> None:
-    """Add the keyframe in which arms are ready and objects where they were put."""
+    """Add the keyframe with arms in the ready configuration and objects at their start poses."""
     qpos: list[float] = []
     ctrl: list[float] = []
     for arm in arms:

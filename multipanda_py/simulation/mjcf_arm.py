@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add one arm to a MuJoCo scene."""
+"""Arm of a MuJoCo scene: links, joints, motors, gripper and tool."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ with extras_named():
 
 
 COLOR = (0.78, 0.80, 0.83, 1.0)
-"""Of what has none."""
+"""Default color of visual geometry."""
 Placed = tuple[Shape, Matrix]
 _TYPES = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
@@ -49,9 +49,10 @@ _TYPES = {
 
 
 def own_pictures(robot: Robot) -> tuple[tuple[Placed, ...], ...]:
-    """Return the visual geometry of every link's description, with its pose in it, (4, 4).
+    """Return the visual geometry of every link from the robot's description.
 
-    None for an arm that was drawn otherwise, and for one whose meshes are not all there.
+    Each shape has its pose in the link, (4, 4). The result is empty for an arm without a
+    description file, or if a mesh file is missing.
     """
     if robot.source is None:
         return ((),) * len(robot.links)
@@ -73,7 +74,7 @@ def _read(source: Path, base: str, flange: str, last: str) -> tuple[tuple[Placed
 
 
 def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Matrix) -> None:
-    """Add a shape in the frame of its link to a body in which that has a pose, (4, 4)."""
+    """Add a visual shape of a link to a body, given the link's pose in the body, (4, 4)."""
     geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
     put(geom, pos=pose[:3, :3] @ shape.position + pose[:3, 3], rgba=np.array(shape.rgba or COLOR))
     put(geom, quat=quaternion(pose[:3, :3] @ shape.rotation))
@@ -90,13 +91,13 @@ def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Mat
 
 
 class MeshLibrary:
-    """The files ``link<i>.obj`` or ``link<i>_<part>.obj`` of ``franka_fr3/assets``."""
+    """Mesh files ``link<i>.obj`` or ``link<i>_<part>.obj`` of ``franka_fr3/assets``."""
 
     def __init__(self, folder: Path) -> None:
         """Find the files of link 0 to link 7.
 
         Args:
-            folder: The folder ``assets``.
+            folder: Path of the folder ``assets``.
 
         Raises:
             ConfigurationError: If a link has no file.
@@ -123,18 +124,20 @@ class MeshLibrary:
             put(geom, contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0, material="shell")
 
 
-# Servo of a finger: our choice, stiff enough to reach the Franka Hand's force with 14 mm of error
-# and critically damped for the mass that it moves.
-FINGER_ARMATURE = 0.1  # mass of the drive as felt at a finger [kg]
+# The servo of a finger is stiff enough to reach the force of the Franka Hand with an error of 14
+# mm, and critically damped for the mass that it moves.
+FINGER_ARMATURE = 0.1  # reflected mass of the drive at a finger [kg]
 FINGER_STIFFNESS = 5000.0  # [N/m]
-# A finger is so light that it would sink 4 mm into what it presses with 60 N: time constants [s]
-# of a few cycles make its pad give way by 0.2 mm, and its stop by less.
+# With MuJoCo's default contacts a finger, which is light, would sink 4 mm into an object that it
+# presses with 60 N. With time constants [s] of a few cycles its pad deforms by 0.2 mm, and its
+# stop by less.
 PAD_SOLREF = (0.004, 1.0)
 STOP_SOLREF = (0.002, 1.0)
 
-# One belt drives both fingers of the hand, so that neither moves without the other: as a spring,
-# which costs no constraint. It gives way by 0.1 mm under 5 N, and is damped to a fifth.
-BELT_STIFFNESS = 5.0e4  # [N/m], at most: less where steps are longer than 1.5 ms
+# One belt drives both fingers of the gripper, so that they move together. It is modelled as a
+# spring, which needs no constraint. It stretches by 0.1 mm under 5 N, and has a damping ratio of
+# 0.2.
+BELT_STIFFNESS = 5.0e4  # maximum [N/m]; reduced for time steps above 1.5 ms
 BELT_DAMPING_RATIO = 0.2
 
 _ON_FLANGE = ("hand", "leftfinger", "rightfinger", "tool")
@@ -143,7 +146,7 @@ _ON_FLANGE = ("hand", "leftfinger", "rightfinger", "tool")
 def add_arm(
     spec: mujoco.MjSpec, arm: ArmDescription, materials: Materials, library: MeshLibrary | None
 ) -> None:
-    """Add links, joints, motors, hand and tool of an arm at its base pose."""
+    """Add links, joints, motors, gripper and tool of an arm at its base pose."""
     kind, gravcomp = arm.robot, float(bool(arm.compensates_gravity))
     body = put(spec.worldbody.add_body(), name=arm.base_frame)
     put(body, pos=arm.position_base_in_world, quat=quaternion(arm.rotation_base_in_world))
@@ -173,11 +176,11 @@ def _fill_link(
     materials: Materials,
     library: MeshLibrary | None,
 ) -> None:
-    """Give a link its inertia, picture and contact geometry."""
+    """Add inertia, visual and contact geometry of a link."""
     link = arm.robot.links[index]
     set_inertial(body, link.inertial)
     own = own_pictures(arm.robot)[index]
-    if library is not None and arm.robot.has_hand:  # the meshes are those of a Franka arm
+    if library is not None and arm.robot.has_hand:  # The meshes are those of a Franka arm.
         library.add_visuals(spec, body, index)
     elif own:
         for shape, pose in own:
@@ -207,7 +210,7 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     put(motor, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     put(motor, ctrllimited=True, ctrlrange=span, forcelimited=True, forcerange=span)
     offset = float(arm.robot.torque_offset[i])
-    if offset:  # the joint feels less than its motor's control, which is what a sensor shows
+    if offset:  # The joint gets less torque than the sensor shows, which is the motor's control.
         put(motor, biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=np.array([-offset] + [0.0] * 9))
 
 
@@ -219,7 +222,7 @@ def _add_hand(
     materials: Materials,
     gravcomp: float,
 ) -> None:
-    """Add a gripper, its fingers with their servos, and the site of its tool centre point."""
+    """Add a gripper, its fingers with their servos, and the site of its end effector."""
     hand = put(flange.add_body(), name=f"{prefix}hand", gravcomp=gravcomp)
     put(hand, pos=np.array(gripper.mount.position), quat=quaternion(gripper.mount.rotation))
     _fill_gripper_body(hand, f"{prefix}hand", gripper.body, materials)
@@ -242,7 +245,7 @@ def _add_hand(
 def _fill_gripper_body(
     body: mujoco.MjsBody, name: str, part: GripperBody, materials: Materials
 ) -> None:
-    """Give a gripper's body or finger its inertia, picture and contact geometry."""
+    """Add inertia, visual and contact geometry of a gripper's body or finger."""
     set_inertial(body, part.inertial)
     for shape in part.look:
         materials.add_visual(body, shape)
@@ -259,7 +262,7 @@ def _contact_name(name: str, part: GripperBody, i: int) -> str:
 
 
 def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving: float) -> None:
-    """Add the position servo of a finger, for the mass that it moves [kg]."""
+    """Add the position servo of a finger that moves a mass [kg]."""
     servo = put(spec.add_actuator(), name=joint, target=joint)
     put(servo, trntype=mujoco.mjtTrn.mjTRN_JOINT, gaintype=mujoco.mjtGain.mjGAIN_FIXED)
     put(servo, biastype=mujoco.mjtBias.mjBIAS_AFFINE)
@@ -272,20 +275,20 @@ def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving
 
 
 def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
-    """Add the spring that keeps both fingers, of a mass [kg], equally far from the middle."""
+    """Add the spring that couples the motion of two fingers of a mass [kg]."""
     belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
     for number, side in ((1, 1.0), (2, -1.0)):
         belt.wrap_joint(f"{prefix}finger_joint{number}", side)
-    stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)  # as explicit steps allow
+    stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)  # limit of explicit steps
     damping = BELT_DAMPING_RATIO * np.sqrt(2.0 * stiffness * mass)
     for name, value in (("stiffness", stiffness), ("damping", damping)):
-        numbers = np.zeros_like(getattr(belt, name))  # a polynomial since MuJoCo 4
+        numbers = np.zeros_like(getattr(belt, name))  # MuJoCo 4 has a polynomial here.
         numbers.flat[0] = value
         put(belt, **{name: numbers if numbers.ndim else float(numbers)})
 
 
 def add_grip(spec: mujoco.MjSpec, arm: ArmDescription, thing: SceneObject) -> None:
-    """Let the pads of an arm's fingers grip a thing firmly, with the friction of the thing."""
+    """Add contact pairs of an object and an arm's finger pads, with the object's friction."""
     sliding, torsional, rolling = thing.friction
     fingers = arm.gripper.fingers if arm.gripper is not None else ()
     for side, finger in zip(("left", "right"), fingers):
@@ -298,7 +301,7 @@ def add_grip(spec: mujoco.MjSpec, arm: ArmDescription, thing: SceneObject) -> No
 def _add_tool(
     prefix: str, tool: Tool, flange: mujoco.MjsBody, materials: Materials, gravcomp: float
 ) -> None:
-    """Add the tool and the site of its centre point."""
+    """Add the tool and the site of its end effector."""
     body = put(flange.add_body(), name=f"{prefix}tool", gravcomp=gravcomp)
     if tool.mass > 0.0:
         set_inertia(body, tool.mass, tool.com_in_flange, tool.inertia)
@@ -306,7 +309,7 @@ def _add_tool(
         materials.add_visual(body, shape)
     for i, capsule in enumerate(tool.capsules):
         geom = add_contact_capsule(body, capsule, f"{prefix}tool_capsule{i}")
-        if tool.friction > 0.0:  # instead of the thing's, whose priority is 1
+        if tool.friction > 0.0:  # It overrides the friction of objects, whose priority is 1.
             put(geom, friction=np.array([tool.friction, 0.005, 0.0001]), condim=4, priority=2)
     pose = tool.pose_tcp_in_flange
     site = put(body.add_site(), name=f"{prefix}tool_tcp", pos=pose[:3, 3].copy())
@@ -314,9 +317,9 @@ def _add_tool(
 
 
 def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> None:
-    """Let arms of one robot pass through each other's picture of the link that both begin with.
+    """Disable collisions of an arm with the copies of a base link that several arms share.
 
-    Each meets its own.
+    Each arm still collides with its own copy.
     """
     for one, other in permutations(arms, 2):
         for name in other.capsules if one.shares_base(other) else ():
@@ -325,11 +328,11 @@ def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> Non
 
 
 def _add_excludes(spec: mujoco.MjSpec, arm: ArmDescription) -> None:
-    """Let links of an arm that always are close pass through each other.
+    """Disable collisions between links of an arm that are always close.
 
-    Bodies on the flange count as the last link. Excluded are bodies of the same link and of links
-    that follow each other: their capsules meet in the joint. Also those that its model calls
-    overlapping.
+    These are bodies of the same link, of successive links, whose capsules overlap at the joint,
+    and of links that the robot model declares as overlapping. Bodies on the flange count as part
+    of the last link.
     """
     place = {link.name: i for i, link in enumerate(arm.robot.links)}
     place |= dict.fromkeys(_ON_FLANGE, arm.n_joints)

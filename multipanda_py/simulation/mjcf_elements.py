@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small helpers to fill a MuJoCo specification."""
+"""Elements of MuJoCo specifications: attributes, inertia, materials and geometry."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ with extras_named():
 
 E = TypeVar("E")
 
-VISUAL_GROUP = 2  # shown by default
-COLLISION_GROUP = 3  # hidden by default
-SEGMENTS = 40  # around a turned solid
+VISUAL_GROUP = 2  # MuJoCo shows this group by default.
+COLLISION_GROUP = 3  # MuJoCo hides this group by default.
+SEGMENTS = 40  # number of segments around a solid of revolution
 _SHININESS = {"shell": 0.55, "metal": 0.7, "cap": 0.5, "dark": 0.3, "tool": 0.7}
 
 
 def put(element: E, **values: object) -> E:
-    """Set attributes of an element of a specification and return it.
+    """Set attributes of a specification's element and return it.
 
-    MuJoCo 3.2.0 takes no keyword arguments in its ``add_...`` methods; this works everywhere.
+    The ``add_...`` methods of MuJoCo 3.2.0 take no keyword arguments.
     """
     for name, value in values.items():
         setattr(element, name, value)
@@ -58,13 +58,13 @@ def set_inertia(
 
 
 def set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:
-    """Set the inertial properties of a link; a base may have none."""
+    """Set the inertial properties of a link; skipped for a massless base."""
     if inertial.mass > 0.0:
         set_inertia(body, inertial.mass, np.array(inertial.com), inertial.inertia)
 
 
 class Materials:
-    """Materials of a scene, and the meshes of turned solids, each added once."""
+    """Materials of a scene, and the meshes of solids of revolution, each added once."""
 
     def __init__(self, spec: mujoco.MjSpec) -> None:
         """Add the materials to a specification."""
@@ -76,7 +76,7 @@ class Materials:
             put(material, specular=shine, shininess=shine, reflectance=0.0)
 
     def add_visual(self, body: mujoco.MjsBody, shape: Turned | Block) -> None:
-        """Add a picture to a body."""
+        """Add a visual shape to a body."""
         geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
         put(geom, material=shape.color)
         if isinstance(shape, Block):
@@ -87,7 +87,7 @@ class Materials:
         put(geom, pos=np.array(shape.start), quat=solid.quat)
 
     def _mesh(self, solid: _Solid) -> str:
-        """Return the name of the mesh of a turned solid, made on first use."""
+        """Return the name of a solid's mesh, which is added on first use."""
         if solid.key not in self._meshes:
             self._meshes[solid.key] = name = f"turned_{len(self._meshes)}"
             mesh = put(self._spec.add_mesh(), name=name)
@@ -96,7 +96,7 @@ class Materials:
 
 
 class _Solid(NamedTuple):
-    """Mesh of a turned solid: key of equal ones, flat arrays, and its orientation w x y z."""
+    """Mesh of a solid of revolution: cache key, flat arrays, and orientation w x y z."""
 
     key: tuple[float, ...]
     vertices: NDArray[np.float64]
@@ -106,7 +106,7 @@ class _Solid(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _solid(shape: Turned) -> _Solid:
-    """Return the mesh of a turned solid, computed once in a process: all arms share theirs."""
+    """Return the mesh of a solid of revolution, cached because all arms share it."""
     outline = shape.outline()
     vertices, faces = revolve(outline)
     quat = quaternion(rotation_of_axis(np.subtract(shape.end, shape.start)))
@@ -115,13 +115,13 @@ def _solid(shape: Turned) -> _Solid:
 
 
 def revolve(outline: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Turn a half section about the z axis.
+    """Rotate a half section about the z axis.
 
     Args:
-        outline: Height and radius from pole to pole; both ends have radius 0, (n, 2) [m].
+        outline: Height and radius from pole to pole, with radius 0 at both ends, (n, 2) [m].
 
     Returns:
-        Vertices (2 + (n - 2) * SEGMENTS, 3) [m] and triangles, outward, (m, 3).
+        Vertices, (2 + (n - 2) * SEGMENTS, 3) [m], and outward triangles, (m, 3).
     """
     angle = 2.0 * np.pi * np.arange(SEGMENTS) / SEGMENTS
     circle = np.column_stack((np.cos(angle), np.sin(angle)))
@@ -143,7 +143,6 @@ def revolve(outline: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
 
 
 def _place_block(geom: mujoco.MjsGeom, block: Block) -> None:
-    """Make a geom a box."""
     put(geom, type=mujoco.mjtGeom.mjGEOM_BOX, size=np.array(block.half_size))
     rotation = rotation_from_rpy(block.roll, 0.0, 0.0)
     put(geom, pos=np.array(block.center), quat=quaternion(rotation))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things of a simulated world that come and go, though it is compiled only once."""
+"""Objects that can be added to and removed from a compiled simulation."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ with extras_named():
     import mujoco
 
 DEEP = 1e-3
-"""What is less far inside something touches it, as a held thing does [m]."""
+"""Penetration depth up to which bodies count as touching, such as a grasped object [m]."""
 _NEAR = 0.01
-"""Distances beyond this need not be known [m]."""
+"""Maximum distance that is computed exactly [m]."""
 
 
 def let_come_and_go(spec: mujoco.MjSpec, things: Sequence[str]) -> None:
-    """Have a scene compiled so that weight and contacts of some things can be switched later.
+    """Prepare a scene so that weight and contacts of some objects can be switched later.
 
-    MuJoCo leaves out compensation of weight where no body has any, and bodies that touch nothing.
+    Without this, MuJoCo would omit gravity compensation, and the contacts of these objects.
     """
     for name in things:
         body = spec.body(name)
@@ -35,18 +35,18 @@ def let_come_and_go(spec: mujoco.MjSpec, things: Sequence[str]) -> None:
 
 
 class Presence:
-    """Put movable things into a world and take them out of it.
+    """Addition and removal of movable objects at run time.
 
-    What is absent has no contacts, and its weight is compensated, so that it rests where it is
-    parked, far away; it costs less of a step than what lies on a table. What arms and other things
-    feel is what they would feel without it.
+    An absent object has no contacts, its weight is compensated, and it rests at a distant parking
+    pose. It takes less computing time than an object on a table, and does not affect arms or other
+    objects.
 
     Args:
-        model: A scene that :func:`let_come_and_go` has prepared.
-        data: Its state.
-        things: Names of the movable things, in the order of the cell file.
-        present: Which of them are in the scene, (n,).
-        arms: Prefix of the links of every arm, by the arm's name.
+        model: Model of a scene that :func:`let_come_and_go` has prepared.
+        data: State of the scene.
+        things: Names of the movable objects, in the order of the cell file.
+        present: 1 for objects in the scene, 0 for absent ones, (n,).
+        arms: Prefix of the link names of every arm, by arm name.
 
     Thread: that of the loop's cycles, between two of them.
     """
@@ -70,30 +70,29 @@ class Presence:
             arm: frozenset(body for body, owner in enumerate(self._owner) if owner == arm)
             for arm in arms
         }
-        """MuJoCo's numbers of all links of an arm."""
+        """Body indices of all links of each arm."""
         self._is_link = np.array([self._owner[body] in arms for body in model.geom_bodyid])
         self._is_plane = model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)
         for thing, is_present in enumerate(present.tolist()):
             self._set(thing, bool(is_present))
 
     def is_present(self, body: int) -> bool:
-        """Return whether a body, by MuJoCo's number, is in the scene; links always are."""
+        """Return whether a body, by its MuJoCo index, is in the scene; links always are."""
         return body not in self._bodies or self._model.body_gravcomp[body] == 0.0
 
     def overlap(self, thing: int, pose: Pose, only_arms: bool = False) -> tuple[str, float] | None:
-        """Return what a thing would be inside of somewhere, and how deep [m].
+        """Return the body that an object would penetrate most at a pose, and the depth [m].
 
         Args:
-            thing: An absent one, or any if only arms count.
-            pose: In the world.
-            only_arms: Whether things and the floor do not count.
+            thing: Index of an absent object, or of any object if only arms count.
+            pose: Pose in the world frame.
+            only_arms: True to ignore objects and the floor.
 
         Returns:
-            Name of an arm, a thing or ``floor`` with the largest depth; None if none is deeper
-            than 1 mm.
+            Name of an arm, an object or ``floor``, and the depth; None up to a depth of 1 mm.
         """
         model, data, geom = self._model, self._data, self._geoms[thing]
-        mujoco.mj_kinematics(model, data)  # that of the last step is a period old
+        mujoco.mj_kinematics(model, data)  # The kinematics of the last step are a period old.
         center, turn = data.geom_xpos[geom], data.geom_xmat[geom]
         before = center.copy(), turn.copy()
         center[:], turn[:] = pose.position, pose.rotation.ravel()
@@ -111,11 +110,11 @@ class Presence:
         return None if found < 0 else (self._owner[model.geom_bodyid[found]], deepest)
 
     def enter(self, thing: int) -> None:
-        """Give a thing its weight and its contacts, wherever it is."""
+        """Enable weight and contacts of an object at its current pose."""
         self._set(thing, True)
 
     def leave(self, thing: int) -> None:
-        """Take both away, and park it, without motion and pushes."""
+        """Disable weight and contacts of an object, and park it at rest."""
         self._set(thing, False)
         data, q, dof = self._data, self._q[thing], self._dof[thing]
         data.qpos[q : q + 7] = *PARKED, 1.0, 0.0, 0.0, 0.0
@@ -125,7 +124,7 @@ class Presence:
         mujoco.mj_forward(self._model, data)
 
     def pose(self, thing: int) -> Vector:
-        """Return position and quaternion w x y z of a thing, (7,)."""
+        """Return position and quaternion w x y z of an object, (7,)."""
         q = self._q[thing]
         found: Vector = self._data.qpos[q : q + 7].copy()
         return found
@@ -137,10 +136,10 @@ class Presence:
 
 
 def _owners(model: mujoco.MjModel, arms: Mapping[str, str]) -> list[str]:
-    """Return what each body belongs to: an arm, ``floor``, or itself."""
+    """Return the owner of each body: an arm, ``floor``, or the body itself."""
     names = ["floor", *(str(model.body(body).name) for body in range(1, model.nbody))]
     longest_last = sorted(arms.items(), key=lambda item: len(item[1]))
     found = dict(zip(names, names))
-    for arm, prefix in longest_last:  # a_b's after those that begin with a's name, too
+    for arm, prefix in longest_last:  # Longer prefixes override shorter ones: a_b_ and a_.
         found |= {name: arm for name in names if name.startswith(prefix)}
     return [found[name] for name in names]

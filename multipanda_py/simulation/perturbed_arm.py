@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm that is simulated, where it differs from the one that is described."""
+"""Simulated arm that differs from its description in inertia, friction, base, tool or payload."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ with extras_named():
 
 _add, _subtract, _multiply = np.add, np.subtract, np.multiply
 PAYLOAD_RADIUS = 0.03
-"""Of the sphere whose rotational inertia an unknown payload has [m]."""
+"""Radius of the sphere that defines the rotational inertia of an unknown payload [m]."""
 
 
 def add_payload(
     spec: mujoco.MjSpec, arm: ArmDescription, settings: PerturbationConfig, weighs: bool = False
 ) -> None:
-    """Hang the unknown payload on the flange of an arm.
+    """Attach the unknown payload to the flange of an arm.
 
-    Its weight is compensated like the arm's own here; :class:`Perturbation` takes that
-    compensation away again, so that the weight is felt as an external torque. One that ``weighs``
-    does so in MuJoCo, for springs to feel.
+    By default its weight is compensated like that of the arm. :class:`Perturbation` then applies
+    the weight as an external torque. For arms on springs, ``weighs`` lets MuJoCo apply the weight,
+    so that the springs carry it.
     """
     if settings.payload <= 0.0:
         return
@@ -43,12 +43,12 @@ def add_payload(
     load = put(flange.add_body(), name=f"{arm.prefix}payload", gravcomp=float(not weighs))
     put(load, pos=np.array(settings.payload_com), mass=settings.payload)
     inertia = 0.4 * settings.payload * PAYLOAD_RADIUS**2
-    # MuJoCo takes the body's own place for a centre of mass that it is not given.
+    # Without an explicit centre of mass, MuJoCo would use the body's position for it.
     put(load, ipos=np.zeros(3), inertia=np.full(3, inertia), explicitinertial=True)
 
 
 def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> None:
-    """Scale all inertia of an arm that moves, hand, tool and rotors included."""
+    """Scale all moving inertia of an arm, including gripper, tool and rotors."""
     for body in range(model.nbody):
         name = model.body(body).name
         if name in arm.link_names and model.body_weldid[body]:
@@ -60,26 +60,27 @@ def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> 
 
 
 class Perturbation(Stage):
-    r"""Spoil the torque that an arm executes.
+    r"""Errors of the torque that an arm executes: lag, bias and an unknown payload.
 
     .. math::
         T \dot\tau_m = \tau - \tau_m, \qquad
-        \tau_{joint} = \tau_m + \tau_{bias} + J_c^T m g
+        \tau_{joint} = \tau_m + \tau_{bias} + J_c^T m g .
 
-    The bias is of motors that do more than they were told. It is shown, and felt too: right for a
-    robot that estimates by what it commanded, and not for one that does so by torque sensors.
-    Their error is :class:`.SensorNoise`.
+    Here T is the lag and :math:`\tau_m` the motor torque. m is the mass of the payload,
+    :math:`J_c` the Jacobian of its centre of mass and g the gravity vector. The bias is an error
+    of the motors. It appears in measured and in external torques, as for a robot that estimates
+    from its commanded torque. :class:`.SensorNoise` contains errors of torque sensors.
 
     Args:
-        settings: What is wrong with the arm.
-        model: MuJoCo's model.
-        data: MuJoCo's data.
-        arm: The arm.
-        dof: The first of its velocities.
+        settings: Perturbation of the arm.
+        model: MuJoCo model.
+        data: MuJoCo data.
+        arm: Description of the arm.
+        dof: Index of the arm's first velocity.
         period: Cycle time [s].
 
     Attributes:
-        motor: Lagged torque of the motors, (n,) [Nm]; None before the first command.
+        motor: Motor torque after the lag, (n,) [Nm]; None before the first command.
 
     Thread: control.
     """
@@ -108,13 +109,17 @@ class Perturbation(Stage):
         self._jacobian, self._weight = np.zeros((3, model.nv)), np.zeros(arm.n_joints)
 
     def measure(self, state: Measured) -> None:
-        """Add what the estimate of external torques feels of it."""
+        """Add payload and bias to the estimate of external torques."""
         if self._payload:
             state.tau_ext += self._weigh()
         state.tau_ext += self._bias
 
     def execute(self, tau: Vector) -> None:
-        """Turn commanded torques (n,) [Nm] into executed ones, in place."""
+        """Convert commanded torques to executed ones, in place.
+
+        Args:
+            tau: Torques, (n,) [Nm].
+        """
         if self.motor is None:
             self.motor = tau.copy()
         change = _subtract(tau, self.motor, self._change)
@@ -124,7 +129,7 @@ class Perturbation(Stage):
             tau += self._weigh()
 
     def _weigh(self) -> Vector:
-        """Return what the payload's weight does to the joints, (n,) [Nm]."""
+        """Return the joint torques by the payload's weight, (n,) [Nm]."""
         centre = self._data.xipos[self._body]
         mujoco.mj_jac(self._model, self._data, self._jacobian, None, centre, self._body)
         force = self._payload * self._model.opt.gravity
@@ -134,16 +139,16 @@ class Perturbation(Stage):
 def perturbed(
     arm: ArmDescription, settings: PerturbationConfig, body: Robot | None = None
 ) -> ArmDescription:
-    """Return what an arm really is: other inertia, friction, base and tool; the same kinematics.
+    """Describe an arm as it is simulated, with perturbed inertia, friction, base and tool.
 
     Args:
-        arm: As its laws and its robot believe it to be.
-        settings: What is wrong with it, all friction that nobody knows of included.
-        body: What it is before that; what it is described as if None. Its own friction is in
+        arm: Description that controllets and the robot use.
+        settings: Perturbation, including all friction that they do not know.
+        body: Robot before perturbation; None for the described one. Its friction is in
             ``settings``, by :func:`with_friction_of`.
 
     Returns:
-        The same object where nothing is.
+        Description of the simulated arm; the same object without a perturbation.
     """
     if settings.is_default:
         return arm
@@ -167,12 +172,12 @@ def perturbed(
 def with_friction_of(
     body: Robot, believed: Robot, settings: PerturbationConfig
 ) -> PerturbationConfig:
-    """Return a perturbation with the friction of a body, too, beyond what is believed of it."""
+    """Add the friction of a robot that exceeds the known friction to a perturbation."""
     if body is believed:
         return settings
     keys = {"viscous": "damping", "coulomb": "friction", "friction_offset": "torque_offset"}
     more = {key: getattr(body, own) - getattr(believed, own) for key, own in keys.items()}
-    for key in ("viscous", "coulomb"):  # what is believed is simulated, and only takes
+    for key in ("viscous", "coulomb"):  # Known friction is simulated and cannot be removed.
         more[key] = np.maximum(more[key], 0.0)
     return settings.model_copy(
         update={key: np.add(getattr(settings, key), value).tolist() for key, value in more.items()}
@@ -180,13 +185,13 @@ def with_friction_of(
 
 
 def with_all_friction(arm: ArmConfig) -> ArmConfig:
-    """Return an arm whose perturbation has the friction of its ``parameters``, too."""
+    """Add the unknown friction of an arm's ``parameters`` to its perturbation."""
     settings = with_friction_of(arm.robot_of_body, arm.robot, arm.perturbation)
     return arm.model_copy(update={"perturbation": settings})
 
 
 def differs(arm: ArmDescription, real: ArmDescription) -> bool:
-    """Return whether a real arm's dynamics, friction apart, are not those described."""
+    """Return whether the simulated dynamics, except friction, differ from the description."""
     return (
         arm.robot is not real.robot
         or arm.tool is not real.tool
@@ -208,24 +213,25 @@ def _with_links(robot: Robot, settings: PerturbationConfig) -> Robot:
 
 
 def stretched(inertial: Inertial, mass: float, shift: Vector, stretch: Vector) -> Inertial:
-    r"""Return a body whose mass is distributed otherwise, and which is a body for any factors.
+    r"""Return an inertia with a changed mass distribution that is physically consistent.
 
     .. math::
         \Sigma = \tfrac12 \mathrm{tr}(I)\,1 - I = R\,\mathrm{diag}(\sigma)\,R^T, \qquad
         \Sigma' = s\,R\,\mathrm{diag}(k_i \sigma_i)\,R^T, \qquad
-        I' = \mathrm{tr}(\Sigma')\,1 - \Sigma'
+        I' = \mathrm{tr}(\Sigma')\,1 - \Sigma' .
 
-    with the second moments of mass :math:`\Sigma` about the centre of mass. They stay positive
-    semidefinite under positive factors s and k, and that is what makes an inertia that of a body
-    (Wensing, Kim and Slotine, Linear matrix inequalities for physically consistent inertial
-    parameter identification, 2018). Factors on principal moments of inertia would not: they can
-    break :math:`I_1 + I_2 \ge I_3`.
+    Here I is the inertia and :math:`\Sigma` the second moments of mass about the centre of mass,
+    with principal values :math:`\sigma` and axes R. For positive factors s and k, :math:`\Sigma`
+    stays positive semidefinite, which is the condition for a physical body. Source: Wensing, Kim
+    and Slotine, Linear matrix inequalities for physically consistent inertial parameter
+    identification, 2018. Factors on principal moments of inertia could violate :math:`I_1 + I_2
+    \ge I_3`.
 
     Args:
-        inertial: Of the link.
-        mass: Factor s on its mass.
-        shift: Of its centre of mass, (3,) [m].
-        stretch: k along the three axes, smallest second moment first, (3,).
+        inertial: Inertial parameters of the link.
+        mass: Factor s on the mass.
+        shift: Displacement of the centre of mass, (3,) [m].
+        stretch: Factors k along the three axes, smallest second moment first, (3,).
     """
     inertia = inertial.inertia
     second = 0.5 * np.trace(inertia) * np.eye(3) - inertia

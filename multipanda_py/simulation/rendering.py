@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures and films (PNG, MP4, GIF) of a MuJoCo scene, without a window."""
+"""Off-screen rendering of images and videos (PNG, MP4, GIF) of a MuJoCo scene."""
 
 from __future__ import annotations
 
@@ -37,22 +37,23 @@ _FILM_OPTIONS: dict[str, dict[str, object]] = {
 
 
 class _Context(Protocol):
-    """An OpenGL context as MuJoCo makes them."""
+    """OpenGL context of MuJoCo."""
 
     def make_current(self) -> None:
-        """Bind it to this thread."""
+        """Make the context current in this thread."""
 
     def free(self) -> None:
-        """Release it."""
+        """Release the context."""
 
 
 def choose_backend() -> str:
-    """Return how to draw, and tell MuJoCo by MUJOCO_GL unless that is set already.
+    """Return the rendering backend, and set MUJOCO_GL to it unless that is already set.
 
-    Without a display that is ``egl`` (also without a GPU), else ``osmesa``; with one, ``glfw``.
+    Without a display it is ``egl``, which works without a GPU, or else ``osmesa``. With a display
+    it is ``glfw``.
 
     Raises:
-        RenderingUnavailable: If there is neither a display nor one of the libraries.
+        RenderingUnavailable: If there is neither a display nor an off-screen library.
     """
     chosen = os.environ.get("MUJOCO_GL", "").strip().lower()
     if chosen in ("egl", "osmesa", "glfw", "glx"):
@@ -69,12 +70,12 @@ def choose_backend() -> str:
 
 
 def _make_context(width: int, height: int) -> _Context:
-    """Return an OpenGL context, whether or not MuJoCo was imported before MUJOCO_GL was set."""
+    """Create an OpenGL context, even if MuJoCo was imported before MUJOCO_GL was set."""
     backend = choose_backend()
     try:
         context: _Context = import_module(f"mujoco.{backend}").GLContext(width, height)
         context.make_current()
-    except Exception as error:  # each library fails in its own way
+    except Exception as error:  # Each library raises its own exceptions.
         raise RenderingUnavailable(
             f"OpenGL by {backend} does not work ({error}): {_ADVICE}"
         ) from error
@@ -82,9 +83,10 @@ def _make_context(width: int, height: int) -> _Context:
 
 
 def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> mujoco.MjrContext:
-    """Return what MuJoCo draws into, no larger than an image: without a GPU all of it takes time.
+    """Create MuJoCo's buffers in the size of an image.
 
-    It looks at the model's quality and sizes only when that is made.
+    Larger buffers take more time without a GPU. MuJoCo reads quality and buffer size from the
+    model only at this moment.
     """
     quality, most = model.vis.quality, model.vis.global_
     before = quality.offsamples, most.offwidth, most.offheight
@@ -97,16 +99,16 @@ def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> muj
 
 
 class Renderer(Closing):
-    """Draws a scene into images; a context manager.
+    """Renderer of a scene into images; a context manager.
 
-    Without a GPU most of the time goes into the map of shadows (4096 by 4096 points) and smooth
-    edges (8 samples a pixel); ``plain`` leaves them out, and takes a sixteenth of it.
+    Without a GPU most of the time is spent on shadows (a map of 4096 by 4096 points) and
+    antialiasing (8 samples per pixel). ``plain`` omits both, which takes 1/16 of the time.
 
     Attributes:
-        width: Of the images [pixels].
-        height: Of the images [pixels].
+        width: Width of the images [pixels].
+        height: Height of the images [pixels].
 
-    Thread: any, but always the one that made it.
+    Thread: any, but always the one that created it.
     """
 
     def __init__(
@@ -115,14 +117,14 @@ class Renderer(Closing):
         """Open an OpenGL context.
 
         Args:
-            model: The compiled scene.
-            width: Of the images [pixels].
-            height: Of the images [pixels].
-            plain: Whether to draw no shadows, and no smooth edges.
+            model: Compiled scene.
+            width: Width of the images [pixels].
+            height: Height of the images [pixels].
+            plain: True to render without shadows and antialiasing.
 
         Raises:
             ConfigurationError: If the images are larger than the scene's off-screen buffer.
-            RenderingUnavailable: If there is no way to draw; the message says what to install.
+            RenderingUnavailable: If rendering is impossible; the message names what to install.
         """
         most = model.vis.global_
         if not (0 < width <= most.offwidth and 0 < height <= most.offheight):
@@ -141,15 +143,15 @@ class Renderer(Closing):
         self._rect = mujoco.MjrRect(0, 0, width, height)
 
     def frame(self, data: mujoco.MjData, camera: Camera = None) -> Image:
-        """Return a picture of a state whose kinematics are up to date.
+        """Render a state whose kinematics are up to date.
 
         Args:
-            data: The state, after ``mj_forward`` or ``mj_step``.
+            data: State, after ``mj_forward`` or ``mj_step``.
             camera: Name or index of a camera of the scene, a free camera, or None for the
                 scene's default view.
 
         Returns:
-            Red, green, blue, (height, width, 3).
+            Image with red, green and blue, (height, width, 3).
 
         Raises:
             UnknownName: If the scene has no such camera.
@@ -173,7 +175,7 @@ class Renderer(Closing):
         return np.ascontiguousarray(image[::-1])
 
     def _resolve(self, camera: Camera) -> mujoco.MjvCamera:
-        """Return the camera that a user means."""
+        """Return the MuJoCo camera for a name, an index, a camera or None."""
         if isinstance(camera, mujoco.MjvCamera):
             return camera
         view = mujoco.MjvCamera()
@@ -188,7 +190,7 @@ class Renderer(Closing):
         return view
 
     def close(self) -> None:
-        """Release the OpenGL context; does nothing the second time."""
+        """Release the OpenGL context; safe to call twice."""
         if self._context is not None:
             self._context.make_current()
             self._buffers.free()
@@ -204,15 +206,15 @@ def render_png(
     height: int = 720,
     camera: Camera = None,
 ) -> None:
-    """Write a picture of a state as a PNG file; arguments and errors as in :class:`Renderer`."""
+    """Write an image of a state as a PNG file; arguments and errors as in :class:`Renderer`."""
     with Renderer(model, width, height) as renderer:
         write_png(path, renderer.frame(data, camera))
 
 
 def write_png(path: str | Path, image: Image) -> None:
-    """Write an image (height, width, 3) as a PNG file, after the PNG specification (RFC 2083)."""
+    """Write an image (height, width, 3) as a PNG file, by the PNG specification (RFC 2083)."""
     height, width, _ = image.shape
-    rows = np.zeros((height, 1 + 3 * width), dtype=np.uint8)  # each starts with its filter, 0
+    rows = np.zeros((height, 1 + 3 * width), dtype=np.uint8)  # The first byte is filter type 0.
     rows[:, 1:] = image.reshape(height, -1)
     chunks = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
@@ -227,7 +229,7 @@ def write_png(path: str | Path, image: Image) -> None:
 
 
 class VideoWriter(Closing):
-    """Writes images to a film, one after the other; a context manager.
+    """Writer of images to a video file; a context manager.
 
     The file is complete after :meth:`close`.
     """
@@ -237,7 +239,7 @@ class VideoWriter(Closing):
 
         Args:
             path: File name with suffix ``.mp4`` or ``.gif``.
-            fps: Images per second; a GIF shows at most 50.
+            fps: Frame rate, for a GIF up to 50 [Hz].
 
         Raises:
             ConfigurationError: If the suffix is another one, or fps is not positive.
@@ -260,11 +262,11 @@ class VideoWriter(Closing):
         self._is_open = True
 
     def append(self, image: Image) -> None:
-        """Add an image, (height, width, 3); all must have the same size."""
+        """Add an image, (height, width, 3); all images must have the same size."""
         self._writer.append_data(image)
 
     def close(self) -> None:
-        """Finish the file; does nothing the second time."""
+        """Finish the file; safe to call twice."""
         if self._is_open:
             self._is_open = False
             self._writer.close()

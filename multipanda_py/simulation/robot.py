@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot does by itself, for one simulated arm: carry a load, stop at a collision, hold."""
+"""Built-in control of a simulated robot: joint servo, load compensation, reflexes and hold."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ if TYPE_CHECKING:
 
 
 class JointServo:
-    r"""Follow ``joint_command`` as a robot's own joint controller does.
+    r"""Joint servo that follows ``joint_command`` like a robot's own joint controller.
 
-    .. math:: \tau = K (q_c - q) + D (\dot q_c - \dot q), \qquad |\tau| \le \tau_{max}
+    .. math:: \tau = K (q_c - q) + D (\dot q_c - \dot q), \qquad |\tau| \le \tau_{max} .
 
-    critically damped for the inertia that a joint moves when all others are free. A command of
-    velocities comes with the positions that it has led to, as inside a robot.
+    Here :math:`q_c` is the commanded position, and K and D are stiffness and damping. The damping
+    is critical for the inertia of a joint when all others are free. Velocity commands come with
+    the positions that result from them, as inside a robot.
 
     Args:
-        state: Of the arm; its ``tau`` is what the servo does.
-        motors: Returns positions [rad] and velocities [rad/s] of its motors, (n,) each.
+        state: State of the arm; the servo writes its torques to ``tau``.
+        motors: Function that returns positions [rad] and velocities [rad/s] of the motors, (n,)
+            each.
         gains: Stiffness [Nm/rad] and damping [Nm s/rad], (n,) each.
 
     Thread: control.
@@ -58,42 +60,42 @@ class JointServo:
         np.clip(tau, -self._limit, self._limit, out=state.tau)
 
     def rest(self) -> None:
-        """Command an arm that does not listen to be where it is."""
+        """Set the command of a stopped arm to its measured position."""
         self._state.tau[:] = 0.0
         self._state.joint_command[0] = self._state.q
         self._state.joint_command[1:] = 0.0
 
 
 class ExternalTorque:
-    r"""Read it off the equation of motion, of the last step.
+    r"""External torques of the last step, from the equation of motion.
 
-    .. math:: \tau_{ext} = J_c^T f_c + \tau_{applied} + \sum_b J_b^T F_b
+    .. math:: \tau_{ext} = J_c^T f_c + \tau_{applied} + \sum_b J_b^T F_b .
 
-    contacts, applied joint torques and applied body wrenches, without joint stops and
-    friction, which are the arm's own.
+    The terms are contact forces :math:`f_c`, applied joint torques and applied body wrenches
+    :math:`F_b`, with their Jacobians. Joint stops and friction belong to the arm and are excluded.
 
     Args:
-        model: The world.
-        data: Its state.
+        model: Model of the scene.
+        data: State of the scene.
 
     Attributes:
-        torque: Of all degrees of freedom, (nv,) [Nm].
+        torque: External torques of all degrees of freedom, (nv,) [Nm].
 
     Thread: control.
     """
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self._model, self._data = model, data
-        # MuJoCo keeps its arrays where they are; to ask for one costs 0.3 us each time.
+        # MuJoCo's arrays do not move, and each access to an attribute takes 0.3 us.
         self._smooth, self._bias = data.qfrc_smooth, data.qfrc_bias
         self._passive, self._actuator = data.qfrc_passive, data.qfrc_actuator
         self._contact = np.zeros(model.nv)
         self.torque: Vector = np.zeros(model.nv)
 
     def estimate(self) -> None:
-        """Refresh it."""
+        """Update :attr:`torque`."""
         data, out = self._data, self.torque
-        # What mj_fwdAcceleration added up beyond the arm's own torques.
+        # The first four terms are the applied forces that mj_fwdAcceleration has summed up.
         np.add(self._smooth, self._bias, out)
         np.subtract(out, self._passive, out)
         np.subtract(out, self._actuator, out)
@@ -105,19 +107,19 @@ class ExternalTorque:
 
 
 STABLE = 0.01
-"""Square of natural frequency times period of a joint: explicit steps of all joints together are
-stable far beyond it."""
+"""Maximum square of a joint's natural frequency times the period; explicit steps of all joints
+together remain stable far above it."""
 
 
 def stable_gains(stiffness: Vector, compliance: Vector, period: float) -> tuple[Vector, Vector]:
-    r"""Return stiffness [Nm/rad] and critical damping [Nm s/rad] of joints, each (n,).
+    r"""Return stable stiffness [Nm/rad] and critical damping [Nm s/rad] of joints, (n,) each.
 
-    .. math:: K \le 0.01 / (c T^2), \qquad D = 2 \sqrt{K / c}
+    .. math:: K \le 0.01 / (c T^2), \qquad D = 2 \sqrt{K / c} .
 
     Args:
-        stiffness: As wanted, for n joints or those of a robot with others, [Nm/rad].
-        compliance: Inverse of what each joint moves, c, (n,) [1/(kg m^2)].
-        period: Cycle time, T [s].
+        stiffness: Desired stiffness; repeated or cut to n joints [Nm/rad].
+        compliance: Inverse inertia c of each joint, (n,) [1/(kg m^2)].
+        period: Cycle time T [s].
     """
     bound = STABLE / (period**2 * compliance)
     wanted = np.resize(np.asarray(stiffness, float), bound.shape)
@@ -129,38 +131,43 @@ _AXES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about 
 
 
 class SimRobot(Stage):
-    r"""Compensate the load, watch the thresholds, and hold after a collision.
+    r"""Robot stage of an arm: load compensation, collision thresholds, and hold after a reflex.
 
-    The load weighs on the joints with :math:`-J_c^T m g` at its centre of mass c, which the
-    robot expects to meet and, if it compensates gravity, adds to any torque. Thresholds count if
-    they were given explicitly. The wrench is compared in the stiffness frame K:
+    The load acts on the joints with :math:`-J_c^T m g`, where m is its mass, c its centre of mass
+    and g the gravity vector. The robot expects this torque. If it compensates gravity, it adds it
+    to every commanded torque. Thresholds apply only if they were given explicitly. The wrench is
+    compared in the stiffness frame K,
 
     .. math::
-        f_K = R_K^T f, \quad m_K = R_K^T (m - p_K \times f)
+        f_K = R_K^T f, \quad m_K = R_K^T (m - p_K \times f) .
 
-    An arm that has stopped is held by :math:`\tau = K (q_0 - q) - D \dot q`, critically damped
-    joint by joint, with the stiffness of the robot's own controller as far as explicit steps
-    stay stable; it knows its joints at once, however late laws learn of them. On elastic joints
-    it holds the motors, with gains for their inertia alone: that of the links comes late.
+    Here f and m are force and torque at the end effector; :math:`p_K` and :math:`R_K` are the pose
+    of K.
 
-    What is compared with the thresholds is what this robot measures: as noisy as its sensors
-    are, not delayed on the way to the laws, and not tared.
+    After a reflex, the robot holds the arm by :math:`\tau = K (q_0 - q) - D \dot q` with critical
+    damping per joint. The stiffness is that of the robot's own controller, limited for stable
+    explicit steps. The robot uses the current joint state, without the delays of controllets. On
+    elastic joints it controls the motors, with gains for their inertia only, because the springs
+    delay the effect of the links.
+
+    The thresholds apply to the torques that this robot measures: with sensor noise, but without
+    the delay to the controllets and without tare.
 
     Args:
-        model: MuJoCo's model.
-        data: MuJoCo's data.
-        arm: The arm.
-        state: Its live state.
-        dof: The first of its velocities.
-        options: Its settings.
-        words_of: Says what names of errors mean, as for a real robot.
+        model: MuJoCo model.
+        data: MuJoCo data.
+        arm: Description of the arm.
+        state: Live state of the arm.
+        dof: Index of the arm's first velocity.
+        options: Settings of the robot.
+        words_of: Function that describes error names, as for a real robot.
         period: Cycle time [s].
-        springs: Of elastic joints, whose motors it holds.
-        lag: With which its motors bring a torque about [s].
+        springs: Springs of elastic joints, whose motors the robot holds.
+        lag: Time constant with which the motors follow a commanded torque [s].
 
     Attributes:
-        stopped: Whether it holds by itself and executes no torques.
-        fault: Why it has stopped; whoever reads clears it.
+        stopped: True if the robot holds the arm and executes no commanded torques.
+        fault: Reason of the last stop; the reader clears it.
         tau_ext: Measured external torques, without delay and tare, (n,) [Nm].
 
     Thread: control.
@@ -198,7 +205,7 @@ class SimRobot(Stage):
         self.configure(options)
 
     def configure(self, options: FrankaSettings) -> None:
-        """Take settings; those of the robot's own motions mean nothing here."""
+        """Apply settings; those for the robot's own motions have no effect."""
         given = options.given
         self._options = options
         self._torques = self._wrench = None
@@ -218,13 +225,17 @@ class SimRobot(Stage):
             self._weight[:] = 0.0
 
     def measure(self, state: Measured) -> None:
-        """Complete a state that was measured after the last :meth:`execute`."""
+        """Add the load to external torques, and keep them for the thresholds."""
         if self._load.mass > 0.0:
             state.tau_ext += self._weight
         self.tau_ext[:] = state.tau_ext
 
     def execute(self, tau: Vector) -> None:
-        """Turn commanded torques (n,) [Nm] into those of the motors, without the arm's gravity."""
+        """Convert commanded torques to motor torques without the arm's gravity.
+
+        Args:
+            tau: Torques, (n,) [Nm], changed in place.
+        """
         if not self.stopped and (self._torques is not None or self._wrench is not None):
             self._watch()
         if self.stopped:
@@ -232,14 +243,14 @@ class SimRobot(Stage):
             tau[:] = self._stiffness * (self._q - q) - self._damping * dq
             np.clip(tau, -self._limit, self._limit, out=tau)
             self._state.tau[:] = 0.0
-            tau += self._state.tau_gravity  # its own, where the loop gives none
+            tau += self._state.tau_gravity  # gravity torque of an arm without compensation
         if self._load.mass > 0.0:
             self._weigh()
             if self._compensates_gravity:
                 tau += self._weight
 
     def _weigh(self) -> None:
-        """Compute what carries the load, (n,) [Nm]."""
+        """Compute the torque that carries the load, (n,) [Nm]."""
         data, body = self._data, self._flange
         centre = data.xpos[body] + data.xmat[body].reshape(3, 3) @ self._load.com
         mujoco.mj_jac(self._model, data, self._jacobian, None, centre, body)
@@ -247,7 +258,7 @@ class SimRobot(Stage):
         np.dot(force, self._jacobian[:, self._dofs], out=self._weight)
 
     def _watch(self) -> None:
-        """Stop if a threshold is passed."""
+        """Stop if a threshold is exceeded."""
         errors, places = [], []
         if self._torques is not None:
             tau = self.tau_ext
@@ -274,7 +285,7 @@ class SimRobot(Stage):
         """Return the measured external wrench in the stiffness frame, (6,) [N, Nm]."""
         state = self._state
         wrench = state.wrench_ext_in_base
-        if not np.array_equal(self.tau_ext, state.tau_ext):  # the laws' estimate is tared, or late
+        if not np.array_equal(self.tau_ext, state.tau_ext):  # state.tau_ext has tare and delays.
             beyond = self.tau_ext - state.tau_ext
             wrench = wrench + np.linalg.lstsq(state.jacobian.T, beyond, rcond=None)[0]
         force, torque = wrench[:3], wrench[3:]
@@ -283,18 +294,21 @@ class SimRobot(Stage):
         return np.concatenate([force @ turn, (torque - np.cross(lever, force)) @ turn])
 
     def stop(self) -> None:
-        """Hold where the arm is, with gains for its inertia there."""
+        """Hold the arm at its current position, with gains for its current inertia."""
         self._q = self._motors()[0].copy()
         self._stiffness, self._damping = self.servo_gains()
         self.stopped = True
 
     def _motors(self) -> tuple[Vector, Vector]:
-        """Return where it is and how fast, (n,) each: of now, however late laws learn of it."""
+        """Return current positions and velocities of the motors, (n,) each, without delays."""
         return self._joints if self._springs is None else self._springs.motors
 
     def servo_gains(self) -> tuple[Vector, Vector]:
-        """Return stiffness and damping of its own joint controller in this posture, (n,) each."""
-        moved = np.asarray(np.linalg.inv(self._state.mass), float)  # inverse of what a joint moves
+        """Return stiffness and damping of the robot's own joint controller, (n,) each.
+
+        They depend on the current configuration.
+        """
+        moved = np.asarray(np.linalg.inv(self._state.mass), float)  # inverse mass matrix
         compliance = moved.diagonal()
         if self._springs is not None:
             compliance = np.maximum(compliance, self._springs.rotor_compliance)

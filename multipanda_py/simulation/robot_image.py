@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of one arm: what it looks like, and the capsules that stand for it."""
+"""Image of one arm: its visual geometry next to its collision capsules."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ with extras_named():
 
 HIDDEN_GROUP = 5
 WIDTH, HEIGHT = 640, 640
-"""Of either half [pixels]."""
+"""Size of each half of the image [pixels]."""
 CAPSULE_COLOR = (0.95, 0.5, 0.1, 0.45)
 
 
 def draw_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
-    """Write a PNG of an arm in its ready posture, beside the same with its capsules.
+    """Write a PNG of an arm in its ready configuration, without and with its capsules.
 
     Args:
-        path: Of the PNG.
-        robot: The arm.
-        chain: The same as its description has it.
-        shapes: Its geometry, by link of the description, and ``visual`` and ``collision``.
+        path: Path of the PNG file.
+        robot: Robot model of the arm.
+        chain: Kinematic chain of the arm in its description.
+        shapes: Geometry by link of the description, and by ``visual`` and ``collision``.
 
     Raises:
-        RenderingUnavailable: If there is no way to draw; says what to install.
+        RenderingUnavailable: If rendering is impossible; the message names what to install.
     """
     arm = ArmDescription("arm", replace(robot, source=None), hand=False)
     spec = build_scene([arm])
@@ -46,14 +46,14 @@ def draw_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
         kinds = shapes.get(link, {})
         body = spec.body(arm.prefix + chain.links[number])
         for shape in kinds.get("visual") or kinds.get("collision") or ():
-            add_shape(spec, body, replace(shape, rgba=None), pose)  # so that capsules stand out
+            add_shape(spec, body, replace(shape, rgba=None), pose)  # gray, to highlight capsules
             shown.add(number)
     own = {arm.prefix + link.name: number in shown for number, link in enumerate(robot.links)}
     model = spec.compile()
     capsules = model.geom_group == COLLISION_GROUP
     for geom in np.flatnonzero(model.geom_group == VISUAL_GROUP):
         body = model.body(int(model.geom_bodyid[geom])).name
-        if own.get(body) and model.geom_matid[geom] >= 0:  # the picture made of the capsules
+        if own.get(body) and model.geom_matid[geom] >= 0:  # visual geometry made from capsules
             model.geom_group[geom] = HIDDEN_GROUP
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)
@@ -67,7 +67,7 @@ def draw_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
 
 
 def _whole_view(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjvCamera:
-    """Return a camera that sees all of an arm, and little else."""
+    """Return a camera that shows the whole arm and little else."""
     capsules = np.flatnonzero(model.geom_group == COLLISION_GROUP)
     half = model.geom_size[capsules, 1:2] * data.geom_xmat[capsules].reshape(-1, 3, 3)[:, :, 2]
     middles, radii = data.geom_xpos[capsules], model.geom_size[capsules, :1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell's scene for the eye: posed from recorded rows, never stepped."""
+"""Scene of a cell for display: posed by recorded cycles, without simulation."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ with extras_named():
 
 
 class SceneView:
-    """All arms and things of a cell in a model of their own, whatever moves the arms.
+    """Separate model of all arms and objects of a cell, for any backend.
 
-    The loop is not touched: :meth:`show` takes a row that it recorded.
+    The loop is not affected: :meth:`show` takes a recorded cycle.
 
     Args:
-        config: The cell.
+        config: Configuration of the cell.
 
     Attributes:
-        model: MuJoCo's model of the scene.
-        data: MuJoCo's data; its kinematics belong to what was shown last.
+        model: MuJoCo model of the scene.
+        data: MuJoCo data; its kinematics are those of the last shown cycle.
 
     Thread: any, one at a time.
     """
@@ -40,7 +40,7 @@ class SceneView:
         add_cameras(scene, config)
         self.model = scene.compile()
         self.data = mujoco.MjData(self.model)
-        mujoco.mj_resetData(self.model, self.data)  # objects are where the cell file puts them
+        mujoco.mj_resetData(self.model, self.data)  # sets objects to the poses of the cell file
         self._q: list[Vector] = []
         self._fingers: list[Vector] = []
         for arm in arms:
@@ -58,29 +58,29 @@ class SceneView:
         self._update()
 
     def _position(self, joint: str, width: int) -> Vector:
-        """Return the part of ``data.qpos`` that begins with a joint, (width,)."""
+        """Return a view of ``data.qpos`` that begins with a joint, (width,)."""
         first = int(self.model.joint(joint).qposadr[0])
         view: Vector = self.data.qpos[first : first + width]
         return view
 
     def _update(self) -> None:
-        """Place bodies, lights and cameras; no collisions, no forces."""
+        """Update the poses of bodies, lights and cameras, without collisions and forces."""
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)
         mujoco.mj_camlight(self.model, self.data)
 
     def show(self, row: NDArray[np.void]) -> None:
-        """Pose the scene as in one row: joints, fingers, movable things.
+        """Pose joints, fingers and movable objects as in a recorded cycle.
 
         Args:
-            row: One element of what :meth:`multipanda_py.cell.Cell.rows` returns.
+            row: Record of a cycle, an element of :meth:`multipanda_py.cell.Cell.rows`.
         """
         arms = row["arms"]
         for index, (q, fingers) in enumerate(zip(self._q, self._fingers)):
-            q[:] = arms["q"][index][: q.size]  # a row has room for the arm with most joints
+            q[:] = arms["q"][index][: q.size]  # Records have the width of the longest arm.
             fingers[:] = arms["fingers"][index]
         for view, pose in zip(self._objects, row["objects"]):
-            if pose[3:].any():  # a cell without a world leaves them where they were put
+            if pose[3:].any():  # Without a simulation, records contain no object poses.
                 view[:] = pose
         self.data.time = float(row["time"])
         self._update()

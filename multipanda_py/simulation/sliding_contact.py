@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coulomb friction that neither lifts a sliding body nor lets a grasped object creep."""
+"""Correction of MuJoCo's contact friction, for sliding bodies and grasped objects."""
 
 from __future__ import annotations
 
@@ -30,43 +30,44 @@ def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:
 
 
 def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    r"""Correct the reference accelerations of contacts of this time step.
+    r"""Correct the reference accelerations of the contacts in a time step.
 
-    **Sliding.** MuJoCo finds contact forces as the minimum of a convex function. At a contact that
-    slides with the elliptic cone, its normal force is
+    **Sliding.** MuJoCo computes contact forces by minimizing a convex function. At a sliding
+    contact with the elliptic cone, the normal force is
 
     .. math::
-        f_n \propto \| \mu \circ (a_t + b\, v_t) \| - (a_n - a_n^*), \qquad b = 2 / (d\, T_c)
+        f_n \propto \| \mu \circ (a_t + b\, v_t) \| - (a_n - a_n^*), \qquad b = 2 / (d\, T_c) .
 
-    so a slip :math:`v_t` acts as an approach with :math:`\mu v_t`. A body of mass m that is
-    pressed on with F and slides faster than :math:`F / (m \mu b)` is lifted off and bounces: from
-    15 mm/s for 10 N, 4 kg, :math:`\mu = 0.3` and a contact time :math:`T_c` of 4 ms. Coulomb
-    friction has no such coupling, so it is subtracted from the normal reference acceleration,
+    A slip :math:`v_t` therefore acts like an approach at :math:`\mu v_t`. A body of mass m that is
+    pressed with a force F and slides faster than :math:`F / (m \mu b)` is lifted off and bounces.
+    For 10 N, 4 kg, :math:`\mu = 0.3` and a contact time :math:`T_c` of 4 ms this begins at 15
+    mm/s. Coulomb friction has no such coupling. It is subtracted from the normal reference
+    acceleration,
 
-    .. math:: a_n^* \leftarrow a_n^* - \| \mu \circ b\, v_t \|
+    .. math:: a_n^* \leftarrow a_n^* - \| \mu \circ b\, v_t \| .
 
     Source of the effect: Castro, Permenter and Han, IEEE Trans. Robotics 2022 (convex contact lets
     bodies glide at a distance).
 
-    **Sticking.** MuJoCo makes :math:`J \ddot q = a_t^* = -b\, v_t` of friction and leaves
-    :math:`\dot J \dot q` out. On a curved path a grasped object thus creeps with
-    :math:`\dot J \dot q / b`: 0.13 mm/s between two hands that move at 0.16 m/s, for a
-    contact time of 20 ms. The slip of a contact that sticks ends within one time step h instead,
+    **Sticking.** MuJoCo's friction uses :math:`J \ddot q = a_t^* = -b\, v_t` and neglects
+    :math:`\dot J \dot q`. On a curved path, a grasped object therefore creeps with
+    :math:`\dot J \dot q / b`. Between two grippers that move at 0.16 m/s with a contact time of
+    20 ms, this is 0.13 mm/s. Here the slip of a sticking contact ends within one time step h,
 
-    .. math:: a_t^* = -v_t / h
+    .. math:: a_t^* = -v_t / h ,
 
-    as with the shortest time constant that MuJoCo permits.
+    which is the shortest time constant that MuJoCo permits.
 
     Args:
-        model: Model of the scene. Pyramidal cones are left as they are.
-        data: Its state after ``mj_step1``; ``mj_step2`` comes next.
+        model: Model of the scene; pyramidal cones are not changed.
+        data: State after ``mj_step1`` and before ``mj_step2``.
     """
     velocity = data.qvel
     if velocity.dot(velocity) < RESTING or model.opt.cone != _ELLIPTIC:
         return
     contacts: Any = data.contact
     reference = data.efc_aref
-    rows: list[float] = reference.tolist()  # plain floats: a fifth of the time of arrays
+    rows: list[float] = reference.tolist()  # Plain floats take a fifth of the time of arrays.
     slips: list[float] = data.efc_vel.tolist()
     rate = -1.0 / model.opt.timestep
     each = zip(contacts.efc_address.tolist(), contacts.dim.tolist(), contacts.friction.tolist())

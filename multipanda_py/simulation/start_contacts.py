@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated arms that start inside the floor, an object or an arm."""
+"""Check for simulated arms that start inside the floor, an object or an arm."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ FLOOR = "the floor"
 def start_contacts(
     model: mujoco.MjModel, data: mujoco.MjData, prefixes: Mapping[str, str]
 ) -> list[str]:
-    """Return a sentence for each arm that starts inside something, with the deepest link.
+    """Return a warning for each arm that starts inside another body, with the deepest link.
 
-    The simulation pushes them apart with any force. It throws the arm, or jams a joint that
-    cannot move away.
+    The simulation pushes such bodies apart with large forces. The arm is thrown away, or a joint
+    jams that cannot move away.
 
     Args:
         model: Model of the scene.
         data: State with contacts, after ``mj_forward`` at the start.
-        prefixes: Prefix of the names of each arm's bodies, by the name of the arm.
+        prefixes: Prefix of the body names of each arm, by arm name.
     """
     owner = {
         body: name
-        for name in sorted(prefixes, key=len)  # a_b's after those that begin with a's name, too
+        for name in sorted(
+            prefixes, key=len
+        )  # Longer prefixes override shorter ones: a_b_ and a_.
         for body in range(model.nbody)
         if model.body(body).name.startswith(prefixes[name])
     }

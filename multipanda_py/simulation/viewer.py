@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A window on a running cell, in a process of its own that never disturbs the loop.
+"""Viewer window of a running cell, in a separate process that does not disturb the loop.
 
-Run as ``python -m multipanda_py.simulation.viewer FD``: the cell comes as JSON on the first line
-of standard input and its rows from the shared memory behind ``FD``, which is only read. The
-window closes when standard input ends, that is when the cell's owner closes it or dies;
-closing the window ends nothing but this process.
+It is started as ``python -m multipanda_py.simulation.viewer FD``. The cell configuration comes as
+JSON on the first line of standard input, and recorded cycles from the shared memory ``FD``, which
+is only read. The window closes at the end of standard input, when the owner of the cell closes it
+or dies. Closing the window ends only this process.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from multipanda_py.realtime.system.priority import loop_cpu
 from multipanda_py.registry import missing
 
 RATE = 60.0
-"""Pictures per second."""
+"""Frame rate [Hz]."""
 ROOM = 1.3
-"""How much further away than MuJoCo's default the camera begins."""
+"""Initial camera distance relative to MuJoCo's default."""
 NICENESS = 10
 
 
 def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subprocess.Popen[bytes]:
     """Open a window on a started cell, and return its process.
 
-    Close the process's standard input to close the window. A machine without a display
-    costs one line on standard error, and the process ends with code 1.
+    Closing the process's standard input closes the window. Without a display, the process writes
+    one line to standard error and ends with code 1.
 
     Args:
         config: Configuration of the cell.
@@ -53,10 +53,10 @@ def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subpr
         module_command("multipanda_py.simulation.viewer", str(fd)),
         stdin=subprocess.PIPE,
         pass_fds=(fd,),
-        start_new_session=True,  # Ctrl-C is for the owner
+        start_new_session=True,  # Ctrl-C must reach only the owner.
     )
     if process.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):  # it says itself why it could not start
+        with contextlib.suppress(BrokenPipeError):  # The viewer reports why it could not start.
             process.stdin.write(config.model_dump_json().encode() + b"\n")
             process.stdin.flush()
     return process
@@ -71,7 +71,7 @@ def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
 
 
 def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> None:
-    """Show the newest rows in a window until it is closed, or ``ended`` is set."""
+    """Show the newest cycle in a window until it is closed, or ``ended`` is set."""
     import mujoco.viewer
 
     from multipanda_py.simulation.scene_view import SceneView
@@ -96,7 +96,7 @@ def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> N
 
 
 def require_display() -> None:
-    """Open the window system, or say in one line why that cannot be.
+    """Check that a window with OpenGL can be opened.
 
     Raises:
         RenderingUnavailable: If there is no display, or no OpenGL on it.
@@ -107,25 +107,25 @@ def require_display() -> None:
         import glfw
     except ImportError as error:
         raise RenderingUnavailable(f"no window can be opened: {missing('glfw')}") from error
-    glfw.set_error_callback(lambda code, text: None)  # said below, in one line
+    glfw.set_error_callback(lambda code, text: None)  # The exceptions below replace its output.
     if not glfw.init():
         where = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
         raise RenderingUnavailable(f"no window can be opened on display {where!r}")
     glfw.window_hint(glfw.VISIBLE, glfw.FALSE)
     window = glfw.create_window(64, 64, "", None, None)
     glfw.default_window_hints()
-    if not window:  # found out here, because MuJoCo's own thread would wait for ever
+    if not window:  # MuJoCo's own thread would wait forever, so this is checked here.
         raise RenderingUnavailable("the display has no OpenGL: no window can be opened")
     glfw.destroy_window(window)
 
 
 def main() -> int:
     """Show the cell that standard input describes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The owner handles Ctrl-C and ends this process.
     try:
         config = CellConfig.from_dict(read_data())
         require_display()
-        # Pictures may wait; on a busy machine the word that there are none waited for a minute.
+        # Rendering has low priority. Errors are reported before, to appear also on a busy machine.
         os.nice(NICENESS)
         _leave_core_of_loop(config)
         follower = RowFollower(config, int(sys.argv[1]))
@@ -147,4 +147,4 @@ def _leave_core_of_loop(config: CellConfig) -> None:
 
 
 if __name__ == "__main__":
-    leave(main())  # MuJoCo's window thread may outlive the window and hold up a normal exit
+    leave(main())  # MuJoCo's window thread can outlive the window and block a normal exit.

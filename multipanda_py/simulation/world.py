@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole state of a simulated world, saved and loaded."""
+"""State of a simulated world: access to bodies, saving and restoring."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GAVE_UP = [
         mujoco.mjtWarning.mjWARN_BADQACC,
     )
 ]
-_KIND = 24  # characters of a warning that do not depend on numbers in it
+_KIND = 24  # length of the beginning of a warning, before any numbers [characters]
 
 _log = logging.getLogger(__name__)
 _kinds: set[str] = set()
@@ -41,30 +41,31 @@ _newest = ""
 
 
 def listen() -> None:
-    """Take MuJoCo's warnings, if the program has no handler of its own."""
+    """Install a handler for MuJoCo's warnings, unless the program has its own."""
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_keep)
 
 
 def diverged(what: str) -> str:
-    """Say in one line that a simulation has diverged, and what MuJoCo found."""
+    """Return a message that a simulation has diverged, with MuJoCo's reason."""
     return f"{what}: {_newest}" if _DIVERGED in _newest else what
 
 
 def was_reset(data: mujoco.MjData, before: float) -> bool:
-    """Return whether MuJoCo has put everything to its start while it made a step.
+    """Return whether MuJoCo has diverged and reset its state in a step.
 
-    Time tells, but in the very first step: it begins at 0, as what was put to its start does.
+    A reset sets the time back. In the first step, which starts at time 0, MuJoCo's warnings are
+    checked instead.
 
     Args:
-        data: After the step.
-        before: Its time before [s].
+        data: State after the step.
+        before: Time before the step [s].
     """
     return bool(data.time <= before or (before == 0.0 and data.warning.number[_GAVE_UP].any()))
 
 
 def _keep(text: str) -> None:
-    """Keep a warning; log the first of its kind unless the backend reports it. Thread: any."""
+    """Store a warning; log the first of its kind unless the backend reports it. Thread: any."""
     global _newest
     _newest = " ".join(text.split())
     kind = _newest[:_KIND]
@@ -74,20 +75,20 @@ def _keep(text: str) -> None:
 
 
 FLOOR = "floor"
-"""Name of what stands still and has no other one."""
+"""Name of MuJoCo's world body, which is fixed."""
 
 
 class World:
-    """Bodies by name: their contacts, poses, pushes, friction and inertia.
+    """Access to bodies by name: contacts, poses, external wrenches, friction and inertia.
 
-    A name is that of a thing in the cell file, of a link of an arm (``left_fr3_link7``, as in the
-    URDF), or ``floor``; where it says so, that of an arm for all its links together. Everything
-    is in the world frame.
+    A name is that of an object in the cell file, of a link of an arm (``left_fr3_link7``, as in
+    the URDF), or ``floor``. Some methods also accept the name of an arm for all its links. All
+    quantities are in the world frame.
 
     Args:
-        model: MuJoCo's model.
-        data: Its data.
-        presence: Which things are in the scene, and which links are an arm's.
+        model: MuJoCo model.
+        data: MuJoCo data.
+        presence: Presence of objects, and links of the arms.
 
     Thread: that of the loop's cycles, between two of them.
     """
@@ -108,13 +109,14 @@ class World:
 
     @property
     def bodies(self) -> tuple[str, ...]:
-        """Names of all bodies, absent ones among them."""
+        """Names of all bodies, including absent ones."""
         return tuple(self._body)
 
     def contact_force(self, body: str, other: str | None = None) -> Vector:
-        """Return what ``other``, or everything, exerts on a body by contact, (3,) [N].
+        """Return the contact force on a body by ``other``, or by all bodies, (3,) [N].
 
-        Both may be arms. It is that of the last step, as are the states that laws see next.
+        Both can be arms. The force is that of the last step, which also determines the states of
+        the next cycle.
         """
         mine, theirs = self._group(body), None if other is None else self._group(other)
         model, data, total = self._model, self._data, np.zeros(3)
@@ -129,7 +131,7 @@ class World:
         return total
 
     def pose(self, body: str) -> Pose:
-        """Return where a body is.
+        """Return the pose of a body.
 
         Raises:
             SimulationRefused: If it is absent.
@@ -138,16 +140,17 @@ class World:
         return Pose(self._data.xpos[body_id].copy(), self._data.xmat[body_id].reshape(3, 3).copy())
 
     def set_pose(self, body: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> None:
-        """Put a thing somewhere else.
+        """Set the pose of an object.
 
         Args:
-            body: A thing of the cell file. One without mass stays where it is put.
-            pose: Where.
-            twist: Its linear velocity, and its angular velocity in its own axes, (6,)
+            body: Name of an object in the cell file. Objects without mass stay at the pose.
+            pose: New pose.
+            twist: Linear velocity, and angular velocity along the axes of the object, (6,)
                 [m/s, rad/s].
 
         Raises:
-            SimulationRefused: If it is a link, or the floor, or absent, or pose or twist are none.
+            SimulationRefused: If the body is a link, the floor or absent, or pose or twist are
+                invalid.
         """
         model, data, body_id = self._model, self._data, self._find_present(body)
         if not isinstance(pose, Pose):
@@ -173,17 +176,17 @@ class World:
         torque: ArrayLike = (0.0, 0.0, 0.0),
         point: ArrayLike | None = None,
     ) -> None:
-        """Push a body from now on, until it is told otherwise.
+        """Apply a constant wrench to a body until it is changed.
 
         Args:
-            body: What is pushed.
-            force: (3,) [N].
-            torque: (3,) [Nm].
-            point: Where the force acts now, (3,) [m]; by default at the centre of mass, with
-                which it then moves.
+            body: Name of the body.
+            force: Force, (3,) [N].
+            torque: Torque, (3,) [Nm].
+            point: Current point of application of the force, (3,) [m]; by default the centre of
+                mass. The point then moves with the centre of mass.
 
         Raises:
-            SimulationRefused: If it is absent, or these are no numbers.
+            SimulationRefused: If the body is absent, or a value is not numeric.
         """
         body_id = self._find_present(body)
         push, turn = _numbers(f"{body}: force", force, 3), _numbers(f"{body}: torque", torque, 3)
@@ -194,22 +197,22 @@ class World:
         self._data.xfrc_applied[body_id, 3:] = turn
 
     def set_friction(self, body: str, sliding: float) -> None:
-        """Change the coefficient of sliding friction of a body, or of all of an arm.
+        """Set the sliding friction coefficient of a body, or of all links of an arm.
 
-        Between two bodies that of the thing counts, else the larger one.
+        In contacts with an object its friction applies, otherwise the larger one of both bodies.
         """
         value = _positive(f"{body}: friction", sliding, zero=True)
         model, bodies = self._model, self._group(body)
         for geom in range(model.ngeom):
             if int(model.geom_bodyid[geom]) in bodies:
                 model.geom_friction[geom, 0] = value
-        for pair in range(model.npair):  # of the pads of fingers and things
+        for pair in range(model.npair):  # contact pairs of finger pads and objects
             geoms = (int(model.pair_geom1[pair]), int(model.pair_geom2[pair]))
             if any(int(model.geom_bodyid[geom]) in bodies for geom in geoms):
                 model.pair_friction[pair, :2] = value
 
     def scale_inertia(self, body: str, factor: float) -> None:
-        """Make a body, or an arm, heavier or lighter than its description, by a factor.
+        """Scale mass and inertia of a body or an arm, relative to its description.
 
         The weight of an arm's links stays compensated.
         """
@@ -255,12 +258,12 @@ def _positive(what: str, value: float, zero: bool = False) -> float:
 
 
 def save_fields(part: object, names: Sequence[str]) -> dict[str, object]:
-    """Return copies of attributes of a part, by name."""
+    """Return copies of an object's attributes, by name."""
     return {name: _saved(getattr(part, name)) for name in names}
 
 
 def load_fields(part: object, saved: Mapping[str, Any]) -> None:
-    """Give a part the attributes that :func:`save_fields` has copied."""
+    """Restore attributes that :func:`save_fields` has copied."""
     for name, value in saved.items():
         now = getattr(part, name)
         if isinstance(now, np.random.Generator):
@@ -276,21 +279,21 @@ def _saved(value: object) -> object:
         return value.bit_generator.state
     if isinstance(value, (tuple, list, deque)):
         return type(value)(_saved(item) for item in value)
-    return value  # numbers, words and frozen records
+    return value  # Other values are immutable.
 
 
 @dataclass(frozen=True)
 class WorldState:
-    """All of MuJoCo's data, and where things stand that have no joint.
+    """Copy of MuJoCo's complete data, and of poses and presence of objects in the model.
 
-    More than MuJoCo's integration state: also what was computed last, so that the forces that
-    laws feel in the next cycle are those that they would have felt.
+    It contains more than MuJoCo's integration state: the last computed forces are included, so
+    that controllets get the same external torques in the next cycle.
 
     Attributes:
-        data: A copy of MuJoCo's data.
-        body_pos: Positions of bodies in their parents (n, 3) [m].
-        body_quat: Their orientations, (n, 4).
-        presence: Of bodies, how much of their weight is compensated; of geoms, what they touch.
+        data: Copy of MuJoCo's data.
+        body_pos: Positions of bodies in their parents, (n, 3) [m].
+        body_quat: Orientations of bodies in their parents, w x y z, (n, 4).
+        presence: Gravity compensation of bodies, and contact masks of geoms.
     """
 
     data: mujoco.MjData
@@ -300,14 +303,14 @@ class WorldState:
 
     @classmethod
     def of(cls, model: mujoco.MjModel, data: mujoco.MjData) -> WorldState:
-        """Return a copy of the state of now."""
+        """Return a copy of the current state."""
         presence = (
             model.body_gravcomp.copy(), model.geom_contype.copy(), model.geom_conaffinity.copy(),
         )  # fmt: skip
         return cls(copy.copy(data), model.body_pos.copy(), model.body_quat.copy(), presence)
 
     def load(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Put a world into this state; arrays of ``data`` that others view stay where they are."""
+        """Restore this state; arrays of ``data`` that others view keep their addresses."""
         mujoco.mj_copyData(data, model, self.data)
         model.body_pos[:], model.body_quat[:] = self.body_pos, self.body_quat
         compensated, contype, conaffinity = self.presence
