@@ -152,7 +152,7 @@ class Mujoco(Backend[FrankaSettings]):
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        return "simulated arms stand still with it"
+        return "simulated arms pause with it"
 
     def connect(self) -> None:
         """Set every arm to its start configuration, at rest, and build all stages."""

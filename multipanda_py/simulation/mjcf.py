@@ -179,7 +179,7 @@ def build_scene(
     if len(set(names)) < len(names):
         raise ConfigurationError(f"arms and objects need different names, got {names}")
     if not timestep > 0.0:
-        raise ConfigurationError(f"timestep must be positive, got {timestep} s")
+        raise ConfigurationError(f"timestep: got {timestep} s, allowed more than 0 s")
     library = None if meshes is None else MeshLibrary(meshes)
     spec = mujoco.MjSpec.from_string(world_xml(arms, timestep))
     materials = Materials(spec)

@@ -108,8 +108,8 @@ class MeshLibrary:
             parts = sorted(folder.glob(f"link{i}.obj")) + sorted(folder.glob(f"link{i}_*.obj"))
             if not parts:
                 raise ConfigurationError(
-                    f"meshes: {folder} has neither link{i}.obj nor link{i}_0.obj; "
-                    "give the folder franka_fr3/assets of mujoco_menagerie"
+                    f"meshes: {folder} has neither link{i}.obj nor link{i}_0.obj. "
+                    "Give the folder franka_fr3/assets of mujoco_menagerie"
                 )
             self._files.append(parts)
 

@@ -77,7 +77,7 @@ def _make_context(width: int, height: int) -> _Context:
         context.make_current()
     except Exception as error:  # Each library raises its own exceptions.
         raise RenderingUnavailable(
-            f"OpenGL by {backend} does not work ({error}): {_ADVICE}"
+            f"OpenGL with {backend} does not work ({error}): {_ADVICE}"
         ) from error
     return context
 
@@ -129,7 +129,7 @@ class Renderer(Closing):
         most = model.vis.global_
         if not (0 < width <= most.offwidth and 0 < height <= most.offheight):
             raise ConfigurationError(
-                f"image of {width}x{height} pixels: the scene allows 1x1 to "
+                f"image: got {width}x{height} pixels, allowed 1x1 to "
                 f"{most.offwidth}x{most.offheight} (visual.global offwidth, offheight)"
             )
         self.width, self.height = width, height
@@ -247,17 +247,17 @@ class VideoWriter(Closing):
         """
         suffix = Path(path).suffix.lower()
         if suffix not in _FILM_OPTIONS:
-            raise ConfigurationError(f"film {path}: the suffix must be .mp4 or .gif")
+            raise ConfigurationError(f"video {path}: the suffix must be .mp4 or .gif")
         if not fps > 0.0:
-            raise ConfigurationError(f"film {path}: fps must be positive, got {fps}")
+            raise ConfigurationError(f"video {path}: fps: got {fps}, allowed more than 0")
         pace = {"fps": fps} if suffix == ".mp4" else {"duration": 1000.0 / fps}
         try:
             imageio = import_module("imageio.v2")
             self._writer = imageio.get_writer(str(path), mode="I", **_FILM_OPTIONS[suffix], **pace)
         except (ImportError, ValueError) as error:
             raise RenderingUnavailable(
-                f"cannot write {suffix} files ({error}); pip install 'multipanda_py[sim]' brings "
-                "what they need"
+                f"cannot write {suffix} files ({error}). Install the required packages: pip "
+                "install 'multipanda_py[sim]'"
             ) from error
         self._is_open = True
 

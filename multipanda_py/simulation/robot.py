@@ -214,7 +214,7 @@ class SimRobot(Stage):
                 raise BackendError(
                     f"upper_torque_thresholds of {self._state.name}: got "
                     f"{len(options.upper_torque_thresholds)} numbers, allowed {len(self._limit)}, "
-                    "one per joint: thresholds per joint are those of a Franka arm"
+                    "one per joint"
                 )
             self._torques = np.array(options.upper_torque_thresholds)
         if "upper_force_thresholds" in given:
@@ -277,7 +277,8 @@ class SimRobot(Stage):
         if errors:
             text = self._words_of(dict.fromkeys(errors))
             self.fault = (
-                f"reflex: arm {self._state.name}: {text}: {'; '.join(places)}; recover it to go on"
+                f"reflex: arm {self._state.name}: {text}: {'; '.join(places)}; recover it "
+                "to continue"
             )
             self.stop()
 

@@ -46,7 +46,7 @@ def start_contacts(
         pair = (owner[one], "itself" if what == owner[one] else what)
         deepest[pair] = min(deepest.get(pair, (0.0, "")), (contact.dist, model.body(one).name))
     return [
-        f"{arm} starts inside {what}: got {body} {-1e3 * dist:.0f} mm deep, which throws it or "
-        f"jams a joint; see arms.{arm}.q_start"
+        f"{arm} starts inside {what}: {body} is {-1e3 * dist:.0f} mm deep, which pushes the arm "
+        f"away or jams a joint. Change arms.{arm}.q_start"
         for (arm, what), (dist, body) in deepest.items()
     ]

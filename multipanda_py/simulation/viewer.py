@@ -102,7 +102,7 @@ def require_display() -> None:
         RenderingUnavailable: If there is no display, or no OpenGL on it.
     """
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        raise RenderingUnavailable("no display: neither DISPLAY nor WAYLAND_DISPLAY is set")
+        raise RenderingUnavailable("no display: set DISPLAY or WAYLAND_DISPLAY")
     try:
         import glfw
     except ImportError as error:
@@ -115,7 +115,7 @@ def require_display() -> None:
     window = glfw.create_window(64, 64, "", None, None)
     glfw.default_window_hints()
     if not window:  # MuJoCo's own thread would wait forever, so this is checked here.
-        raise RenderingUnavailable("the display has no OpenGL: no window can be opened")
+        raise RenderingUnavailable("the display has no OpenGL, so no window can be opened")
     glfw.destroy_window(window)
 
 

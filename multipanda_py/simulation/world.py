@@ -166,7 +166,7 @@ class World:
             model.body_pos[body_id] = pose.position
             model.body_quat[body_id] = quaternion(pose.rotation)
         else:
-            raise SimulationRefused(f"set_pose: got {body}, allowed things of the cell file")
+            raise SimulationRefused(f"set_pose: got {body}, allowed objects of the cell file")
         mujoco.mj_forward(model, data)
 
     def apply_wrench(
@@ -230,7 +230,7 @@ class World:
     def _find_present(self, body: str) -> int:
         body_id = self._find(body)
         if not self._presence.is_present(body_id):
-            raise SimulationRefused(f"{body}: got an absent thing, allowed what is in the scene")
+            raise SimulationRefused(f"{body}: the object is absent. Add it to the scene first")
         return body_id
 
     def _group(self, name: str) -> frozenset[int]:
