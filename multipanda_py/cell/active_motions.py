@@ -70,8 +70,8 @@ class BegunMoves:
             is_to_begin = motion is not None and self._targets.motions.is_to_begin(motion)
             if is_to_begin or self._state_of(spec) is MotionState.RUNNING:
                 raise PlanRejected(
-                    f"{arm}: got a motion of {spec.name} that has begun, allowed arms at rest; "
-                    "plan once it has ended, or one motion for all arms"
+                    f"{arm}: {spec.name} is executing a motion. Plan after its end, or plan one "
+                    "motion for all arms"
                 )
 
     def begin(self, plan: MovePlan) -> float:
@@ -87,8 +87,8 @@ class BegunMoves:
         for arm, spec in specs.items():
             if TRAJECTORY.name not in spec.channel_table:
                 raise TargetRejected(
-                    f"{arm}: got a motion, and {spec.name} takes no trajectory; switch to a law "
-                    "of type joint_trajectory first"
+                    f"{arm}: {spec.name} accepts no trajectories. Switch to a controllet of type "
+                    "joint_trajectory first"
                 )
         motions, told = self._targets.motions, dict[str, GivenMotion]()
         begin = self._reader.time + AHEAD
@@ -114,7 +114,7 @@ class BegunMoves:
         begun = self._begun.get(plan) if isinstance(plan, MovePlan) else None
         if begun is None:
             raise PlanRejected(
-                f"plan: got {plan!r:.80}, allowed one that begin_move has begun on this cell"
+                f"plan: got {plan!r:.80}, allowed a plan that begin_move has started on this cell"
             )
         if not begun.is_done:
             done = [self._has_arrived(arm, one) for arm, one in begun.told.items()]
@@ -124,13 +124,13 @@ class BegunMoves:
     def _has_arrived(self, arm: str, motion: GivenMotion) -> bool:
         state = self._reader.state(arm)
         if state.fault:
-            raise MotionFailed(f"{arm}: the motion ended in a fault: {state.fault}")
+            raise MotionFailed(f"{arm}: the motion ended because of the fault {state.fault}")
         if state.owner != motion.spec.name:
-            raise MotionFailed(f"{arm}: the motion ended as {state.owner} took the arm")
+            raise MotionFailed(f"{arm}: the motion ended because {state.owner} took over the arm")
         if not self._targets.motions.counts(motion):
             raise MotionFailed(
-                f"{arm}: the motion ended as another target took its place, before it was seen "
-                "at its goal"
+                f"{arm}: the motion ended because another target replaced it before its goal was "
+                "reached"
             )
         if self._targets.motions.is_to_begin(motion):
             return False  # the controllet still reports the previous motion
@@ -189,7 +189,7 @@ class Moves:
             End of the motion in cell time (:attr:`.Cell.time`) [s].
         """
         if not isinstance(plan, MovePlan):
-            raise PlanRejected(f"plan: got {plan!r:.40}, allowed what plan() returns")
+            raise PlanRejected(f"plan: got {plan!r:.40}, allowed a result of plan()")
         with self._lock:  # of two concurrent starts, only the first may pass the checks
             self._begun.refuse_under_way()
             self._finder.check(plan)

@@ -120,7 +120,7 @@ class ArmRequests:
             LoopTimeout: If no answer came in time. The message states whether the request may
                 still be executed.
         """
-        what = f"an answer of arm {request.arm} to its {self._kind.name}"
+        what = f"the answer of arm {request.arm} to its {self._kind.name} request"
         return wait_or_withdraw(
             self._connection,
             lambda: self.answer(request),
@@ -175,4 +175,4 @@ def given_up(withdrawn: bool) -> str:
     """
     if withdrawn:
         return "it is withdrawn and will not happen"
-    return "it has begun and is pending: see what the arm has then"
+    return "it has been started and is pending: check the resulting state of the arm"

@@ -124,8 +124,8 @@ class Holding:
             chosen = self._check(thing) if thing else self._nearest(arm)
             if pose_in_tool is not None and self._is_measured():
                 raise HoldingRejected(
-                    f"{arm}: pose_in_tool: got one, allowed none in a cell with simulated arms: "
-                    f"{chosen} is where it is"
+                    f"{arm}: pose_in_tool: the simulation measures the pose of {chosen} in a "
+                    "cell with simulated arms. Omit pose_in_tool"
                 )
             self._refuse_what_is_not_there(arm, chosen, pose_in_tool)
         except HoldingRejected:
@@ -154,7 +154,7 @@ class Holding:
             return True
         if slot.written > request.number:  # the loop will execute only the newer request
             raise HoldingRejected(
-                f"{request.arm}: a newer request to attach or detach has replaced this one"
+                f"{request.arm}: a newer attach or detach request has replaced this one"
             )
         return False
 
@@ -173,7 +173,7 @@ class Holding:
             lambda: self.answer(request) or None,
             lambda: self.withdraw(request),
             HOLDING_TIMEOUT,
-            f"an answer to what {request.arm} holds",
+            f"the answer to the attach or detach request of {request.arm}",
         )
 
     def _slot(self, arm: str) -> Slot:
@@ -182,11 +182,12 @@ class Holding:
     def _check(self, thing: str) -> str:
         if thing in self._movable:
             if thing not in self._reader.objects():
-                raise HoldingRejected(f"{thing} is absent, allowed things in the scene")
+                raise HoldingRejected(f"{thing} is absent. Attach an object that is in the scene")
             return thing
         if thing in self._names.config.objects:
             raise HoldingRejected(
-                f"{thing} rests: its mass is 0 (objects.{thing}.mass), allowed things with a mass"
+                f"{thing} is fixed, because its mass is 0 (objects.{thing}.mass). Attach an "
+                "object with a mass"
             )
         raise HoldingRejected(str(UnknownName("thing", thing, self._movable)))
 
@@ -195,12 +196,12 @@ class Holding:
         tool = bases_in_world(self._names.config)[arm] @ self._reader.pose(arm)
         far = {name: pose.distance(tool)[0] for name, pose in self._reader.objects().items()}
         if not far:
-            raise HoldingRejected(f"{arm}: no thing of the cell file can be held (objects)")
+            raise HoldingRejected(f"{arm}: the cell file has no object with a mass (objects)")
         nearest = min(far, key=lambda name: far[name])
         if far[nearest] > FARTHEST:
             raise HoldingRejected(
-                f"{arm}: the nearest thing, {nearest}, got {far[nearest]:.2f} m from the tool, "
-                f"allowed {FARTHEST:g} m: attach it by its name"
+                f"{arm}: the nearest object, {nearest}, is {far[nearest]:.2f} m from the tool, "
+                f"allowed {FARTHEST:g} m. Attach it by its name"
             )
         return nearest
 
@@ -217,9 +218,9 @@ class Holding:
         size = sum(config.objects[thing].size)
         if far - size > FARTHEST:
             raise HoldingRejected(
-                f"{arm}: {thing}, got {far:.2f} m from the tool, allowed {size + FARTHEST:.2f} m: "
-                f"the loop carries {arm} (compensates_gravity: false), and a weight that is not "
-                "in its hand would lift it"
+                f"{arm}: {thing} is {far:.2f} m from the tool, allowed {size + FARTHEST:.2f} m. "
+                f"The loop compensates the payload of {arm} (compensates_gravity: false), and "
+                "the weight of an object out of reach would lift the arm"
             )
 
     def _is_measured(self) -> bool:

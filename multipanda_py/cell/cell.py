@@ -662,7 +662,7 @@ class Cell(Closing):
         self.wait(
             lambda: self.time > ends and self.has_ended(plan),
             plan.duration + 5.0,
-            "the motion's end",
+            "the end of the motion",
         )
         return plan
 

@@ -40,13 +40,14 @@ def may_touch(config: CellConfig) -> list[str]:
     found = []
     if hands:
         found.append(
-            f"hands may touch fixed things and the floor under {', '.join(hands)}, so that these "
-            f"laws can work on them; {_AVOIDANCE}.fixed_objects: all keeps them off"
+            f"grippers may touch fixed objects and the floor with {', '.join(hands)}, as these "
+            f"controllets need it for contact tasks. Set {_AVOIDANCE}.fixed_objects: all to "
+            "prevent contact"
         )
     if arms:
         found.append(
-            f"whole arms may touch fixed things under {', '.join(arms)}: {_AVOIDANCE} is left "
-            "out, not enabled, or ignores them"
+            f"whole arms may touch fixed objects with {', '.join(arms)}, because {_AVOIDANCE} is "
+            "missing, disabled or ignores them"
         )
     return found
 
@@ -104,6 +105,6 @@ def notes_of(config: CellConfig) -> list[str]:
 def unread_sections(path: str | Path) -> list[str]:
     """Return a note for every section of a parameter file that no node of the cell reads."""
     return [
-        f"parameters of {name} have no effect: no node here has them"
+        f"parameters of {name} have no effect, because the cell has no such node"
         for name in ParameterFile.read(path).unread()
     ]

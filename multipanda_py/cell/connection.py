@@ -228,7 +228,7 @@ class Connection:
         if self._runner is None and condition():
             return  # for example a gripper motion that ended with the cell
         if not self._running().wait(condition, timeout):
-            raise LoopTimeout(f"{what} did not come about within {timeout:g} s")
+            raise LoopTimeout(f"waiting for {what} timed out after {timeout:g} s")
 
     def post(self, slot: Slot, record: Vector) -> int:
         """Send a record to the loop and return its sequence number."""

@@ -98,14 +98,14 @@ class Places:
             TargetRejected: If there is no such frame.
         """
         if isinstance(via, (str, Mapping, Pose)) or not isinstance(via, Sequence):
-            raise PlanRejected(f"via: got {via!r:.40}, allowed a list of places by arm")
-        given = [(f"via, place {number}", stop) for number, stop in enumerate(via, 1)]
+            raise PlanRejected(f"via: got {via!r:.40}, allowed a list of goals by arm")
+        given = [(f"via, goal {number}", stop) for number, stop in enumerate(via, 1)]
         found = []
         for where, stop in (*given, ("goals", goals)):
             if not isinstance(stop, Mapping):
-                raise PlanRejected(f"{where}: got {stop!r:.40}, allowed places by arm")
+                raise PlanRejected(f"{where}: got {stop!r:.40}, allowed goals by arm")
             if not stop:
-                raise PlanRejected(f"{where}: got none, allowed a place for one arm or more")
+                raise PlanRejected(f"{where}: got none, allowed a goal for one arm or more")
             found.append(self._in_world(stop, frame, "" if stop is goals else f"{where}: "))
         return found
 
@@ -136,7 +136,7 @@ def _posture(place: ArrayLike, n: int, where: str) -> Vector:
         raise PlanRejected(f"{where}: got {place!r:.60}, allowed a pose or {n} joint positions")
     if posture.shape != (n,):
         raise PlanRejected(
-            f"{where}: got numbers of shape {posture.shape}, allowed {n} joint positions"
+            f"{where}: got an array of shape {posture.shape}, allowed {n} joint positions"
         )
     for joint, position in enumerate(posture.tolist(), 1):
         if not math.isfinite(position):
@@ -160,13 +160,13 @@ def goals_by_arm(
         PlanRejected: If the arguments do not fit together.
     """
     if isinstance(arm, str) == (goal is None):
-        raise PlanRejected("move_to: got an arm without a goal, or goals by arm and another one")
+        raise PlanRejected("move_to: got an arm without a goal, or goals by arm and another goal")
     if isinstance(via, (str, Mapping, Pose)) or not isinstance(via, Sequence):
-        raise PlanRejected(f"via: got {via!r:.40}, allowed a list of places")
+        raise PlanRejected(f"via: got {via!r:.40}, allowed a list of goals")
     goals: Mapping[str, Place] = arm if not isinstance(arm, str) else {arm: goal}  # type: ignore
     stops = []
     for place in via:
         if not isinstance(place, Mapping) and not isinstance(arm, str):
-            raise PlanRejected("via: got a place, allowed places by arm, as the goals are")
+            raise PlanRejected("via: got a goal, allowed goals by arm, as for the final goals")
         stops.append(place if isinstance(place, Mapping) else {str(arm): place})
     return goals, stops

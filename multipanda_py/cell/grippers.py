@@ -94,7 +94,7 @@ class LoopGripper(Gripper):
         connection = self._connection
         slot = connection.mailbox.grippers[self._index]
         done = given_up(connection.withdraw(slot, number, "gripper"))
-        why = self._reader.silence_reason() or "the loop has stood still"
+        why = self._reader.silence_reason() or "the loop does not run"
         text = f"{command}: {why}; {done}"
         return GripperResult(Outcome.FAILED, width, text)
 
@@ -124,7 +124,7 @@ class Grippers:
         description = self._names.descriptions[name].gripper
         if description is None:
             raise ConfigurationError(
-                f"arm {arm} has no gripper: its cell file says hand: false (arms.{arm}.hand)"
+                f"arm {arm} has no gripper: the cell file has hand: false (arms.{arm}.hand)"
             )
         with self._connection.lock:
             if arm not in self._grippers:

@@ -46,7 +46,8 @@ class RecordedMoment:
             return Pose(state.position_ee_in_base, state.rotation_ee_in_base)
         except TargetRejected:
             raise LoopError(
-                f"{arm} has no pose: got joints {state.q.tolist()}, allowed finite numbers"
+                f"{arm} has no pose: its measured joint positions {state.q.tolist()} are not "
+                "finite"
             ) from None
 
     def objects(self) -> dict[str, Pose]:

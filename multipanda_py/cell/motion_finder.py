@@ -300,10 +300,13 @@ class MoveFinder:
             n = sum(len(q) for q in postures.values())
             checked = check_motion(plan.rows(), n, None, law, len(plan.rows()))
             if checked.reason or checked.rows[-1, 0] > plan.duration:
-                why = checked.reason or "it is too fast for their collision_avoidance"
+                why = (
+                    checked.reason
+                    or "it is too fast for the collision_avoidance of these controllets"
+                )
                 raise PlanRejected(
-                    f"plan: it does not suit {', '.join(laws)} with the present parameters: "
-                    f"{why}; plan again"
+                    f"plan: it does not fit the present parameters of {', '.join(laws)}: {why}. "
+                    "Plan again"
                 )
 
     def _scene(
@@ -333,8 +336,8 @@ class MoveFinder:
             fastest = float(np.abs(state.dq).max())
             if not fastest <= STILL:
                 raise PlanRejected(
-                    f"{arm}: got a joint that moves at {fastest:.3f} rad/s, allowed arms at rest "
-                    f"(up to {STILL:g})"
+                    f"{arm}: a joint moves at {fastest:.3f} rad/s, allowed arms at rest (up to "
+                    f"{STILL:g})"
                 )
         return {arm: state.q for arm, state in states.items()}
 

@@ -161,7 +161,9 @@ class PendingSwitch:
             raise SwitchRejected("; ".join(reasons) or "activation failed")
         self._number = 0  # a fault has changed the active set meanwhile
         if self._tries == _TRIES:
-            raise SwitchRejected("the active set keeps changing; see the loop's events")
+            raise SwitchRejected(
+                "faults keep changing the active set. Check the events of the loop"
+            )
         return self._ask()
 
     def _ask(self) -> SwitchResult | None:
@@ -178,13 +180,13 @@ class PendingSwitch:
                 if time.monotonic() > self.deadline:
                     raise LoopTimeout(
                         f"another switch was not answered within {self._timeout:g} s; this one "
-                        "has not been asked for"
+                        "was not sent"
                     )
                 return None
             before.overtake()
         elif not self._is_stop and box.switch.taken < turn.stop_number:
             raise SwitchRejected(
-                "a stop waits for the loop to run again; nothing else is asked for before"
+                "a stop waits until the loop runs again; other switches are refused until then"
             )
         epoch = box.words[Word.EPOCH]
         flags = [bool(flag) for flag in box.active]
@@ -238,7 +240,7 @@ class PendingSwitch:
         if self._is_stop:
             what = "a stop of all arms"
         else:
-            what = self._why or (f"a switch to {asked}" if asked else "a switch that asked for it")
+            what = self._why or (f"a switch to {asked}" if asked else "a switch that requested it")
         if self._brakes:
             what = f"{what}, for which arms come to rest first"
         return f"{what}, requested by {self._by or OWNER}"
@@ -288,17 +290,17 @@ class PendingSwitch:
         self._turn.connection.check()  # an ended loop raises an error with its own reason
         silence = self._turn.silence_reason()
         why = f" ({silence})" if silence else ""
-        what = f"the loop did not answer a switch within {self._timeout:g} s{why}"
+        what = f"the loop did not answer the switch within {self._timeout:g} s{why}"
         if self._is_stop:
             raise LoopTimeout(
-                f"the loop did not answer a stop within {self._timeout:g} s{why}; it stays asked "
-                "for: every arm holds as soon as the loop runs again"
+                f"the loop did not answer the stop within {self._timeout:g} s{why}; the request "
+                "remains: every arm holds as soon as the loop runs again"
             )
         if self._withdraw():
             raise LoopTimeout(f"{what}; it is withdrawn and will not happen")
         if self._box.words[Word.SWITCH_ACK] != self._number:
             raise LoopTimeout(
-                f"{what}; it has begun and is pending: see which controllets are active"
+                f"{what}; it has been started and is pending: check which controllets are active"
             )
 
     def _withdraw(self) -> bool:
@@ -346,6 +348,6 @@ class SwitchTurn:
                 reasons[spec.name] = "is not loaded and configured"
             elif resting and not spec.is_hold:
                 reasons[spec.name] = (
-                    f"arm {' and '.join(resting)} is inactive; set it active first"
+                    f"arm {' and '.join(resting)} is inactive. Set it active first"
                 )
         return reasons

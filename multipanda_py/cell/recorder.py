@@ -135,8 +135,8 @@ class Recorder:
         missing = [name for name in ("mcap", "zstandard") if find_spec(name) is None]
         if missing:
             self._connection.warnings.append(
-                f"the seconds around a fault are not kept: pip install {' '.join(missing)}, or "
-                "set recorder.faults to false"
+                "the seconds around a fault are not recorded. Run pip install "
+                f"{' '.join(missing)}, or set recorder.faults to false"
             )
             return
         self._faults = self._spawn(
@@ -182,7 +182,7 @@ class Recorder:
     def _end_or_say(self) -> None:
         """End a recording that was not stopped, and print its error."""
         if self.is_recording and "error" in (answer := self._end()):
-            say(f"multipanda recorder: not whole: {answer['error']}")
+            say(f"multipanda recorder: the recording is incomplete: {answer['error']}")
 
     def start(self, path: str | Path, *, split: float = 0.0, torque_terms: bool = False) -> None:
         """Start to record every cycle.
@@ -199,7 +199,7 @@ class Recorder:
             LoopError: If the cell is not started.
         """
         if self.is_recording:
-            raise LogError("the cell is being recorded already: stop that first")
+            raise LogError("the cell is being recorded already. Stop that recording first")
         mailbox = self._connection.mailbox
         file = new_file(path)
         try:
@@ -260,7 +260,7 @@ class Recorder:
             LogError: If there is no recording, or it failed, for example because the disk is full.
         """
         if not self.is_recording:
-            raise LogError("nothing is being recorded")
+            raise LogError("the cell is not being recorded")
         return recorded(self._end())
 
     def _end(self) -> dict[str, Any]:

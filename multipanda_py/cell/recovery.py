@@ -177,7 +177,7 @@ class Recovery:
         """
         wait = seconds(timeout, RecoveryFailed)
         if silence := self._reader.silence_reason():
-            raise LoopTimeout(f"nothing is recovered: {silence}")
+            raise LoopTimeout(f"no arm was recovered: {silence}")
         faults = self.faults(self._names.arms if arms is None else arms)
         events = self._connection.mailbox.event_count
         if not faults:

@@ -151,7 +151,7 @@ class Entries:
             lambda: self.answer(request) or None,
             lambda: self.withdraw(request),
             ENTRY_TIMEOUT,
-            f"an answer about {thing}",
+            f"the answer to the request for {thing}",
         )
 
     def _ask(self, thing: str, record: Vector) -> EntryRequest:
@@ -179,9 +179,9 @@ class Entries:
     def _check(self, change: Change, thing: str) -> None:
         what = change.name.lower()
         if real := first_real_arm(self._names.config):
-            raise SimulationRefused(f"{what}: got {real}, allowed simulated ones")
+            raise SimulationRefused(f"{what}: got {real}, allowed simulated arms only")
         if thing not in self._movable:
-            raise UnknownName("thing that moves", thing, tuple(self._movable))
+            raise UnknownName("movable object", thing, tuple(self._movable))
 
     def _look(self, thing: str, change: Change, answer: Vector) -> None:
         """Raise an error if the loop refused the request."""
@@ -189,21 +189,20 @@ class Entries:
         outcome, other = Entry(int(answer[0])), self._around[int(answer[1])]
         if outcome is Entry.PRESENT:
             raise SimulationRefused(
-                f"spawn: got {thing}, which is in the scene, allowed absent things: "
+                f"spawn: {thing} is already in the scene, allowed absent objects: "
                 f"{', '.join(self.absent) or 'there are none'}"
             )
         if outcome is Entry.ABSENT:
-            already = " already" if change is Change.REMOVE else ", allowed what is in the scene"
-            raise SimulationRefused(f"{what}: got {thing}, which is absent{already}")
+            already = " already" if change is Change.REMOVE else ", allowed objects in the scene"
+            raise SimulationRefused(f"{what}: {thing} is absent{already}")
         if outcome is Entry.HELD:
             raise SimulationRefused(
-                f"remove: got {thing}, which {other} holds, allowed what no hand holds: open the "
-                "hand, or detach it"
+                f"remove: {thing} is held by {other}. Open the gripper, or detach the object first"
             )
         if outcome is Entry.INSIDE:
             raise SimulationRefused(
-                f"{what}: {thing} would be inside {other}: got {1e3 * answer[2]:.1f} mm, allowed "
-                "1 mm"
+                f"{what}: {thing} would overlap {other}: got {1e3 * answer[2]:.1f} mm, allowed 1 "
+                "mm"
             )
 
 

@@ -58,9 +58,9 @@ class RunningWorld:
         """Return the reason why this cell cannot be paused; empty if it can."""
         config = self._names.config
         if config.cell.placement == "inline":
-            return "pause: got cell.placement: inline, which is stepped by hand: cell.step()"
+            return "pause: a cell with cell.placement: inline runs only in cell.step()"
         real = first_real_arm(config)
-        return f"pause: got {real}, allowed simulated ones" if real else ""
+        return f"pause: got {real}, allowed simulated arms only" if real else ""
 
     @property
     def is_paused(self) -> bool:
@@ -102,7 +102,7 @@ class RunningWorld:
         if not 1 <= cycles <= MOST_STEPS:
             raise SimulationRefused(f"steps: got {cycles}, allowed 1 to {MOST_STEPS}")
         if not self.is_paused:
-            raise SimulationRefused("steps: got a simulation that runs, allowed a paused one")
+            raise SimulationRefused("steps: the simulation is running. Pause it first")
         words = self._connection.mailbox.words
         words[Word.LAST_ROW] = max(words[Word.LAST_ROW], self.cycles) + cycles
         return int(words[Word.LAST_ROW])
@@ -125,10 +125,10 @@ class RunningWorld:
         if reason := self.refusal():
             raise SimulationRefused(reason)
         if thing not in self._things:
-            raise UnknownName("thing that moves", thing, tuple(self._things))
+            raise UnknownName("movable object", thing, tuple(self._things))
         motion = checked_twist(thing, twist)
         if thing not in self._reader.objects():
-            raise SimulationRefused(f"{thing}: got an absent thing, allowed what is in the scene")
+            raise SimulationRefused(f"{thing}: the object is absent, allowed objects in the scene")
         index = self._things.index(thing)
         place = (*pose.position, *pose.quaternion_xyzw, *motion)
         return self._connection.post(self._slot(thing), np.array([index, *place]))
@@ -185,13 +185,14 @@ class Simulation:
         config = self._names.config
         if config.cell.placement != "inline":
             raise SimulationRefused(
-                f"simulation: got cell.placement: {config.cell.placement}, allowed inline: a loop "
-                "that runs by itself shares its world with nobody"
+                f"simulation: got cell.placement: {config.cell.placement}, allowed inline, "
+                "because the loop must not run at the same time"
             )
         for name, arm in config.arms.items():
             if arm.backend != "mujoco":
                 raise SimulationRefused(
-                    f"simulation: arms.{name}.backend: got {arm.backend}, allowed mujoco for all"
+                    f"simulation: arms.{name}.backend: got {arm.backend}, allowed mujoco for all "
+                    "arms"
                 )
         self._connection.check()
 
@@ -277,18 +278,14 @@ class Simulation:
                 Also if the seed is not a non-negative integer.
         """
         if state is not None and not isinstance(state, SimulationState):
-            raise SimulationRefused(
-                f"reset: state: got {state!r:.60}, allowed what save() returns"
-            )
+            raise SimulationRefused(f"reset: state: got {state!r:.60}, allowed a result of save()")
         if state is not None and state.started != self._connection.started_ns:
             raise SimulationRefused(
-                "reset: got a state of another cell or another start, allowed one of this start"
+                "reset: the state belongs to another cell or another start of this cell"
             )
         if seed is not None and not _is_whole(seed, 0):
-            raise SimulationRefused(
-                f"reset: seed: got {seed!r:.60}, allowed 0 or more, a whole number"
-            )
-        self._grippers.end_motions("the simulation was set back")
+            raise SimulationRefused(f"reset: seed: got {seed!r:.60}, allowed an integer >= 0")
+        self._grippers.end_motions("the simulation was reset")
         self._connection.load(None if state is None else state.loop, seed)
 
     def image(
@@ -313,7 +310,7 @@ class Simulation:
         for name, length in (("width", width), ("height", height)):
             if not _is_whole(length, 1):
                 raise SimulationRefused(
-                    f"image: {name}: got {length!r:.60}, allowed 1 or more pixels, a whole number"
+                    f"image: {name}: got {length!r:.60}, allowed an integer >= 1 [pixels]"
                 )
         kind = (width, height, plain)
         if kind not in self._renderers:

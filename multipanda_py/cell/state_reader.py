@@ -90,7 +90,7 @@ class ActuatorReader:
         record = row["arms"][self._names.arm_index(arm)]
         joints = self._names.descriptions[arm].actuated
         if joints is None:
-            raise ActuatorRefused(f"{arm}: got no compliant actuators, allowed arms with some")
+            raise ActuatorRefused(f"{arm}: the arm has no compliant actuators")
         q, dq, torque, numbers, reference, position, velocity, exerted, load = (
             record[name][..., joints.places]
             for name in (
@@ -335,5 +335,5 @@ class StateReader:
             self._connection.wait(lambda: ring.count > 0, 5.0, "the first cycle")
         row = ring.newest()
         if row is None:
-            raise LoopError("the loop has not run a cycle yet")
+            raise LoopError("the loop has not run yet")
         return row

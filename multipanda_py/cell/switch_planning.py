@@ -84,12 +84,12 @@ def plan_switch(
         if active[index[name]]:
             result.flags[index[name]] = 0
         elif strictness in (Strictness.STRICT, Strictness.BEST_EFFORT):
-            faults.append(f"{name}: cannot be deactivated, it is not active")
+            faults.append(f"{name}: cannot be deactivated, because it is not active")
     for name in usable:
         spec = specs[index[name]]
         if active[spec.index] and name not in stopped:
             if strictness in (Strictness.STRICT, Strictness.BEST_EFFORT):
-                faults.append(f"{name}: cannot be activated, it is active already")
+                faults.append(f"{name}: cannot be activated, because it is active already")
             continue
         rivals = [p for p in specs if result.flags[p.index] and set(p.arms) & set(spec.arms)]
         asked_too = [p for p in rivals if p.name in usable]
@@ -180,7 +180,7 @@ class SwitchResult:
             parts.append(f"{' and '.join(self.rested)} brought to rest first")
         parts += [*self.handed_over, *self.notices]
         if self.skipped:
-            parts.append(f"left out: {'; '.join(self.skipped)}")
+            parts.append(f"skipped: {'; '.join(self.skipped)}")
         return "; ".join(parts)
 
 
@@ -255,7 +255,7 @@ def not_at_rest(moving: Sequence[Moving], timeout: float, bound: float) -> str:
     """
     return "; ".join(
         f"{one.law}: arm {one.arm} moves at {one.speed:.3g} {one.unit} (joint {one.joint}), "
-        f"allowed {bound:g} {one.unit} to change what is commanded, {timeout:g} s after this was "
-        "asked for"
+        f"allowed {bound:g} {one.unit} to change its command interface, {timeout:g} s after the "
+        "request"
         for one in moving
     )

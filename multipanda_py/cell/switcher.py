@@ -94,9 +94,9 @@ class Switcher:
         """
         spec = self._names.spec(name)
         if spec.is_hold and state != "inactive":
-            raise SwitchRejected(f"{name}: hold is always ready")
+            raise SwitchRejected(f"{name}: hold cannot be unloaded or unconfigured")
         if self._connection.mailbox.active[spec.index]:
-            raise SwitchRejected(f"{name}: is active; deactivate it first")
+            raise SwitchRejected(f"{name}: is active. Deactivate it first")
         self._lifecycle[name] = state
 
     def lifecycle(self, name: str) -> str:
@@ -116,7 +116,7 @@ class Switcher:
         specs = [spec for arm in arms for spec in self._names.specs_of(arm)]
         laws = dict.fromkeys(spec.name for spec in specs if not spec.is_hold)
         self._resting.update(arms)
-        why = f"a request that {' and '.join(arms)} be inactive"
+        why = f"a request to set {' and '.join(arms)} inactive"
         return PendingSwitch(self._turn, (), tuple(laws), Strictness.AUTO, 1.0, why=why, by=by)
 
     def wake(self, arm: str) -> None:

@@ -51,7 +51,7 @@ def refuse_unused(
     if not any(values[f"{name}.enabled"] for name in readers):
         off = " and ".join(f"{name}.enabled is false" for name in readers)
         raise TargetRejected(
-            f"{spec.name}: {channel}: got a target, allowed none: only a feature would use it; "
+            f"{spec.name}: {channel}: got a target that only a feature would use. "
             f"{off or 'this controllet has no such feature'}"
         )
 
@@ -180,7 +180,7 @@ class TargetWriter:
             spec = self._names.spec(name)
             self._refuse_if_silent(name)
             if not self._connection.mailbox.active[spec.index]:
-                raise TargetRejected(f"{name}: is not active; switch to it first")
+                raise TargetRejected(f"{name}: is not active. Switch to it first")
             arms = spec.config.arms
             if set(trajectories) != set(arms):
                 raise TargetRejected(
@@ -312,7 +312,7 @@ class TargetWriter:
             spec = self._names.spec(name)
             self._refuse_if_silent(name)
             if not self._connection.mailbox.active[spec.index]:
-                raise TargetRejected(f"{name}: is not active; switch to it first")
+                raise TargetRejected(f"{name}: is not active. Switch to it first")
             asked = Asked(
                 name,
                 self._gate,
@@ -367,14 +367,14 @@ class TargetWriter:
         for name, value in values.items():
             channel = spec.channel_table.get(name)
             if channel is None:
-                takes = ", ".join(spec.channels) or "no target"
+                takes = ", ".join(spec.channels) or "no targets"
                 raise TargetRejected(
-                    f"{spec.name} takes {takes}, got {name}; switch the controllet first"
+                    f"{spec.name} accepts {takes}, got {name}. Switch to another controllet first"
                 )
             refuse_unused(spec, name, self._parameters)
             if channel.shared != (place is None):
                 whose = f"the controllet {spec.name}" if channel.shared else "one of its arms"
-                raise TargetRejected(f"{asked.who}: {name} is asked of {whose}")
+                raise TargetRejected(f"{asked.who}: {name} is a target of {whose}")
             records.append(_Record(name, place or 0, channel.record(value, asked)))
         return records
 
@@ -395,8 +395,8 @@ class TargetWriter:
         with self._connection.lock:
             if far is not None and far != self._far_channels(spec):
                 raise TargetRejected(
-                    f"{spec.name}: governor.enabled changed while the target was checked; "
-                    "give it again"
+                    f"{spec.name}: governor.enabled changed while the target was checked. Send "
+                    "it again"
                 )
             box = self._connection.mailbox
             slots = box.targets[spec.index]

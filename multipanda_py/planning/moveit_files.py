@@ -293,7 +293,7 @@ def read_files(folder: Path) -> dict[str, str]:
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise ConfigurationError(
-            f"{folder}: got no {', '.join(missing)}, allowed what `multipanda moveit` writes"
+            f"{folder}: {', '.join(missing)} missing. Write the files with `multipanda moveit`"
         )
     return {name: (folder / name).read_text(encoding="utf-8") for name in names}
 

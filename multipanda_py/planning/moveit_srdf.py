@@ -239,13 +239,13 @@ class Groups:
         for name in self.sets:
             if name in taken:
                 raise ConfigurationError(
-                    f"arms: got one with the name {name}, allowed others: {name} is the planning "
-                    f"group of {', '.join(self.sets[name])}"
+                    f"arms: the arm name {name} is also the planning group {name} of "
+                    f"{', '.join(self.sets[name])}. Rename the arm"
                 )
         followed = {arm for follower in self.followers for arm in follower.arms}
         if left := [arm for arm in everyone if arm not in followed]:
             raise ConfigurationError(
-                f"controllets: got none that follows trajectories with {', '.join(left)}, allowed "
+                f"controllets: no controllet follows trajectories with {', '.join(left)}. Add "
                 f"one of type {' or '.join(TRAJECTORY_CONTROLLETS)} for each arm"
             )
 

@@ -257,7 +257,7 @@ def test_what_a_hand_holds_does_not_go_and_what_is_absent_is_not_held(make_cell)
     cell.step(5)
     with pytest.raises(HoldingRejected, match=r"^brick\b.*absent"):
         cell.attach("arm", "brick")
-    with pytest.raises(HoldingRejected, match="no thing"):
+    with pytest.raises(HoldingRejected, match="no object"):
         cell.attach("arm")
     cell.spawn("brick", cell.pose("arm"))
     cell.attach("arm", "brick")

@@ -194,7 +194,7 @@ class LawHandle:
     def forces(self) -> str:
         """Describe the contact force and its largest error."""
         report = self._cell.report(self._name)
-        return f"{report.value(FORCE):.1f} N, at most {report.value(FORCE_ERROR):.1f} N off"
+        return f"{report.value(FORCE):.1f} N, error up to {report.value(FORCE_ERROR):.1f} N"
 
     def words(self) -> str:
         """Return a suffix for a reason: joints near limits and the last notice."""

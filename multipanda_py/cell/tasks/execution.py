@@ -281,14 +281,14 @@ class Execution:
         """Monitor the motion until all goals are reached."""
         plan = self.plan
         if plan is None:
-            raise TaskFailed("got no plan to move by")
+            raise TaskFailed("there is no plan for the motion")
         if self._presses:
             if said := self.law.lost():
                 raise TaskFailed(said)
             if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
                 self._since = time
             elif time - self._since > OUT_OF_BAND:
-                self._again(f"force out of its band: {self.law.forces()}")
+                self._again(f"force outside its band: {self.law.forces()}")
                 self.halt()
                 return
         if why := self._elsewhere(plan, seen, time - self.moved_at):
@@ -303,7 +303,7 @@ class Execution:
         if self._is_there(plan, seen) and self._has_arrived(plan, seen, time):
             self._go("done")
         elif plan.postures and time - self._ended_at > SHORT:
-            self._again("ended short of it" + self._missed(seen))
+            self._again("ended short of its goal" + self._missed(seen))
             self._go("plan")
 
     def _again(self, why: str) -> None:
@@ -314,7 +314,7 @@ class Execution:
         """
         self.replans += 1
         if self.replans > REPLANS:
-            raise TaskFailed(f"planned anew {REPLANS} times: {why}")
+            raise TaskFailed(f"failed after {REPLANS} new plans: {why}")
         self._tell("replanned", why)
 
     def _elsewhere(self, plan: SubtaskPlan, seen: Seen, time: float) -> str:
@@ -324,14 +324,14 @@ class Execution:
         for name in sorted(self._concerned):
             off: Vector = seen.pose(name).position - plan.expected(name, time).position
             if (distance := float(np.linalg.norm(off))) > self.subtask.moved:
-                return f"{name} is {distance:.3f} m from where the plan has it"
+                return f"{name} is {distance:.3f} m from its planned position"
         return ""
 
     def _missed(self, seen: Seen) -> str:
         """Return the remaining errors of all goals as a text."""
         goals = self.plan.goals if self.plan is not None else ()
         parts = [(goal.frame, *goal.errors(seen)) for goal in goals]
-        return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad off" for name, d, a in parts)
+        return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad from its goal" for name, d, a in parts)
 
     def _has_arrived(self, plan: SubtaskPlan, seen: Seen, time: float) -> bool:
         """Return True if a tool without a path no longer approaches its goal.

@@ -217,8 +217,8 @@ def write_report(book: TaskBook, folder: Path) -> list[Path]:
 def table(measures: list[Measures]) -> str:
     """Format metrics as a Markdown table."""
     lines = [
-        "| subtask | mode | time [s] | replans | force: asked, RMSE, peak [N] "
-        "| thing from its plan: RMSE, most [mm] |",
+        "| subtask | mode | time [s] | replans | force: commanded, RMSE, peak [N] | object from "
+        "its plan: RMSE, max [mm] |",
         "|---|---|---|---|---|---|",
     ]
     for one in measures:
@@ -240,7 +240,7 @@ def _forces(book: TaskBook) -> Any:
     for arm, color in zip(arms, COLORS):
         for series, style in (("force", "-"), ("asked", ":")):
             curve = [(one.time, getattr(one, series).get(arm, np.nan)) for one in book.moments]
-            label = arm if series == "force" else f"{arm}, asked for"
+            label = arm if series == "force" else f"{arm}, commanded"
             axes.plot(*np.transpose(curve), style, color=color, lw=1.1, label=label)
     if arms:
         axes.legend(fontsize=7, ncols=2)

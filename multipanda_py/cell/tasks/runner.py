@@ -45,7 +45,7 @@ class LawLost:
         _, events = self._cell.events_since(self._seen)
         said = [event.text for event in events if event.event in ENDING]
         why = self._cell.ended_by(self._law, self._since) or (said[-1] if said else "")
-        return f"{self._law} is not active any more: {why or 'see the events of the loop'}"
+        return f"{self._law} is no longer active: {why or 'see the events of the loop'}"
 
 
 TaskState: TypeAlias = Literal["ready", "running", "paused", "done", "failed", "aborted"]
@@ -158,9 +158,9 @@ class TaskRunner:
             TaskFailed: If it was started before, or an arm has a fault.
         """
         if self.state != "ready":
-            raise TaskFailed(f"{self.task.name}: is {self.state}; a task is started once")
+            raise TaskFailed(f"{self.task.name}: is {self.state}; a task can be started only once")
         if fault := self._fault():
-            raise TaskFailed(f"{self.task.name}: cannot start: {fault}; recover first")
+            raise TaskFailed(f"{self.task.name}: cannot start: {fault}. Recover first")
 
     def start(self) -> None:
         """Activate the controllet of the task and start the first subtask.
@@ -231,7 +231,9 @@ class TaskRunner:
             TaskFailed: If the task does not run.
         """
         if self.state != "running" or self.execution is None:
-            raise TaskFailed(f"{self.task.name}: is {self.state}; only what runs can be paused")
+            raise TaskFailed(
+                f"{self.task.name}: is {self.state}; only a running task can be paused"
+            )
         self.execution.halt()
         self.state, self._paused_at = "paused", self.cell.time
         self._say(self.subtask, "paused")
@@ -243,12 +245,14 @@ class TaskRunner:
             TaskFailed: If the task is not paused.
         """
         if self.state != "paused" or self.execution is None:
-            raise TaskFailed(f"{self.task.name}: is {self.state}; only what is paused can go on")
+            raise TaskFailed(
+                f"{self.task.name}: is {self.state}; only a paused task can be resumed"
+            )
         self.execution.wait(self.cell.time - self._paused_at)
         self.state = "running"
         self._say(self.subtask, "resumed")
 
-    def abort(self, why: str = "asked for") -> None:
+    def abort(self, why: str = "as requested") -> None:
         """End the task. All arms hold."""
         if self.is_going:
             self._end("aborted", why)
@@ -323,7 +327,7 @@ class TaskRunner:
         try:
             self.cell.hold(by=f"task {self.task.name}: {why}")
         except (SwitchRejected, LoopTimeout) as error:
-            why = f"{why}; hold: {error}"
+            why = f"{why}; hold failed: {error}"
         self._say(self.subtask, state, why)
 
     def _fault(self) -> str:

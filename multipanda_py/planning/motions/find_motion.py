@@ -100,7 +100,7 @@ def _refuse_far(scene: Scene, arm: str, pose: Pose, where: str) -> None:
     distance = float(np.linalg.norm(pose.position - shoulder))
     if distance > reach:
         raise PlanRejected(
-            f"{where} of {arm}: got a pose {distance:.3g} m from its first joint, out of reach; "
+            f"{where} of {arm}: the pose is {distance:.3g} m from the first joint, out of reach, "
             f"allowed up to {reach:.2f} m"
         )
 
@@ -112,8 +112,9 @@ def _refuse_limits(scene: Scene, arm: str, posture: Vector, margin: float, where
     if outside.size:
         joint = int(outside[0])
         raise PlanRejected(
-            f"{where} of {arm}: joint {joint + 1}: got {posture[joint]:.4f} {limits.unit(joint)}, "
-            f"allowed [{lower[joint]:.4f}, {upper[joint]:.4f}], {margin:g} within its limits"
+            f"{where} of {arm}: joint {joint + 1}: got {posture[joint]:.4f} "
+            f"{limits.unit(joint)}, allowed [{lower[joint]:.4f}, {upper[joint]:.4f}], which is "
+            f"{margin:g} inside its limits"
         )
 
 
@@ -157,7 +158,9 @@ def _refuse_near(
                 first, second = one.of
                 why = ""
                 if one.margin > clearance:
-                    why = ", because collision_avoidance of the executing controllet acts nearer"
+                    why = (
+                        ", because the collision_avoidance of the executing controllet needs this"
+                    )
                 names = f"parts of {first}" if first == second else f"{first} and {second}"
                 raise PlanRejected(
                     f"{where}: {names} would be {max(distance, 0.0):.3f} m from each other, "
@@ -301,8 +304,8 @@ def _search(
         why = why or too_near or _missed(found, request)
         if processor_time() > until or found.ended == "time":
             raise PlanRejected(
-                f"no motion found within {request.patience:g} s of processor time (patience), and "
-                f"there may be one: {why}"
+                f"no motion found within {request.patience:g} s of processor time (patience); a "
+                f"longer search may find one: {why}"
             )
         if not found.is_feasible and found.worst > FAR:
             break
@@ -317,7 +320,7 @@ def _missed(found: Solution, request: MoveRequest) -> str:
         name = request.name_of(one.phase + 1)
         where = "at" if one.slice % each == each - 1 else "on the way to"
         words.append(f"{where} {name} {one.missed}")
-    return "the nearest one: " + "; ".join(words)
+    return "the best path: " + "; ".join(words)
 
 
 def _goal(arm: str, place: Pose | Vector) -> Objective:

@@ -215,7 +215,7 @@ def check_motion(
             if found := spared.too_near(q):
                 (first, second), distance = found
                 names = " and ".join(dict.fromkeys((first, second)))
-                return Checked(rows, distance, f"{names} come as near as {distance:.4f} m")
+                return Checked(rows, distance, f"{names} would be as close as {distance:.4f} m")
             nearest = min(nearest, spared.nearest(q))
     if law is None or law.stops_at <= 0.0:
         return Checked(rows, nearest, "")
@@ -235,8 +235,8 @@ def check_motion(
 
 def _stopped(law: Avoidance, q: Vector, dq: Vector) -> str:
     return (
-        f"{law.in_the_way(q, dq)} and approach: the executing collision_avoidance stops "
-        f"them at {law.stops_at:.4f} m (distance, stop_distance, fixed_objects)"
+        f"{law.in_the_way(q, dq)} and approach: the executing collision_avoidance stops them at "
+        f"{law.stops_at:.4f} m (distance, stop_distance, fixed_objects)"
     )
 
 

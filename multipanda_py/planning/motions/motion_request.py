@@ -87,7 +87,7 @@ class MoveRequest:
 
     def name_of(self, number: int) -> str:
         """Return the name of a waypoint in messages, by its number from 1."""
-        return "goal" if number == len(self.stops) else f"via, place {number}"
+        return "goal" if number == len(self.stops) else f"via, goal {number}"
 
     def check(self) -> None:
         """Raise an error if the request is invalid.
@@ -96,10 +96,10 @@ class MoveRequest:
             PlanRejected: If an option is invalid. The message contains the allowed values.
         """
         if not self.stops or not all(self.stops):
-            raise PlanRejected("goals: got none, allowed a place for one arm or more")
+            raise PlanRejected("goals: got none, allowed a goal for one arm or more")
         if len(self.stops) > MOST_STOPS:
             raise PlanRejected(
-                f"via: got {len(self.stops) - 1} places, allowed up to {MOST_STOPS - 1}; plan "
+                f"via: got {len(self.stops) - 1} goals, allowed up to {MOST_STOPS - 1}. Plan "
                 "several motions"
             )
         if not isinstance(self.keep, str) or self.keep not in KEEPS:
@@ -113,7 +113,7 @@ class MoveRequest:
                     f"{name}: got {value!r:.40}, allowed a number from {low:g} to {high:g}"
                 )
         if not (_is_a(Integral, self.seed) and self.seed >= 0):
-            raise PlanRejected(f"seed: got {self.seed!r:.40}, allowed a whole number from 0")
+            raise PlanRejected(f"seed: got {self.seed!r:.40}, allowed an integer >= 0")
 
 
 def request_of(
@@ -222,22 +222,24 @@ class MovePlan:
             off = float(np.abs(posture - start).max()) if posture.shape == start.shape else np.inf
             if not off <= NEAR:
                 raise PlanRejected(
-                    f"plan: a joint of {arm} is {off:.3f} rad from where it was planned from, "
-                    f"allowed {NEAR:g}; plan anew"
+                    f"plan: a joint of {arm} is {off:.3f} rad from the start of the plan, "
+                    f"allowed {NEAR:g}. Plan again"
                 )
         for arm in postures:
             before, now = self.held.get(arm), held.get(arm)
             if before != now:
                 raise PlanRejected(
-                    f"plan: {arm} holds {now or 'nothing'}, and it was planned with "
-                    f"{before or 'nothing'} in its hand; plan anew"
+                    f"plan: {arm} holds {now or 'nothing'}, but was planned with "
+                    f"{before or 'nothing'}. Plan again"
                 )
         if gone := sorted({*things} ^ {*self.things}):
-            raise PlanRejected(f"plan: {', '.join(gone)} came or went since; plan anew")
+            raise PlanRejected(
+                f"plan: {', '.join(gone)} appeared or disappeared after planning. Plan again"
+            )
         for name, pose in things.items():
             distance, angle = pose.distance(self.things[name])
             if distance > MOVED or angle > TURNED:
                 raise PlanRejected(
-                    f"plan: {name} is {distance:.3f} m and {angle:.2f} rad from where it was "
-                    f"planned around, allowed {MOVED:g} m and {TURNED:g} rad; plan anew"
+                    f"plan: {name} is {distance:.3f} m and {angle:.2f} rad from its pose in the "
+                    f"plan, allowed {MOVED:g} m and {TURNED:g} rad. Plan again"
                 )

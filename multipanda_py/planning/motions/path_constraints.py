@@ -92,8 +92,8 @@ def kept_apart(
         distance = one.margin - float(one.evaluate(placed)[0].max())
         if distance < min(-deepest, one.margin):
             raise PlanRejected(
-                f"start: {' and '.join(dict.fromkeys(one.of))} are {-distance:.3f} m within each "
-                "other, allowed apart"
+                f"start: {' and '.join(dict.fromkeys(one.of))} overlap by {-distance:.3f} m, "
+                "allowed no overlap"
             )
         nearer = distance - 1e-3 < one.margin
         kept.append(Distance(scene, *one.of, distance - 1e-3, one.parts) if nearer else one)
@@ -167,12 +167,12 @@ def _turn(scene: Scene, arm: str, place: Pose | Vector) -> Matrix:
 
 def _refuse_turned(begin: Matrix, turned: Matrix, keep: str, where: str) -> None:
     if keep == "orientation":
-        off, words = float(np.linalg.norm(pin.log3(begin.T @ turned))), "is turned"
+        off, words = float(np.linalg.norm(pin.log3(begin.T @ turned))), "is rotated"
     else:
         x, y, z = turned @ begin.T @ UP  # vertical axis of the start, at the goal
         off, words = math.atan2(math.hypot(x, y), z), "leans"
     if off > LEAN:
         raise PlanRejected(
-            f"{where}: its tool {words} by {off:.3f} rad from how it begins, allowed {LEAN:g} rad "
-            f"with keep={keep!r}"
+            f"{where}: its tool {words} by {off:.3f} rad relative to the start, allowed {LEAN:g} "
+            f"rad with keep={keep!r}"
         )

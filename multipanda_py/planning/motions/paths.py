@@ -56,18 +56,18 @@ def via_postures(
     if path.ndim != 2 or len(path) < 2 or path.shape[1] != n or not np.isfinite(path).all():
         raise PlanRejected(f"postures: got {postures!r:.200}, allowed 2 or more of {n} numbers")
     if not 0.0 < speed <= 1.0:
-        raise PlanRejected(f"speed: got {speed!r}, allowed above 0 to 1")
+        raise PlanRejected(f"speed: got {speed!r}, allowed 0 < speed <= 1")
     lower, upper = np.minimum(limits.lower, path[0]), np.maximum(limits.upper, path[0])
     outside = np.argwhere((path < lower) | (path > upper))
     if len(outside):
         number, joint = outside[0]
         raise PlanRejected(
-            f"posture {number}: joint {joint + 1}: got {path[number, joint]:.4f} "
+            f"configuration {number}: joint {joint + 1}: got {path[number, joint]:.4f} "
             f"{limits.unit(joint)}, allowed [{lower[joint]:.4f}, {upper[joint]:.4f}]"
         )
     steps = (np.abs(np.diff(path, axis=0)) / limits.velocity).max(axis=1)
     if not steps.any():
-        raise PlanRejected("postures: all are the same, allowed a motion")
+        raise PlanRejected("postures: all configurations are equal, so that there is no motion")
     # Without this, a short step between long ones would slow down the whole motion.
     steps = np.maximum(steps, DENSE * steps.max())
     shares = np.concatenate([[0.0], np.cumsum(steps) / steps.sum()])
@@ -160,7 +160,9 @@ class PosePath:
             PlanRejected: If there are fewer than two poses.
         """
         if len(poses) < 2:
-            raise PlanRejected(f"poses: got {len(poses)}, allowed 2 or more, first where it is")
+            raise PlanRejected(
+                f"poses: got {len(poses)}, allowed 2 or more, beginning with the present pose"
+            )
         pace = pace or ToolPace()
         return cls([_line(*pair, pace) for pair in itertools.pairwise(poses)])
 
@@ -196,14 +198,14 @@ class PosePath:
         length = float(np.linalg.norm(about))
         if not (TINY < length < math.inf and np.isfinite(middle).all() and math.isfinite(angle)):
             raise PlanRejected(
-                f"centre, axis, angle: got {middle}, {about}, {angle}, allowed finite numbers, "
-                "and an axis that points somewhere"
+                f"centre, axis, angle: got {middle}, {about}, {angle}, allowed finite numbers "
+                "and an axis of non-zero length"
             )
         about /= length
         arm = start.position - middle
         radius = float(np.linalg.norm(arm - about * (about @ arm)))
         if radius < TINY:
-            raise PlanRejected("centre: got a point of the axis that goes through the tool")
+            raise PlanRejected("centre: the axis goes through the tool. Move the centre")
 
         def at(share: float) -> Pose:
             turn = pin.exp3(about * (angle * share))

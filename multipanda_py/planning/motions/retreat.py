@@ -172,7 +172,7 @@ def way_out(
     space = FreeSpace(scene, kept_apart(scene, held, request, law, DEEPEST), {})
     checked = check_motion(timed(scene, slices), n, space, law, POINTS)
     if checked.reason:
-        raise PlanRejected(f"start: no retreat was found: {checked.reason}")
+        raise PlanRejected(f"start: the arms cannot retreat: {checked.reason}")
     end = {arm: slices[-1, scene.columns[arm]] for arm in scene.arms}
     return WayOut(checked.rows, end, checked.nearest)
 

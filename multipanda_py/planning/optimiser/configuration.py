@@ -82,7 +82,9 @@ def inverse_kinematics(
         raise PlanRejected(f"near: got {begin.shape}, allowed {scene.size} finite numbers")
     for goal in goals:
         if goal.order:
-            raise PlanRejected(f"goals: {type(goal).__name__}: is about a rate, allowed places")
+            raise PlanRejected(
+                f"goals: {type(goal).__name__}: constrains a rate, allowed goals of order 0"
+            )
         goal.check(scene)
     placed = {scene.body(goal.frames[0]) for goal in goals if goal.frames}
     resting = [name for name in scene.movable if name not in placed]
@@ -97,7 +99,7 @@ def inverse_kinematics(
     found = find_posture(scene, terms, begin, np.random.default_rng(seed), tries, settings)
     if not found.is_feasible:
         missed = "; ".join(violation.missed for violation in found.violations[:3])
-        raise PlanRejected(f"no posture found, the nearest one: {missed}")
+        raise PlanRejected(f"no configuration found, the best one: {missed}")
     slice_: Vector = found.path[0]
     return slice_
 

@@ -82,7 +82,7 @@ class Distance(Objective):
     ) -> None:
         known = [*scene.arms, *scene.things]
         for name in (first, second):
-            scene.known("arm or thing", name, known)
+            scene.known("arm or object", name, known)
         self.of, self.margin, self.parts = (first, second), margin, parts
         pairs = pairs_between(scene, first, second, parts)
         self.pairs = sorted(pairs, key=lambda pair: any(s.shape is not None for s in pair))

@@ -52,10 +52,10 @@ class Problem:
         if phases < 1 or slices_per_phase < 1 or slices > MOST_SLICES:
             raise PlanRejected(
                 f"slices: got {phases} phases of {slices_per_phase}, allowed 1 to {MOST_SLICES} "
-                "in all"
+                "in total"
             )
         if not (math.isfinite(duration) and duration > 0.0):
-            raise PlanRejected(f"duration of a phase: got {duration} s, allowed above 0")
+            raise PlanRejected(f"duration of a phase: got {duration} s, allowed > 0")
         self.scene, self.phases, self.each = scene, phases, slices_per_phase
         self.slices, self.period = slices, duration / slices_per_phase
         self.terms: list[Term] = []
@@ -93,7 +93,7 @@ class Problem:
         if kind not in ("cost", "equal", "at_most"):
             raise PlanRejected(f"kind: got {kind!r}, allowed 'cost', 'equal' or 'at_most'")
         if not (math.isfinite(scale) and scale > 0.0):
-            raise PlanRejected(f"scale: got {scale}, allowed above 0")
+            raise PlanRejected(f"scale: got {scale}, allowed > 0")
         if order not in (None, 0, 1, 2, 3):
             raise PlanRejected(f"order: got {order}, allowed 0 to 3")
         aim = np.asarray(target, dtype=np.float64)
@@ -136,7 +136,7 @@ class Problem:
     def _range(self, phases: tuple[float, float] | None, at: float | None) -> tuple[int, int]:
         """Return the index of the first slice, and of the one after the last."""
         if phases is not None and at is not None:
-            raise PlanRejected("got phases and at, allowed one of them")
+            raise PlanRejected("got both phases and at, allowed one of them")
         if at is not None:
             last = self._slice(at)
             first = last - 1
@@ -145,8 +145,8 @@ class Problem:
             first, last = self._slice(begin), self._slice(end)
         if not 0 <= first < last:
             raise PlanRejected(
-                f"phases: got {at if phases is None else phases}, allowed above 0 up to "
-                f"{self.phases}, first before last"
+                f"phases: got {at if phases is None else phases}, allowed 0 to {self.phases}, "
+                "with the first before the last"
             )
         return first, last
 
@@ -173,13 +173,13 @@ class Problem:
         Thread: any; it takes up to the limit of time.
         """
         if not self.terms:
-            raise PlanRejected("nothing is asked of the path")
+            raise PlanRejected("the problem has no costs or constraints")
         path: Matrix = np.tile(self.scene.start, (self.slices, 1))
         if start is not None:
             given = np.asarray(start, dtype=np.float64)
             if given.shape != path.shape or not np.isfinite(given).all():
                 raise PlanRejected(
-                    f"path to begin with: got {given.shape}, allowed {path.shape} finite numbers"
+                    f"start: got shape {given.shape}, allowed {path.shape} finite numbers"
                 )
             path = given.copy()
         return solve(

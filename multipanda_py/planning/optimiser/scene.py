@@ -140,7 +140,7 @@ class Scene:
         if not arms:
             raise ConfigurationError("scene: got no arm, allowed one or more")
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ConfigurationError(f"scene: {twice}: there twice")
+            raise ConfigurationError(f"scene: the name {twice} occurs twice")
         self.arms = {arm.name: arm for arm in arms}
         self.things = {thing.name: thing for thing in things}
         self.columns: dict[str, slice] = {}
@@ -223,13 +223,13 @@ class Scene:
             try:
                 q = np.asarray(posture, dtype=np.float64)
             except (TypeError, ValueError):
-                raise PlanRejected(f"posture of {name}: got {posture!r:.60}") from None
+                raise PlanRejected(f"configuration of {name}: got {posture!r:.60}") from None
             n = at.stop - at.start
             if q.shape != (n,) or not np.isfinite(q).all():
-                raise PlanRejected(f"posture of {name}: got {q}, allowed {n} finite numbers")
+                raise PlanRejected(f"configuration of {name}: got {q}, allowed {n} finite numbers")
             x[at] = q
         for name, pose in (poses or {}).items():
-            at = self.columns[self.known("movable thing", name, self.movable)]
+            at = self.columns[self.known("movable object", name, self.movable)]
             turn = self.things[name].rotation.T @ pose.rotation
             x[at] = [*pose.position, *log3(turn[None])[0]]
         x.flags.writeable = False
@@ -246,7 +246,7 @@ class Scene:
 
     def pose(self, x: Vector, thing: str) -> Pose:
         """Return the pose of a movable object in the world in one slice."""
-        found = x[self.columns[self.known("movable thing", thing, self.movable)]]
+        found = x[self.columns[self.known("movable object", thing, self.movable)]]
         return Pose(found[:3], self.things[thing].rotation @ exp3(found[None, 3:])[0])
 
     def add_frame(self, name: str, on: str, pose: Pose) -> None:
@@ -262,7 +262,7 @@ class Scene:
             UnknownName: If there is no such parent frame.
         """
         if name in self.frame_names:
-            raise ConfigurationError(f"frame {name}: there already")
+            raise ConfigurationError(f"frame {name}: exists already")
         self.frames[self._check(name)] = (self.frame(on), pose)
 
     @property

@@ -84,9 +84,9 @@ class Solution:
         if self.is_feasible:
             return f"solved in {self.iterations} iterations, cost {self.cost:.4g}"
         why = {
-            "contradiction": "the constraints cannot all be met from here",
-            "iterations": "the limit of iterations was reached",
-            "time": "the limit of time was reached",
+            "contradiction": "the constraints cannot all be met from this start",
+            "iterations": "the maximum number of iterations was reached",
+            "time": "the time limit was reached",
             "solved": "",
         }[self.ended]
         return f"{why}: " + "; ".join(str(violation) for violation in self.violations[:3])

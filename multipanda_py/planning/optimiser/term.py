@@ -77,7 +77,7 @@ class SliceNumbers(Objective):
     def check(self, scene: Scene) -> None:
         """Raise an error if the scene has no variables for a name."""
         for name in self.of:
-            scene.known("arm or movable thing", name, [*scene.columns])
+            scene.known("arm or movable object", name, [*scene.columns])
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return the variables and the selection matrix."""
@@ -259,7 +259,7 @@ class VelocityLimits(WithinLimits):
     def __init__(self, *of: str, share: float = 1.0) -> None:
         super().__init__(*of)
         if not 0.0 < share <= 1.0:
-            raise PlanRejected(f"share of limits: got {share}, allowed above 0, at most 1")
+            raise PlanRejected(f"fraction of limits: got {share}, allowed 0 < share <= 1")
         self.share = share
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
@@ -321,8 +321,8 @@ class Near(SliceNumbers):
         shape = self.columns(scene).shape
         if self._goal.shape != shape or not np.isfinite(self._goal).all():
             raise PlanRejected(
-                f"posture of {self.of[0]}: got {self._goal.tolist()}, allowed {shape[0]} finite "
-                "numbers"
+                f"configuration of {self.of[0]}: got {self._goal.tolist()}, allowed {shape[0]} "
+                "finite numbers"
             )
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:

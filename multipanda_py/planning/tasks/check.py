@@ -156,13 +156,13 @@ def _checked(
     named = {name for goal in subtask.goals for name in (goal.base, goal.frame)}
     lost = sorted((concerned | named) & moved.keys())
     if lost and (mode != "force" or not subtask.goals or named & moved.keys()):
-        return seen, f"not checked: the pose of {lost[0]} after {moved[lost[0]]} is not known"
+        return seen, f"not checked: the pose of {lost[0]} after {moved[lost[0]]} is unknown"
     if lost:
         known = {name: pose for name, pose in seen.things.items() if name not in moved}
         free = replace(seen, things=known)
         plan = _led(config, [], wanted(subtask, [], free), free)
         _refuse_overlaps(config, subtask, [], [], plan, free)
-        return replace(plan.end, things=seen.things), f"{plan.words}, {lost[0]} left out"
+        return replace(plan.end, things=seen.things), f"{plan.words}, {lost[0]} ignored"
     goals = wanted(subtask, points, seen)
     refuse_bodies_within(config, points, goals, seen, subtask)
     if mode == "force":
@@ -246,7 +246,7 @@ def _led(
             problem.add(PoseGoal(arm + TOOL, lead.at(share)), at=share)
     found = problem.solve(SolverSettings(time=PATIENCE))
     if not found.is_feasible:
-        raise TaskFailed(f"the straight path is not reachable: {missed(found)}")
+        raise TaskFailed(f"the straight path cannot be reached: {missed(found)}")
     postures = {arm: found.posture(arm) for arm in scene.arms}
     end = replace(plan.end, postures={arm: rows[-1] for arm, rows in postures.items()})
     return replace(plan, end=end, times=found.times, postures=postures)

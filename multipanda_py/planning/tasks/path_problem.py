@@ -271,7 +271,7 @@ def _check_force(
             joint = int((torque / allowed).argmax())
             if torque[joint] > allowed[joint]:
                 raise PlanRejected(
-                    f"joint {joint + 1} of {point.arm}: force of {force:g} N takes "
+                    f"joint {joint + 1} of {point.arm}: a force of {force:g} N needs "
                     f"{torque[joint]:.2f} Nm at {found.times[number]:.2f} s, allowed "
                     f"{allowed[joint]:.2f} Nm"
                 )

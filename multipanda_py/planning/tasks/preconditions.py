@@ -61,8 +61,8 @@ def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, s
             first, second = one.of
             names = f"parts of {first}" if first == second else f"{first} and {second}"
             raise TaskFailed(
-                f"{names} would be {depths[deepest]:.3f} m within each other "
-                f"{_when(deepest, len(every))}, allowed {allowed:.3f} m"
+                f"{names} would overlap by {depths[deepest]:.3f} m {_when(deepest, len(every))}, "
+                f"allowed {allowed:.3f} m"
             )
 
 
@@ -77,8 +77,8 @@ def _pairs(scene: Scene, touched: Collection[tuple[str, str]]) -> Iterator[Dista
 
 def _when(number: int, count: int) -> str:
     if number == 0:
-        return "at its start"
-    return "at its end" if number == count - 1 else "on its way"
+        return "at the start"
+    return "at the end" if number == count - 1 else "on the way"
 
 
 GRAVITY = 9.81
@@ -114,7 +114,7 @@ def refuse_bodies_within(
         for other, depth in _depths(scene, places, goal.frame, place):
             if depth > OBJECTS and other not in subtask.touching:
                 raise TaskFailed(
-                    f"{goal.frame} would be {depth:.3f} m within {other} at its goal, allowed "
+                    f"{goal.frame} would overlap {depth:.3f} m with {other} at its goal, allowed "
                     f"{OBJECTS:g} m"
                 )
 
@@ -206,8 +206,8 @@ def refuse_friction(
         if off > 0.95 * subtask.tolerance:  # joints and sensors cause the rest of the error
             raise TaskFailed(
                 f"{point.arm}: friction of {force:.1f} N on {point.thing} keeps the tool "
-                f"{off:.3f} m from its goal, allowed {subtask.tolerance:g} m (tolerance); reduce "
-                f"the force to {0.95 * subtask.tolerance * softest / friction:.1f} N or raise "
+                f"{off:.3f} m from its goal, allowed {subtask.tolerance:g} m (tolerance). Reduce "
+                f"the force to {0.95 * subtask.tolerance * softest / friction:.1f} N, or raise "
                 f"position_stiffness to {force / subtask.tolerance / 0.95:.0f} N/m"
             )
 
@@ -222,7 +222,7 @@ def _refuse_point(
             continue
         depth = -_distance(scene, name, places.get(name), ball, at)
         if depth > 0.0:
-            raise TaskFailed(f"{what} would be {depth:.3f} m within {name}")
+            raise TaskFailed(f"{what} would be {depth:.3f} m inside {name}")
 
 
 def _depths(

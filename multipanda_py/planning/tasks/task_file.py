@@ -42,9 +42,9 @@ def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[
     for name in unknown:
         yield f"contacts: got {name!r}, allowed {known}"
     if mode is None:
-        yield "got neither goals nor contacts, allowed one of them at least"
+        yield "got neither goals nor contacts, allowed one of them or both"
     if subtask.force > 0.0 and not subtask.contacts:
-        yield f"force: got {subtask.force:g} N and no contacts, allowed with contacts"
+        yield f"force: got {subtask.force:g} N without contacts. Add contacts, or remove the force"
     if mode in ("force", "hybrid") and not (subtask.contacts and subtask.force > 0.0):
         yield f"mode: got {mode} without contacts and a force, allowed optimization"
     if mode == "hybrid" and not subtask.goals:
@@ -64,9 +64,11 @@ def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[
         for fault in _goal_faults(goal, held, busy):
             yield f"goals.{number}: {fault}"
         if without_plan and goal.points is not None:
-            yield f"goals.{number}: points: got one, allowed position, by and rpy in mode force"
+            yield (
+                f"goals.{number}: points: is not supported in mode force. Use position, by and rpy"
+            )
     if subtask.on_failure.then == "force" and not subtask.force:
-        yield "on_failure.then: got force where nothing is pressed, allowed stop"
+        yield "on_failure.then: got force without a contact force, allowed stop"
     frames = Counter(goal.frame for goal in subtask.goals)
     for frame, number in frames.items():
         if number > 1:
@@ -83,16 +85,22 @@ def _goal_faults(goal: Goal, held: set[str], hands: Counter[str]) -> Iterator[st
     if goal.points is not None and np.linalg.norm(goal.points) < 1e-6:
         yield f"points: got {goal.points}, allowed a direction"
     if goal.base == goal.frame:
-        yield f"base: got {goal.base} for itself, allowed world or a thing"
+        yield f"base: got {goal.base}, the frame itself, allowed world or another object"
     if goal.base in held and goal.base != goal.frame:
-        yield f"base: got {goal.base}, which is carried, allowed world or what stays"
+        yield (
+            f"base: got {goal.base}, which is carried, allowed world or an object that is not "
+            "carried"
+        )
     if goal.frame.endswith(TOOL):
         if goal.frame.removesuffix(TOOL) in hands:
-            yield f"frame: got {goal.frame}, whose hand presses on a thing; allowed the thing"
+            yield (
+                f"frame: got {goal.frame}, whose gripper presses on an object. Use the object as "
+                "frame"
+            )
     elif goal.frame not in held:
         yield (
-            f"frame: got {goal.frame!r}, allowed an arm's tool (ARM/tool) or a thing that is "
-            f"pressed on: {', '.join(sorted(held)) or 'none is'}"
+            f"frame: got {goal.frame!r}, allowed a tool (ARM/tool) or an object that is pressed: "
+            f"{', '.join(sorted(held)) or 'none is'}"
         )
 
 
@@ -141,7 +149,7 @@ def cell_faults(
             if goal.frame not in (*tools, *things):
                 yield f"{where}.frame: got {goal.frame!r}, allowed {', '.join((*tools, *things))}"
             elif goal.frame in things and things[goal.frame].mass == 0.0:
-                yield f"{where}.frame: got {goal.frame}, which is fixed; allowed one with a mass"
+                yield f"{where}.frame: {goal.frame} is fixed, allowed objects with a mass"
 
 
 class TaskFile(Section):

@@ -131,7 +131,7 @@ class Seen:
         if frame.endswith(TOOL):
             return self.tools[frame.removesuffix(TOOL)]
         if frame not in self.things:
-            raise TaskFailed(f"{frame} is not there; there are {', '.join(self.things) or 'none'}")
+            raise TaskFailed(f"{frame} is absent, allowed {', '.join(self.things) or 'none'}")
         return self.things[frame]
 
     def far_from(
@@ -153,15 +153,15 @@ class Seen:
         for name in things:
             distance, angle = self.pose(name).distance(other.pose(name))
             if distance > moved or angle > 10.0 * moved:
-                return f"{name} is {distance:.3f} m and {angle:.2f} rad from where it was expected"
+                return f"{name} is {distance:.3f} m and {angle:.2f} rad from its expected pose"
         for arm, posture in self.postures.items():
             off = float(np.abs(posture - other.postures[arm]).max())
             if not math.isfinite(off) or off > NEAR:
-                return f"a joint of {arm} is {off:.3f} rad from where it was expected"
+                return f"a joint of {arm} is {off:.3f} rad from its expected position"
         for point in pressed:
             off = float(np.linalg.norm(self.tip(point) - other.tip(point)))
             if off > GRIP:
-                return f"the tip of {point.arm} is {off:.3f} m from where it was expected"
+                return f"the tip of {point.arm} is {off:.3f} m from its expected position"
         return ""
 
     def tip(self, point: ContactPoint) -> Vector:

@@ -217,7 +217,7 @@ class JointMotion:
         wanted.current_velocity = dq
         wanted.current_acceleration = ddq
         if not (self._finds(wanted, Synchronization.Phase) or self._finds(wanted, _APART)):
-            raise ArithmeticError(f"ruckig finds no way from {q}")
+            raise ArithmeticError(f"ruckig finds no trajectory from {q}")
         self._points, self._stops_first = None, False
         duration = self._plan.duration
         self.goal[:] = self._plan.at_time(duration)[0]

@@ -248,7 +248,7 @@ def test_a_cell_that_somebody_else_may_have_stopped_stays_so(rig):
     one.left(5)
     one.left(5, is_engaged=True, twist=UP)
     assert one.cell.active == ("left/hold", "right/hold")
-    assert "takes no target" in one.said[-1]
+    assert "accepts no targets" in one.said[-1]
 
 
 def test_laws_are_not_taken_again_by_an_arm_with_a_fault(rig):

@@ -117,7 +117,7 @@ def test_a_small_circle_is_slow_enough_for_what_it_takes_to_stay_on_it():
     [
         (lambda: PosePath.through([START]), "poses: got 1"),
         (lambda: PosePath.around(START, START.position, [0, 0, 1]), "through the tool"),
-        (lambda: PosePath.around(START, [0, 0, 0], [0, 0, 0]), "points somewhere"),
+        (lambda: PosePath.around(START, [0, 0, 0], [0, 0, 0]), "non-zero length"),
         (lambda: PosePath.around(START, [0, 0, 0], [0, 0, 1], math.nan), "finite numbers"),
         (lambda: PosePath.around(START, [0, 0], [0, 0, 1]), "3 numbers each"),
         (lambda: ToolPace(speed=0.0), "speed: got 0.0"),

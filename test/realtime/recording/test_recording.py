@@ -152,7 +152,7 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(tmp_path):
                            ("there.mcap/run.mcap", "File exists")):  # fmt: skip
             with pytest.raises(LogError, match=says):
                 cell.recorder.start(tmp_path / path)
-        with pytest.raises(LogError, match="nothing is being recorded"):
+        with pytest.raises(LogError, match="is not being recorded"):
             cell.recorder.stop()
         cell.recorder.start(tmp_path / "run.mcap")
         with pytest.raises(LogError, match="is being recorded already"):
@@ -182,7 +182,7 @@ def test_a_disk_that_is_full_at_the_end_is_said_and_the_cell_still_closes(
         with pytest.raises(LogError, match=r"run\.mcap: No space left"):
             cell.recorder.stop()
         cell.recorder.start(tmp_path / "other.mcap")
-    assert "not whole" in capfd.readouterr().err
+    assert "recording is incomplete" in capfd.readouterr().err
 
 
 def full(*_):

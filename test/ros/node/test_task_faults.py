@@ -94,7 +94,7 @@ def test_the_fault_of_an_arm_ends_the_task_and_none_begins_before_recovery(serve
     assert set(cell.active) == HOLDS
     response = served.start()
     assert not response.success
-    assert "recover first" in response.message
+    assert "Recover first" in response.message
     assert set(cell.active) == HOLDS
     cell.recover()
     cell.step(1)
@@ -132,8 +132,8 @@ def test_a_stop_while_the_arms_change_hands_calls_the_start_off(served):
         cell.step(1)
     assert (stopped.success, stopped.message) == (True, "not started; every arm holds")
     assert not response.success
-    assert response.message == "not started: asked for"
-    assert served.last() == ("aborted", "not started: asked for")
+    assert response.message == "not started: as requested"
+    assert served.last() == ("aborted", "not started: as requested")
     assert set(cell.active) == HOLDS
     assert served.start().success
 

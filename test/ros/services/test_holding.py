@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.clock, pytest.mark.node]
 
 def test_things_are_attached_if_near_and_detached(cell, client):
     answer = client.call(Trigger, "/left/attach")
-    refused = r"left: the nearest thing, box, got 0\.\d+ m from the tool, allowed 0\.3 m: .*"
+    refused = r"left: the nearest object, box, is 0\.\d+ m from the tool, allowed 0\.3 m\. .*"
     if answer.success:
         assert answer.message.startswith("left holds box")
         assert client.call(Trigger, "/left/detach").message.endswith("box")

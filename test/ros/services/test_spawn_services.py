@@ -82,9 +82,9 @@ def test_bricks_come_and_go_by_name(bricks, client):
     answer = spawn("brick_1", x=0.6, allow_renaming=True)
     assert (answer.result.result, answer.entity_name) == (OK, "brick_2"), answer.result
     refused(spawn(uri="brick_3", name="mine"), Wrong.NAME_INVALID, "got 'mine', allowed brick_3")
-    refused(spawn("brick_3", z=0.011), Wrong.INVALID_POSE, "would be inside brick_1")
-    refused(spawn("brick_3", x=0.0), Wrong.INVALID_POSE, "would be inside left")
-    refused(spawn("brick_3", z=0.0), Wrong.INVALID_POSE, "would be inside")
+    refused(spawn("brick_3", z=0.011), Wrong.INVALID_POSE, "would overlap brick_1")
+    refused(spawn("brick_3", x=0.0), Wrong.INVALID_POSE, "would overlap left")
+    refused(spawn("brick_3", z=0.0), Wrong.INVALID_POSE, "would overlap")
     refused(spawn("brick_3", w=0.0), Wrong.INVALID_POSE, "quaternion")
     refused(spawn("brick_3", frame="map"), Wrong.INVALID_POSE, "got 'map', allowed world")
     refused(spawn("duck"), Result.RESULT_NOT_FOUND, "'duck' does not exist; known: brick_1")

@@ -222,7 +222,7 @@ def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others
     tasks.until_moves()
     assert tasks.do("stop").success
     status, result = goals.result(handle)
-    assert (status, result.return_message) == (GoalStatus.STATUS_ABORTED, "to_80_mm: asked for")
+    assert (status, result.return_message) == (GoalStatus.STATUS_ABORTED, "to_80_mm: as requested")
 
 
 def test_a_goal_that_is_no_task_is_aborted_and_nothing_moves(soft, tasks, files, execute, client):

@@ -303,6 +303,6 @@ def test_newer_goal_and_switch_end_a_goal(ready, planner, client):
     assert client.switch((), [TRAJECTORY], 2, "/left").ok
     status, result = planner.result(second)
     assert status == GoalStatus.STATUS_ABORTED
-    asked = "/left/joint_trajectory_controller was deactivated by a switch that asked for it"
+    asked = "/left/joint_trajectory_controller was deactivated by a switch that requested it"
     assert result.error_string.startswith(asked[1:]), "it was not said by what"
     assert "requested by service /left/controller_manager/switch_controller" in result.error_string

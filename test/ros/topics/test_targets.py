@@ -166,7 +166,7 @@ def test_bad_joints_are_refused_counted_and_harmless(cell, client, change, reaso
 
 def test_target_that_the_active_law_does_not_take(cell, client):
     assert client.switch(["joint_impedance_controller"], (), 4, "/left").ok
-    reason = "takes joint, got pose; switch the controllet first"
+    reason = "accepts joint, got pose. Switch to another controllet first"
     check_refused(cell, client, "target_pose", target_like(pose_now(client)), reason)
 
 
