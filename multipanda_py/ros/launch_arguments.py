@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of the launch files: which there are, and what they may be. Needs no launch."""
+"""Arguments of the launch files, and their checks; independent of the ``launch`` package."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from multipanda_py.exceptions import ConfigurationError
 BOOLEAN = ["true", "false"]
 DISCOVERY = ["environment", "SUBNET", "LOCALHOST", "OFF"]
 Argument = tuple[str, str, str, Sequence[str] | None]
-"""Name, default, what it is, what it may be."""
+"""Name, default, description and allowed values."""
 _NEAR = 0.85
-"""How alike names are of which one is meant for the other, of 1."""
+"""Minimum similarity of two names for a suggestion, 0 to 1."""
 _OF_LAUNCH = ("launch-prefix", "launch-prefix-filter")
 
 
 def refuse_strangers(words: Iterable[str], known: Sequence[str]) -> None:
-    """Refuse arguments of the command line that nobody reads, which launch takes silently.
+    """Reject unknown arguments of the command line, which launch ignores silently.
 
     Raises:
-        ConfigurationError: If there are such.
+        ConfigurationError: If an argument is unknown.
     """
     for word in words:
         name, is_given, _ = word.partition(":=")
@@ -33,24 +33,24 @@ def refuse_strangers(words: Iterable[str], known: Sequence[str]) -> None:
             near = get_close_matches(name, known, n=1)
             meant = f"near: {near[0]}; " if near else ""
             raise ConfigurationError(
-                f"{word}: there is no such argument; {meant}known: {', '.join(known)}; nothing "
-                "is started"
+                f"{word}: unknown argument; {meant}known: {', '.join(known)}. No process was "
+                "started"
             )
 
 
 def misspelt(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
-    """Return names that nearly are arguments, each with the argument that is probably meant."""
+    """Return names that are similar to an argument, each with that argument."""
     strangers = [name for name in names if name not in known]
     near = {name: get_close_matches(name, known, n=1, cutoff=_NEAR) for name in strangers}
     return {name: found[0] for name, found in near.items() if found}
 
 
 def addresses(pairs: str, config: CellConfig) -> dict[str, str]:
-    """Return the parameters that give arms other addresses: ``arm:ip,arm:ip``.
+    """Return the parameters that set addresses of arms: ``arm:ip,arm:ip``.
 
     Raises:
-        ConfigurationError: If a pair is none, or its arm is none of the cell: a parameter of an
-            arm that is not there would add one.
+        ConfigurationError: If a pair is malformed or names no arm of the cell. A parameter of an
+            unknown arm would add that arm.
     """
     parameters = {}
     for pair in filter(None, pairs.split(",")):
@@ -58,14 +58,14 @@ def addresses(pairs: str, config: CellConfig) -> dict[str, str]:
         if arm not in config.arms or not ip:
             raise ConfigurationError(
                 f"robot_ips: got {pair!r}, allowed ARM:ADDRESS,... with arms "
-                f"{', '.join(config.arms)}; nothing is started"
+                f"{', '.join(config.arms)}. No process was started"
             )
         parameters[f"arms.{arm}.robot_ip"] = ip
     return parameters
 
 
 def cell_file(name: str) -> Path:
-    """Return the file of that name, here or else in the package's share."""
+    """Return the file of that name, from the current folder or the package's share folder."""
     shipped = Path(get_package_share_directory("multipanda_py")) / "config"
     for path in (Path(name), shipped / name):
         if path.is_file():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the launch files share: their arguments, and the nodes around a cell."""
+"""Launch descriptions: common arguments, and the nodes around a cell."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ from multipanda_py.ros.launch_arguments import (
 MOVE_GROUP, PLANNING = "moveit_ros_move_group", "moveit_ros_planning"
 SCENE_PUBLISHER = "moveit_publish_scene_from_text"
 Overrides = Callable[[Mapping[str, str], CellConfig], Mapping[str, Any]]
-"""From the arguments' values and the cell to parameters that go before those of its file."""
+"""Function of the argument values and the cell that returns parameters with precedence over the
+cell file."""
 
 
 class Planning(NamedTuple):
-    """What MoveIt is told.
+    """Configuration of MoveIt.
 
     Attributes:
-        parameters: Of ``move_group``.
+        parameters: Parameters of ``move_group``.
         scene: Text of a ``.scene`` file.
     """
 
@@ -56,7 +57,7 @@ class Planning(NamedTuple):
 
 
 Planner = Callable[[Mapping[str, str], CellConfig], Planning]
-"""From the arguments' values and the cell."""
+"""Function of the argument values and the cell that returns the configuration of MoveIt."""
 
 
 def make_launch_description(
@@ -65,26 +66,26 @@ def make_launch_description(
     overrides: Overrides = lambda *_: {},
     planner: Planner | None = None,
 ) -> LaunchDescription:
-    """Return a launch of one cell with its transforms.
+    """Return the launch description of one cell with its transforms.
 
     Args:
         default_cell: Name of a cell file of this package.
-        own: Arguments beside those that every launch of a cell has.
-        overrides: What they mean to the cell.
-        planner: What they mean to MoveIt, if it is to be started.
+        own: Arguments in addition to the common ones.
+        overrides: Function that converts argument values to parameters of the cell.
+        planner: Function that configures MoveIt; None to start no MoveIt.
     """
     share = Path(get_package_share_directory("multipanda_py"))
     arguments: list[Argument] = [
         ("config_file", str(share / "config" / default_cell),
-         "cell file, which is a ROS 2 parameter file, or the name of one of this package's", None),
-        ("namespace", "", "namespace of the cell and everything in it", None),
-        ("cell_name", "", "name of the cell, instead of the file's: of one name there runs one on "
-         "a machine", None),
+         "cell file (a ROS 2 parameter file), or the name of a cell file of this package", None),
+        ("namespace", "", "namespace of the cell and all its nodes", None),
+        ("cell_name", "", "name of the cell instead of that in the file; a machine runs one cell "
+         "per name", None),
         *own,
         ("use_rviz", "false", "start RViz", BOOLEAN),
         ("discovery_range", "environment",
-         "who may find, and command, the cell: this machine or the network it is in; by default "
-         "as ROS_AUTOMATIC_DISCOVERY_RANGE says, and without it the network", DISCOVERY),
+         "range in which clients can find and command the cell: this machine or its network; by "
+         "default ROS_AUTOMATIC_DISCOVERY_RANGE, or the network if that is not set", DISCOVERY),
     ]  # fmt: skip
 
     def actions(context: LaunchContext) -> list[Action]:
@@ -106,25 +107,25 @@ def make_launch_description(
 
 
 def _is_launched_itself(context: LaunchContext) -> bool:
-    """Return whether the command line is this launch file's and not that of one including it."""
+    """Return True if the command line is that of this launch file, not of one that includes it."""
     own = Path(str(context.get_locals_as_dict().get("current_launch_file_path", ""))).name
     return any(Path(word).name == own for word in sys.argv)
 
 
 def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
-    """Warn of values that another launch file gives to misspelt arguments.
+    """Warn if another launch file sets misspelt arguments.
 
-    Launch passes every value on, also those meant for other files, and reports no unused one.
+    Launch passes on every value, also those meant for other files, and reports no unused one.
     """
     given = context.launch_configurations
     for name, near in misspelt(given, known).items():
         get_logger("multipanda_py").warning(
-            f"{name}: there is no such argument; near: {near}, which is {given.get(near)!r}"
+            f"{name}: unknown argument; near: {near}, which has the value {given.get(near)!r}"
         )
 
 
 def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
-    """Return what tells every node of this launch how far it may be found."""
+    """Return the action that sets the discovery range of every node of this launch."""
     if chosen == DISCOVERY[0]:
         return []
     return [SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", chosen)]
@@ -133,21 +134,21 @@ def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
 def _nodes(
     chosen: Mapping[str, str], overrides: Overrides, planner: Planner | None
 ) -> list[Action]:
-    """Return the controller, the transforms of its arms and, if wanted, MoveIt and RViz.
+    """Return the controller, the transforms of its arms and, if requested, MoveIt and RViz.
 
     Raises:
-        ConfigurationError: If MoveIt, RViz or the cell file is not there, or an argument does
-            not fit the cell; before anything is started.
+        ConfigurationError: If MoveIt, RViz or the cell file is missing, or an argument does not
+            fit the cell. No process is started then.
     """
     installed = get_packages_with_prefixes()
     if planner is not None and MOVE_GROUP not in installed:
         raise ConfigurationError(
-            f"the package {MOVE_GROUP} is not installed (apt install ros-$ROS_DISTRO-moveit); "
-            "nothing is started"
+            f"the package {MOVE_GROUP} is not installed (apt install ros-$ROS_DISTRO-moveit). "
+            "No process was started"
         )
     if chosen["use_rviz"] == "true" and "rviz2" not in installed:
         raise ConfigurationError(
-            "use_rviz: got true, but the package rviz2 is not installed; nothing is started"
+            "use_rviz: got true, but the package rviz2 is not installed. No process was started"
         )
     refuse_namespace(chosen["namespace"])
     file = str(cell_file(chosen["config_file"]))
@@ -172,7 +173,7 @@ def _nodes(
 
 
 def _scene_publisher(chosen: Mapping[str, str], scene: str, parameters: list[Any]) -> Node:
-    """Return what tells ``move_group`` once what is in the way; it takes a file, for so long."""
+    """Return the node that sends the obstacles to ``move_group`` once, from a temporary file."""
     with tempfile.NamedTemporaryFile("w", suffix=".scene", delete=False) as file:
         file.write(scene)
     remove = OpaqueFunction(function=lambda _: Path(file.name).unlink(missing_ok=True))
@@ -183,10 +184,10 @@ def _scene_publisher(chosen: Mapping[str, str], scene: str, parameters: list[Any
 
 
 def _renamed(name: str) -> dict[str, Any]:
-    """Return the parameter that gives a cell another name; none for an empty one.
+    """Return the parameter that renames the cell; empty for an empty name.
 
     Raises:
-        ConfigurationError: If no cell can have that name.
+        ConfigurationError: If the name is not valid.
     """
     if not name:
         return {}
@@ -195,7 +196,7 @@ def _renamed(name: str) -> dict[str, Any]:
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters of which long texts are texts, whatever they look like as YAML."""
+    """Return parameters whose XML texts are passed as strings, not parsed as YAML."""
     return {
         name: ParameterValue(value, value_type=str) if str(value).startswith("<?xml") else value
         for name, value in parameters.items()
@@ -209,8 +210,8 @@ def _cell(
     parameters: Mapping[str, Any],
     has_publisher: bool,
 ) -> list[Action]:
-    """Return the controller and, where it is installed, the publisher of its transforms."""
-    # The node sends /tf itself where nobody else can, or where the cell says how often.
+    """Return the controller and, if installed, the publisher of its transforms."""
+    # The node publishes /tf itself if no publisher is installed or the cell sets a rate.
     elsewhere = (
         has_publisher
         and "tf_rate" not in config.cell.model_fields_set
@@ -232,22 +233,22 @@ def _end_all(event: Any, context: LaunchContext) -> list[Action]:
     """Return the actions that end the launch after its cell.
 
     Raises:
-        LoopError: If the cell has failed. The launch then ends everything and returns 1.
+        LoopError: If the cell has failed. The launch then stops all processes and returns 1.
     """
     if event.returncode and not context.is_shutdown:
         code = event.returncode
         how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
-        raise LoopError(f"multimode_controller {how}: the launch ends")
+        raise LoopError(f"multimode_controller {how}. The launch ends")
     return [Shutdown(reason="the cell has ended")]
 
 
 def _node(chosen: Mapping[str, str], package: str, program: str = "", **more: Any) -> Node:
-    """Return a node that ends with the launch, also where that is killed or fails half-way."""
+    """Return a node that ends with the launch, even if the launch is killed or fails."""
     ends_with_launch = "setpriv --pdeathsig INT --" if shutil.which("setpriv") else None
     return Node(
         package=package,
         executable=program or package,
-        exec_name=program or package,  # else launch calls it by its prefix
+        exec_name=program or package,  # otherwise launch uses the prefix as name
         namespace=chosen["namespace"],
         output="screen",
         prefix=ends_with_launch,

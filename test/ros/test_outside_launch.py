@@ -85,7 +85,7 @@ def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
 @pytest.mark.parametrize(
     ("file", "word", "said"),
     [
-        ("sim", "conifg_file:=single_sim.yaml", "no such argument; near: config_file"),
+        ("sim", "conifg_file:=single_sim.yaml", "unknown argument; near: config_file"),
         ("sim", "namespace:=2nd", "namespace: got '2nd', allowed names of letters"),
         ("sim", "cell_name:=a/b", "cell.name: got 'a/b'"),
         ("real", "robot_ips:=left=172.16.0.2", "robot_ips: got 'left=172.16.0.2', allowed ARM:"),
@@ -120,7 +120,7 @@ def test_arguments_of_a_launch_file_that_includes_ours_are_its_own(launch, tmp_p
     it = launch("rig:=a", package=(), file=str(parent))
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
     assert "package rviz2 " in it.log
-    assert "rig: there is no such argument" not in it.log
+    assert "rig: unknown argument" not in it.log
     assert "near: config_file" in it.log
 
 
@@ -172,7 +172,7 @@ def test_moveit_that_is_not_installed_is_said_in_a_line(launch):
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
     assert it.process.returncode != 0
     assert "package moveit_ros_move_group " in it.log
-    assert "nothing is started" in it.log
+    assert "No process was started" in it.log
     assert "process started" not in it.log
     assert "Traceback" not in it.log
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action server whose goals are executed beside the executor; see :mod:`.deferred_responses`."""
+"""Action server that does not block the executor; see :mod:`.deferred_responses`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PlainActionServer(ActionServer):
     """Action server whose goals are not tasks of the executor; only their answers are.
 
     Args:
-        node: Node that offers it.
+        node: Node that offers the action.
         kind: Type of the action.
         name: Name of the action.
         limit: Maximum size of a goal.
@@ -49,7 +49,7 @@ class PlainActionServer(ActionServer):
         self.unsent = 0
         accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
         callbacks["goal_callback"] = lambda goal: (
-            GoalResponse.ACCEPT  # to be aborted with the reason
+            GoalResponse.ACCEPT  # to abort it with the reason
             if too_large(goal)
             else self._guard.call(name, accept, goal) or GoalResponse.REJECT
         )
@@ -61,7 +61,7 @@ class PlainActionServer(ActionServer):
         self._action_type = bounded_action(kind, limit)
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
-        """Begin a goal that is accepted and in state executing; called by its handle."""
+        """Start an accepted goal in state executing; its handle calls this."""
         if reason := too_large(goal_handle.request):
             self._guard.note_large(self._name, reason)
             result = refuse_goal(self._kind.Result(), f"goal: {reason}")
@@ -77,7 +77,7 @@ class PlainActionServer(ActionServer):
         """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
 
         def answer(handle: Any) -> Any:
-            self.unsent -= 1  # the rest is done in the same breath
+            self.unsent -= 1  # the executor sends the result right after this
             getattr(handle, how)()
             return result
 

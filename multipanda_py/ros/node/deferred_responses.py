@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Responses that come later, beside the executor.
+"""Deferred responses of services, which do not block the executor.
 
-A callback that waits keeps the executor from everything else, a stop among it, and a task that
-waits keeps some releases' executor by events busy. Here a request is work in the form of a
-generator: it yields while there is nothing to say, and returns when it has filled in the
-response. One timer goes on with everything that is open. Thread: executor.
+A callback that waits would block the executor, including the stop service. A task that waits keeps
+the events executor of some releases busy. Here a request becomes a generator. It yields while it
+waits, and returns when the response is filled in. One timer advances all open requests. Thread:
+executor.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from multipanda_py.exceptions import LoopTimeout, shortened
 from multipanda_py.ros.node.bounded_messages import too_large
 
 Work = Generator[None, None, None]
-"""Yields until a response is filled in."""
+"""Generator that yields until a response is filled in."""
 PERIOD = 2e-3
-"""Between looks at what is open; nothing is looked at while nothing is [s]."""
+"""Period at which open requests are advanced [s]. The timer stops when all are answered."""
 _Found = TypeVar("_Found")
 
 
@@ -40,12 +40,12 @@ class _Open(NamedTuple):
 
 
 class DeferredResponses:
-    """What has been asked for and is not answered yet.
+    """Open requests of services.
 
     Args:
-        note: Takes where an exception came from, and the exception.
-        count: Takes the name of a service and what it answers.
-        note_large: Function that takes the name of a service and why its request is too large.
+        note: Function that receives the origin of an exception and the exception.
+        count: Function that receives the name of a service and its response.
+        note_large: Function that receives the name of a service and why its request is too large.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class DeferredResponses:
         self._timer: Any = None
 
     def start(self, node: Node) -> None:
-        """Let a node's timer go on with what is open."""
+        """Advance open requests by a timer of a node."""
         clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(PERIOD, self._look, clock=clock)
         self._timer.cancel()
@@ -67,12 +67,12 @@ class DeferredResponses:
     def serve(
         self, create: Callable[[Any], Any], name: str, work: Callable[[Any, Any], Work]
     ) -> Any:
-        """Offer a service that is answered when its work is done.
+        """Create a service that answers when its work is done.
 
         Args:
-            create: Makes the service from its callback.
-            name: Of the service.
-            work: Makes the work from a request and its response.
+            create: Function that creates the service from its callback.
+            name: Name of the service.
+            work: Function that creates the work from a request and its response.
         """
         begun: dict[int, Work] = {}
 
@@ -103,7 +103,7 @@ class DeferredResponses:
         return service
 
     def close(self, reason: str) -> None:
-        """Answer whoever still waits."""
+        """Answer all open requests with a reason."""
         for item in self._open:
             item.work.close()
             self._send(item._replace(response=refuse(item.response, reason)))
@@ -115,7 +115,7 @@ class DeferredResponses:
             self._timer.cancel()
 
     def _advance(self, item: _Open) -> bool:
-        """Go on with one request; return whether it is answered."""
+        """Advance one request; return True if it is answered."""
         try:
             next(item.work)
             return False
@@ -141,17 +141,17 @@ def until(
     timeout: float,
     give_up: Callable[[], str],
 ) -> Generator[None, None, _Found]:
-    """Yield until the loop has answered; return what it said.
+    """Yield until the loop has answered; return the answer.
 
     Args:
-        cell: Its cell.
-        look: Returns the answer, or None while there is none.
-        what: Is waited for.
-        timeout: How long [s].
-        give_up: Withdraws the request; returns in words whether it still may happen.
+        cell: Cell of the loop.
+        look: Function that returns the answer, or None while it is pending.
+        what: Name of the request, for the message.
+        timeout: Timeout [s].
+        give_up: Function that withdraws the request and returns a message about its state.
 
     Raises:
-        LoopTimeout: If no answer came in time, or the loop stands still.
+        LoopTimeout: If no answer arrives in time, or the loop does not run.
     """
     since = time.monotonic()
     while (found := look()) is None:
@@ -165,7 +165,7 @@ def until(
 
 
 def refuse(response: Any, reason: str) -> Any:
-    """Fill in a response of a request that failed, as far as its type has words for that."""
+    """Fill in the response of a failed request, if its type has fields for that."""
     for field in ("success", "ok"):
         if hasattr(response, field):
             setattr(response, field, False)
@@ -184,10 +184,10 @@ def refuse(response: Any, reason: str) -> Any:
 
 
 class TimeSlice:
-    """Time slice of work that lets other callbacks run.
+    """Time slice of a long task, which lets other callbacks run.
 
     Args:
-        length: Longest time without a break [s].
+        length: Maximum time without a break [s].
     """
 
     def __init__(self, length: float = 10e-3) -> None:

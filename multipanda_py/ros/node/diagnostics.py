@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the cell is: ``/diagnostics`` once a second, and the loop's events as they come."""
+"""Publisher of ``/diagnostics``, and log of the loop's events."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from multipanda_py.ros.node.running import every
 from multipanda_py.ros.topics.targets import Targets
 
 LOOK_PERIOD = 0.02
-"""Between two looks at whether the loop runs [s]."""
+"""Period of the checks of loop and clock [s]."""
 MISSED_SHARE = 0.005
-"""Share of missed cycles from which on the loop is not well."""
+"""Fraction of missed cycles above which the loop is at level WARN."""
 
 
 class Diagnostics:
-    """One status for the loop and one for every arm.
+    """Diagnostic status of the loop, of every arm and of every active controllet.
 
     Attributes:
-        faults: The newest fault of each arm that had one.
-        reported: How often the loop has reported what, by kind of event.
+        faults: Newest fault of each arm that had one.
+        reported: Number of loop events by kind.
 
     Thread: executor.
     """
@@ -59,7 +59,7 @@ class Diagnostics:
         every(node, LOOK_PERIOD, self._look)
 
     def log_events(self) -> None:
-        """Log what the loop has reported since the last call."""
+        """Log the loop events since the last call."""
         logger = self._node.get_logger()
         for event in self._cell.events():
             self.note(event)
@@ -71,7 +71,7 @@ class Diagnostics:
                 logger.warning(str(event))
 
     def note(self, event: LoopEvent) -> None:
-        """Count what the loop has reported."""
+        """Count an event of the loop."""
         self.reported[event.event.name.lower()] += 1
         self._holds.note(event)
         if event.event.is_fault:
@@ -86,7 +86,7 @@ class Diagnostics:
             self._note_held(event)
 
     def _note_held(self, event: LoopEvent) -> None:
-        """Store the targets that are not followed now, by controllet and arm."""
+        """Update the targets that are not followed, by controllet and arm."""
         held = self._held.setdefault(event.controllet, {})
         name, _, text = event.text.partition(": ")
         if text.startswith(HELD):
@@ -95,7 +95,7 @@ class Diagnostics:
             held.pop(name, None)
 
     def _look(self) -> None:
-        """Say at once when the loop or the time stands still or goes on, or a law begins."""
+        """Publish at once if the loop or the clock stops or continues, or a controllet starts."""
         if self._beginnings != (now := self._count_beginnings()):
             self._beginnings = now
             self._held.clear()  # a new controllet starts at the measured state
@@ -105,7 +105,7 @@ class Diagnostics:
         worry = self._clock.worry()
         if bool(worry) != self._timeless:
             self._timeless = bool(worry)
-            text = f"{worry}; {self._consequence()}" if worry else "/clock goes on"
+            text = f"{worry}; {self._consequence()}" if worry else "/clock continues"
             self._node.get_logger().warning(text)
             self._tick()
 
@@ -113,11 +113,11 @@ class Diagnostics:
         return [self._cell.beginnings(arm) for arm in self._cell.arms]
 
     def _look_at_gate(self) -> None:
-        """Say once that an arm stays behind its stream of targets."""
+        """Warn once that an arm lags behind its stream of targets."""
         for whose, count in self._cell.clipped.items():
             if count != self._clipped[whose]:
                 self._clipped[whose] = count
-                text = f"{whose}: the stream is further from the arm than the gate: clipped to it"
+                text = f"{whose}: the target stream is beyond the gate; targets are clipped to it"
                 if news := self._said.news(text):
                     self._node.get_logger().warning(news)
 
@@ -138,17 +138,17 @@ class Diagnostics:
         self._tick()
 
     def _consequence(self) -> str:
-        """Say what a time that cannot be trusted means."""
+        """Return the consequence of an unknown time."""
         if self._clock.has_begun:
-            return "stamps stand still with it, and targets are refused"
+            return "stamps do not change, and targets are refused"
         return "states are not published, and targets are refused"
 
     def _tick(self) -> None:
-        self.log_events()  # so that a fault does not come without its reason
+        self.log_events()  # the log then has the reason before the status
         self._publisher.publish(self.message())
 
     def message(self) -> DiagnosticArray:
-        """Return how everything is, as of now."""
+        """Return the present status of all parts."""
         message = DiagnosticArray()
         clock = self._node.get_clock() if self._clock.has_begun else Clock()
         message.header.stamp = clock.now().to_msg()
@@ -171,7 +171,7 @@ class Diagnostics:
             level = DiagnosticStatus.WARN if self._clock.has_begun else DiagnosticStatus.ERROR
             summary = f"{worry}; {self._consequence()}"
         if taken := self._node.guard.taken_twice:
-            level, summary = DiagnosticStatus.WARN, f"{taken}: another node has this name, too"
+            level, summary = DiagnosticStatus.WARN, f"{taken}: another node has the same name"
         if reason := cell.silence_reason():
             paused = cell.world.is_paused
             level = DiagnosticStatus.WARN if paused else DiagnosticStatus.ERROR
@@ -252,7 +252,7 @@ class Diagnostics:
         return bool(owner) and self._cell.spec(owner).is_hold
 
     def _several(self, who: str) -> str:
-        """Say who else publishes a target of an arm that somebody publishes."""
+        """Return the targets of an arm that several nodes publish, with these nodes."""
         senders = self._targets.senders.items()
         return "; ".join(
             f"{name}: {', '.join(nodes)}"
@@ -261,12 +261,12 @@ class Diagnostics:
         )
 
     def _tare(self, arm: str) -> str:
-        """Say what is taken off the torques that an arm feels."""
+        """Return the tare offset of an arm's external torques as text."""
         offset = self._cell.tare_offset(arm)
         return " ".join(f"{value:.2f}" for value in offset) if offset.any() else "none"
 
     def _controllet(self, spec: InstanceSpec) -> DiagnosticStatus:
-        """Say what an active controllet reports of itself."""
+        """Return the status of an active controllet, with its reports."""
         report = self._cell.report(spec.name)
         values = {title: f"{value:.4g}" for title, value in report.items()}
         values["notices"] = str(self._notices[spec.name])
@@ -280,9 +280,8 @@ class Diagnostics:
             level, summary = DiagnosticStatus.WARN, "; ".join(held.values())
         elif report.get(str(KEPT), 1.0) < BEGINS:
             summary = (
-                f"{summary}, as soft as {report[str(KEPT)]:.0%} of its stiffness in some "
-                "direction: "
-                "at this posture more would swing with latency"
+                f"{summary}, stiffness reduced to {report[str(KEPT)]:.0%} in some direction: "
+                "in this configuration the latency allows no more"
             )
         return self._status(spec.name, hardware, level, summary, values)
 
@@ -303,15 +302,17 @@ def _listed(counts: Counter[str]) -> str:
 
 
 def judge(measured: LoopStatistics, rate: float) -> tuple[bytes, str]:
-    """Return the level of the loop's timing, and why.
+    """Return the level of the loop's timing and its reason.
 
     Args:
         measured: Timing since the last message.
-        rate: Cycles per second as configured [Hz].
+        rate: Configured rate of the loop [Hz].
     """
     worries = []
     if measured.lateness_p99 > 0.5 / rate:
-        worries.append(f"one cycle in a hundred is {measured.lateness_p99 * 1e6:.0f} us late")
+        worries.append(
+            f"1 % of the cycles are late by {measured.lateness_p99 * 1e6:.0f} us or more"
+        )
     if measured.missed > MISSED_SHARE * max(measured.cycles, 1):
         worries.append(f"{measured.missed} of {measured.cycles} cycles missed")
     if worries:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong between nodes, and would do so in silence: looked for twice a second."""
+"""Detection of faults in the ROS graph that would otherwise stay unnoticed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from multipanda_py.ros.topics.targets import Targets
 
 PERIOD = 0.5
 PATIENCE = 10
-"""So many looks later a node whose name is not known is said to be unknown."""
+"""Number of checks after which a node without a known name is reported as unknown."""
 
 
 class GraphWatch:
-    """Say once who sends targets beside somebody else, in another type, or hears nothing.
+    """Warnings about competing publishers, wrong message types and QoS mismatches.
 
-    Of several who publish one target the newest message counts, whoever sent it: the middleware
-    does not tell who that was. Messages of another type never arrive, nor do those of
-    publishers and subscribers whose quality of service does not match.
+    If several nodes publish one target, the newest message counts, because the middleware does not
+    identify its sender. Messages of another type never arrive, nor do those of endpoints with
+    incompatible QoS.
 
     Args:
-        node: Says it.
-        cell: The cell.
-        targets: Whose topics are looked at; learns of the publishers.
+        node: Node that logs the warnings.
+        cell: Cell of the node.
+        targets: Topics to check; receives the names of their publishers.
 
     Thread: executor.
     """
@@ -43,14 +43,14 @@ class GraphWatch:
         every(node, PERIOD, self.check)
 
     def check(self) -> None:
-        """Check quality of service, publishers and names once."""
+        """Check QoS, publishers and node names once."""
         self._look_at_mismatches()
         for topic in self._targets.topics:
             self._look_at_publishers(topic)
         self._look_at_names()
 
     def _look_at_mismatches(self) -> None:
-        """Say who does not hear whom, and forget it when they are gone."""
+        """Warn of QoS mismatches, and clear those whose endpoints have disappeared."""
         guard = self._node.guard
         for topic, (mismatch, is_named) in list(self._unheard.items()):
             if others(mismatch) if is_named else opposite(mismatch):
@@ -60,7 +60,7 @@ class GraphWatch:
         self._unsaid += [(mismatch, 0) for mismatch in guard.mismatches]
         guard.mismatches.clear()
         waiting, self._unsaid = self._unsaid, []
-        for mismatch, looks in waiting:  # names come later than the middleware's word
+        for mismatch, looks in waiting:  # node names arrive after the mismatch event
             is_named = bool(others(mismatch))
             if looks < PATIENCE and not is_named:
                 self._unsaid.append((mismatch, looks + 1))
@@ -70,7 +70,7 @@ class GraphWatch:
             self._warn(guard.unheard[mismatch.topic])
 
     def _look_at_publishers(self, topic: str) -> None:
-        """Look who publishes a target, if they are not who they were at the last look."""
+        """Check the publishers of a target, if they have changed since the last check."""
         if not self._node.count_publishers(topic) and not self._seen.get(topic):
             return
         endpoints = self._node.get_publishers_info_by_topic(topic)
@@ -86,20 +86,20 @@ class GraphWatch:
         self._targets.senders[who, name] = senders
         if len(senders) > 1:
             self._warn(
-                f"{topic} is published by {', '.join(senders)}: of them the newest message "
-                "counts, whoever sent it, and two streams pull to and fro"
+                f"{topic} is published by {', '.join(senders)}. The newest message counts, so "
+                "their streams compete. Stop all but one."
             )
         for other in endpoints:
             if other.topic_type != kind:
                 self._warn(
-                    f"{topic}: {full_name(other)} publishes {other.topic_type}, taken is {kind}: "
-                    "nothing of it arrives"
+                    f"{topic}: {full_name(other)} publishes {other.topic_type}, but the type "
+                    f"must be {kind}. Its messages do not arrive."
                 )
 
     def _look_at_names(self) -> None:
-        """Say that a second controller manager has come; if it was there before, end.
+        """Warn of a second controller manager with the same name, or end if it was there first.
 
-        Who begins asks for the names first, but may not have found everybody by then.
+        The node checks the names at its start, but may not have discovered all nodes by then.
         """
         now = managers(self._node, self._arms)
         more = sorted(name for name, count in now.items() if count > 1)
@@ -109,8 +109,8 @@ class GraphWatch:
             guard.failure = guard.failure or taken(self._node, more)
         elif more:
             self._warn(
-                f"{', '.join(more)}: there is another node by this name; whoever asks for it "
-                "reaches two robots. Give one of them a namespace or a domain of its own"
+                f"{', '.join(more)}: another node has this name, so requests reach two robots. "
+                "Use another namespace or ROS domain for one of them"
             )
 
     def _warn(self, text: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life cycle of the node, by which a supervisor brings a cell up and takes it down."""
+"""Managed life cycle of the node, with which a supervisor configures and activates a cell."""
 
 from __future__ import annotations
 
@@ -46,24 +46,25 @@ WAYS = (
 
 
 class LifeCycle:
-    """``lifecycle_msgs`` services of the node: what a managed node of ROS 2 has.
+    """Services of ``lifecycle_msgs``, as of a managed node in ROS 2.
 
-    Unconfigured: no loop, no arms, nothing but this. Inactive: arms hold and take no law. Active:
-    they take laws. The node that carries these services outlives the cell; their names are those
-    of the node that stands for it.
+    - Unconfigured: no loop, no arms, only these services.
+    - Inactive: arms hold and accept no controllet.
+    - Active: arms accept controllets.
 
-    One transition is under way at a time. Who asks for the same waits with whoever asked first;
-    any other is refused, but a shutdown.
+    A separate node offers the services and outlives the cell. Their names are those of the main
+    node. Only one transition is in progress at a time. A request for the same transition waits for
+    its result. Any other request is rejected, except a shutdown.
 
     Args:
-        main: The node that stands for the cell; gives names.
-        wants_cell: Whether a cell is to be brought up at once, and active.
+        main: Main node of the cell, which determines the names.
+        wants_cell: True to configure and activate a cell at once.
 
     Attributes:
-        node: To be served with all others.
-        wants_cell: Whether there is to be a cell; who runs it looks at this.
-        ends: Whether the process is to end.
-        state: The primary state.
+        node: Node that must be served with all others.
+        wants_cell: True if a cell is to run; the session polls it.
+        ends: True if the process is to end.
+        state: Primary state.
 
     Thread: executor.
     """
@@ -78,7 +79,7 @@ class LifeCycle:
         self.open(main)
 
     def open(self, main: GuardedNode) -> None:
-        """Create the node and its services, again after each new participant."""
+        """Create the node and its services; called again for each new participant."""
         self._logger = main.get_logger()
         self.node = GuardedNode(
             f"{main.get_name()}_life_cycle",
@@ -100,11 +101,11 @@ class LifeCycle:
 
     @property
     def begins(self) -> bool:
-        """Whether this is the cell that the process was started for; without it, it ends."""
+        """True if the process still starts its first cell; a failure then ends the process."""
         return self._activates and self._cell is None
 
     def has(self, cell: Cell) -> Work:
-        """Take a cell that has been started, and bring it to the state that was asked for."""
+        """Store a started cell, and bring it to the requested state."""
         self._cell, self._laws, self._rested = cell, tuple(cell.active), set()
         if self._activates:
             self._arrive(ACTIVE)
@@ -113,14 +114,14 @@ class LifeCycle:
         self._arrive(INACTIVE)
 
     def has_none(self, failure: str = "") -> None:
-        """Take it that there is no cell, or none any more; a failure is why."""
+        """Record that there is no cell any more, with the reason of a failure."""
         self._cell, self._failure, self.wants_cell = None, failure, False
         self._activates = False
         if self.state != UNCONFIGURED:
             self._arrive(UNCONFIGURED)
 
     def close(self) -> None:
-        """Answer whoever waits, and leave the network."""
+        """Answer all waiting clients, and destroy the node."""
         self.node.answers.close("the node ends")
         self.node.destroy_node()
 
@@ -136,12 +137,12 @@ class LifeCycle:
             )
             response.success = False
             return
-        if self._under_way == way.label:  # clients that hear nothing ask again
+        if self._under_way == way.label:  # clients repeat a request without answer
             while self._under_way == way.label:
                 yield
         elif self._under_way and way.goal != FINALIZED:
             self._logger.warning(
-                f"life cycle: got {way.label!r} while {self._under_way} is under way, allowed "
+                f"life cycle: got {way.label!r} while {self._under_way} is in progress, allowed "
                 "shutdown"
             )
         else:
@@ -172,19 +173,18 @@ class LifeCycle:
         elif self._cell is not None:
             move = self._deactivate if way.goal == INACTIVE else self._activate
             yield from move(self._cell)
-            if self.state == way.start:  # no shutdown has come meanwhile
+            if self.state == way.start:  # no shutdown was requested meanwhile
                 self._arrive(way.goal)
 
     def _deactivate(self, cell: Cell) -> Work:
-        if not self._rested:  # else an attempt that failed half-way has taken laws already
+        if not self._rested:  # an attempt that failed half-way has deactivated controllets already
             self._laws = tuple(cell.active)
         yield from self._rest(cell)
 
     def _rest(self, cell: Cell) -> Work:
-        """Let all arms hold and take no law.
+        """Let all arms hold and accept no controllet.
 
-        All are asked, also those that take none: an attempt that came too late may have left
-        them their laws.
+        Arms that accept none are included, because a late answer may have left them controllets.
         """
         self._rested |= {arm for arm in cell.arms if not cell.is_resting(arm)}
         pending = cell.ask_rest(*cell.arms, by=WHO)
@@ -192,7 +192,7 @@ class LifeCycle:
             yield
 
     def _activate(self, cell: Cell) -> Work:
-        """Let arms take laws again, and those that were active be so; or change nothing."""
+        """Let arms accept controllets again and activate the previous ones, or change nothing."""
         for arm in self._rested:
             cell.wake(arm)
         try:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that says in ``/diagnostics`` how arms and the twins that follow them agree.
+"""Node that publishes ``/diagnostics`` of the digital-twin monitor.
 
 Run by ``multipanda shadow --node --ros`` as ``python -m multipanda_py.ros.node.monitor_node CELL
-NAMESPACE``: lines of JSON on standard input say how it is, and it ends with them. What computes
-the twins has no part of ROS in it, and whoever serves ROS has no part of the loop.
+NAMESPACE``. It reads the agreement of arms and twins as lines of JSON from standard input, and
+ends with it. The process that computes the twins uses no ROS, and this process is independent of
+the loop.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from multipanda_py.realtime.system.dds import announce_without_types
 from multipanda_py.ros.node.qos import NUMBERS, STATES
 
 PERIOD = 1.0
-"""Between two messages on ``/diagnostics`` while nothing changes [s]."""
+"""Period of messages on ``/diagnostics`` without a change [s]."""
 
 
 def main() -> int:
-    """Say what comes in until it ends."""
+    """Publish the input until it ends."""
     announce_without_types()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
     cell, namespace = sys.argv[1:]
@@ -49,7 +50,7 @@ def main() -> int:
 
 
 def joint_state(said: dict[str, Any]) -> JointState:
-    """Return where all twins are, by the names of the arms' joints."""
+    """Return the state of all twins, with the joint names of the arms."""
     message = JointState()
     _stamp(message, said["time"])
     for arm in said["arms"]:
@@ -61,13 +62,13 @@ def joint_state(said: dict[str, Any]) -> JointState:
 
 
 def diagnosis(said: dict[str, Any]) -> DiagnosticArray:
-    """Return a status for every arm: a warning while it is outside the band of good runs."""
+    """Return a status per arm, a warning while it is outside the tolerance band."""
     message = DiagnosticArray()
     _stamp(message, said["time"])
     for arm in said["arms"]:
-        level, summary = DiagnosticStatus.OK, "within the band of good runs"
+        level, summary = DiagnosticStatus.OK, "within the tolerance band"
         if not arm["has_band"]:
-            summary = "followed, without a band of good runs"
+            summary = "followed, without a tolerance band"
         if arm["outside"]:
             level, summary = DiagnosticStatus.WARN, "; ".join(arm["outside"])
         values = {"times outside": str(arm["raised"])}

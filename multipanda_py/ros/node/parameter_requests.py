@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to set parameters: read without raising, and answered when they are in force.
+"""Services that set parameters, with checks of types and deferred answers.
 
-rclpy answers these services itself, but raises at a type that it does not know, and keeps the
-executor waiting as long as a parameter takes.
+The services of rclpy raise an error for an unknown type, and block the executor until a parameter
+is applied.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from multipanda_py.ros.compat.crisp import CrispNames
 from multipanda_py.ros.node.deferred_responses import TimeSlice
 
 Change = Generator[None, None, str]
-"""Yields until a change is answered; returns why it is refused, or an empty string."""
+"""Generator that yields until a change is answered. It returns the reason of a rejection, or an
+empty string."""
 WIDER = {
     Parameter.Type.INTEGER: Parameter.Type.DOUBLE,
     Parameter.Type.INTEGER_ARRAY: Parameter.Type.DOUBLE_ARRAY,
 }
-"""Whole numbers are taken for numbers: ``ros2 param set`` sends 400 as an integer."""
+"""Conversion of integers to floats, because ``ros2 param set`` sends 400 as an integer."""
 MAX_REASONS = 10
-"""Number of refusals of one request that are given and logged in full."""
+"""Number of rejections of one request that are returned and logged in full."""
 MAX_LATER_REASON = 200
-"""Maximum length of further refusals [characters]."""
+"""Maximum length of further rejections [characters]."""
 MAX_NAME = 200
 """Maximum length of a name for which similar names are searched [characters]."""
 _ASKED = "not asked for yet"
@@ -40,13 +41,13 @@ _LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
 
 
 class LateParameters:
-    """Parameters that somebody else may refuse, later.
+    """Parameters that another component accepts or rejects later.
 
-    A request is first offered to rclpy, which refuses what it does not know or may not be set;
-    then to ``change``; and what that takes is set.
+    A request is first checked by rclpy for unknown and read-only parameters, then by ``change``.
+    If both accept it, the parameters are set.
 
     Args:
-        change: Makes the change from values by name.
+        change: Function that makes the change from values by name.
     """
 
     def __init__(self, change: Callable[[dict[str, Any]], Change]) -> None:
@@ -55,17 +56,17 @@ class LateParameters:
         self._granted = False
 
     def check(self, asked: dict[str, Any]) -> None:
-        """Note what is asked for, and take only what has been granted.
+        """Store a request, and accept it only after it has been granted.
 
         Raises:
-            SettingsRejected: If nobody has granted it yet.
+            SettingsRejected: If it is not granted yet.
         """
         if not self._granted:
             self._asked = asked
             raise SettingsRejected(_ASKED)
 
     def set(self, node: Node, parameters: list[Parameter[Any]]) -> Change:
-        """Set parameters of a node when they are granted."""
+        """Set parameters of a node after they are granted."""
         self._asked = {}
         result = node.set_parameters_atomically(parameters)
         if result.successful or result.reason != _ASKED:
@@ -81,7 +82,7 @@ class LateParameters:
 
 
 class ParameterNode(Node):
-    """A node whose parameters may have other names, and whose changes may be refused later.
+    """Node whose parameters may have further names, and whose changes may be rejected later.
 
     Args:
         name: Name of the node.
@@ -90,8 +91,9 @@ class ParameterNode(Node):
     Attributes:
         late: Check of changes that is answered later, or None.
         other_names: Further names of its parameters, or None.
-        same_values: Other values of read-only parameters that mean the same, by name.
-        says_refusals: Flag that refused changes are logged, for clients that do not show why.
+        same_values: Equivalent values of read-only parameters, by name.
+        says_refusals: True if rejected changes are logged, for clients that do not show the
+            reason.
     """
 
     def __init__(self, name: str, **options: Any) -> None:
@@ -103,12 +105,12 @@ class ParameterNode(Node):
 
 
 def set_work(node: ParameterNode, request: Any, response: Any) -> Generator[None, None, None]:
-    """Set parameters as a request says: one after another, or together.
+    """Set parameters as requested, one after another or all together.
 
     Args:
-        node: It has declared them.
-        request: Of ``set_parameters`` or ``set_parameters_atomically``.
-        response: Of the same.
+        node: Node that has declared the parameters.
+        request: Request of ``set_parameters`` or ``set_parameters_atomically``.
+        response: Response of the same service.
     """
     if isinstance(request, SetParameters.Request):
         refused, part = 0, TimeSlice()
@@ -126,25 +128,25 @@ def set_work(node: ParameterNode, request: Any, response: Any) -> Generator[None
     if node.says_refusals:
         reasons = [result.reason for result in results if not result.successful]
         for reason in reasons[:MAX_REASONS]:
-            node.get_logger().warning(f"parameter refused: {reason}")
+            node.get_logger().warning(f"parameter rejected: {reason}")
         if len(reasons) > MAX_REASONS:
-            node.get_logger().warning(f"{len(reasons) - MAX_REASONS} more parameters refused")
+            node.get_logger().warning(f"{len(reasons) - MAX_REASONS} more parameters rejected")
 
 
 def set_together(node: ParameterNode, values: Mapping[str, Any]) -> Change:
-    """Set parameters of a node from plain values, all or none; see :data:`Change`."""
+    """Set all or none of several parameters from plain values; see :data:`Change`."""
     messages = []
     for name, value in values.items():
         try:
             messages.append(Parameter(name, value=value).to_parameter_msg())
         except (ParameterException, ValueError, TypeError):
-            return f"{name}: got {value!r:.60}, allowed one number, text or list of one type"
+            return f"{name}: got {value!r:.60}, allowed a number, a string or a list of one type"
     result = yield from _set(node, messages)
     return "" if result.successful else str(result.reason) or "refused"
 
 
 def value_of(node: Node, names: CrispNames, name: str) -> Any:
-    """Return the value of a parameter under one of its names; that of none is not set."""
+    """Return the value of a parameter under one of its names; "not set" if it does not exist."""
     if node.has_parameter(name):
         return node.get_parameter(name).get_parameter_value()
     if not names.has(name):
@@ -154,10 +156,10 @@ def value_of(node: Node, names: CrispNames, name: str) -> Any:
 
 
 def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[Any]:
-    """Return messages with other names under those that the node has declared.
+    """Return messages whose further names are replaced by the declared ones.
 
     Raises:
-        ParameterRejected: If one cannot be.
+        ParameterRejected: If a value has no equivalent.
     """
     found: dict[str, Any] = {}
     pending: dict[str, Any] = {}
@@ -175,7 +177,7 @@ def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[A
 
 
 def _unknown(node: Node, name: str) -> str:
-    """Say that a node has no such parameter, and which are meant perhaps."""
+    """Return the message for an unknown parameter, with similar names."""
     known = sorted(node.get_parameters_by_prefix(""))
     near = get_close_matches(name, known, cutoff=0.5) if len(name) <= MAX_NAME else []
     meant = f"near: {', '.join(near)}; " if near else ""
@@ -186,23 +188,29 @@ def _unknown(node: Node, name: str) -> str:
 
 
 def _wrong_type(node: Node, message: Any) -> str:
-    """Say in words what rclpy refuses by the numbers of its types; empty if it will not."""
+    """Return the message for a wrong type, or an empty string.
+
+    The message of rclpy would show its type numbers.
+    """
     got, kept = Parameter.Type(message.value.type), node.get_parameter(message.name).type_
     if kept in (got, WIDER.get(got), Parameter.Type.NOT_SET):
         return ""
     allowed = node.describe_parameter(message.name).additional_constraints
     where = f"{node.get_fully_qualified_name()}: {message.name}"
     text, hint = message.value.string_value, ""
-    if text.startswith("["):  # of which ros2 param set makes text if its numbers are of two kinds
-        hint = " (a text: write all numbers of a list with a point, or none)"
+    if text.startswith("["):  # ros2 param set sends mixed number types as a string
+        hint = " (a string: write all numbers with a decimal point, or none)"
     what = f"{text!r:.60}{hint}" if text else _kind(got)
     return shortened(f"{where}: got {what}, allowed {allowed or _kind(kept)}")
 
 
 def _read_only(node: Node, asked: Parameter[Any]) -> str:
-    """Say that a parameter cannot be changed, and what it is."""
+    """Return the message for a read-only parameter, with its value."""
     stands, where = node.get_parameter(asked.name).value, node.get_fully_qualified_name()
-    return f"{where}: {asked.name}: got {asked.value!r:.60}, but it is read-only: {stands!r:.200}"
+    return (
+        f"{where}: {asked.name}: got {asked.value!r:.60}, but it is read-only with value "
+        f"{stands!r:.200}"
+    )
 
 
 def _kind(kind: Parameter.Type) -> str:
@@ -210,7 +218,7 @@ def _kind(kind: Parameter.Type) -> str:
 
 
 def _stands(node: ParameterNode, asked: Parameter[Any]) -> bool:
-    """Return whether what may only be read is as asked: a file that was dumped loads again."""
+    """Return True if a read-only parameter has the requested value, so that dumped files load."""
     if not node.describe_parameter(asked.name).read_only:
         return False
     if asked.value in node.same_values.get(asked.name, ()):
@@ -246,7 +254,7 @@ def _set_own(
 ) -> Generator[None, None, SetParametersResult]:
     for message in messages:
         if not message.name:
-            text = "name: got an empty one, allowed the name of a parameter"
+            text = "name: is empty, allowed the name of a parameter"
             return SetParametersResult(successful=False, reason=text)
         if message.value.type > _LAST_TYPE:
             got = f"value.type: got {message.value.type}"

@@ -154,5 +154,5 @@ class Serving:
 
 
 def has_abandoned() -> bool:
-    """Return whether an abandoned participant may delay the end of the process."""
+    """Return True if an abandoned participant may delay the end of the process."""
     return bool(_abandoned)

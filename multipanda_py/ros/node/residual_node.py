@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that makes joint states of a simulator look like those of the robot.
+"""Node that corrects simulated joint states by a residual network to match the robot.
 
 Run by ``multipanda residual node`` as ``python -m multipanda_py.ros.node.residual_node FILE
 PREFIX``.
@@ -25,24 +25,24 @@ from multipanda_py.robots.residual.weights import TrainedResidual, load_residual
 from multipanda_py.ros.node.qos import NUMBERS, STATES
 
 HEARD = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""Every state counts: the network has to see them all."""
+"""QoS profile of the input. The network needs every state, hence the queue."""
 REASONS = 20
-"""So many different ones are said."""
+"""Maximum number of different reasons that are logged."""
 REPEATS = 20
-"""So many states may have one stamp before that is said."""
+"""Number of states with the same stamp after which a warning is logged."""
 
 
 class ResidualNode:
-    """Publish what comes in on ``joint_states``, corrected, and how much that is to be trusted.
+    """Publisher of corrected joint states and of the confidence of the correction.
 
-    Topics: ``joint_states`` in, ``corrected/joint_states`` and ``residual/confidence`` out; names
-    are changed by remapping. Joints that it does not know go through as they are. Messages that
-    lack something are left out, and why is said once.
+    Topics: input ``joint_states``, outputs ``corrected/joint_states`` and ``residual/confidence``.
+    Use remapping to change the names. Unknown joints pass unchanged. Incomplete messages are
+    dropped, and each reason is logged once.
 
     Args:
-        node: Subscribes and publishes.
-        trained: A real-time network.
-        prefix: With which the joints' names begin.
+        node: Node that subscribes and publishes.
+        trained: Residual network for real-time use.
+        prefix: Prefix of the joint names.
 
     Thread: the executor's.
     """
@@ -61,7 +61,7 @@ class ResidualNode:
     def _take(self, message: JointState) -> None:
         if reason := self._unusable(message):
             if reason not in self._said and len(self._said) < REASONS:
-                self._node.get_logger().error(f"left out: {reason}")
+                self._node.get_logger().error(f"message dropped: {reason}")
                 self._said.add(reason)
             return
         rows = [np.array(part) for part in (message.position, message.velocity, message.effort)]
@@ -70,14 +70,14 @@ class ResidualNode:
         self._repeats, self._stamp = (self._repeats + 1) * (time == self._stamp), time
         if self._repeats > REPEATS:
             self._node.get_logger().warning(
-                f"stamps stand still at {time:g} s: nothing is corrected",
+                f"time stamps do not change ({time:g} s): states are not corrected",
                 throttle_duration_sec=5.0,
             )
         state = np.concatenate([row[self._places] for row in rows])
         corrected = self._states.correct(time, state)
         if self._states.gaps > gaps:
             self._node.get_logger().warning(
-                "states came too seldom, or back in time: looks on anew",
+                "states arrive too rarely, or time went back: the network restarts",
                 throttle_duration_sec=5.0,
             )
         for row, part in zip(rows, np.split(corrected, 3)):
@@ -87,7 +87,7 @@ class ResidualNode:
         self._confidence.publish(Float64(data=self._states.confidence))
 
     def _unusable(self, message: JointState) -> str:
-        """Return why a message cannot be corrected, or nothing."""
+        """Return why a message cannot be corrected, or an empty string."""
         names = list(message.name)
         if names != self._names:
             try:
@@ -98,18 +98,18 @@ class ResidualNode:
             if len(getattr(message, what)) != len(names):
                 return (
                     f"{what}: got {len(getattr(message, what))} numbers for {len(names)} joints, "
-                    "allowed one for each"
+                    "allowed one per joint"
                 )
         return ""
 
 
 def main() -> int:
-    """Correct states until the end is asked for."""
+    """Run the node until it is stopped."""
     file, prefix, *arguments = sys.argv[1:]
     trained = load_residual(Path(file))
     try:
         rclpy.init(args=["--ros-args", *arguments] if arguments else None)
-    except RuntimeError as error:  # RCLError, which has no public name
+    except RuntimeError as error:  # RCLError has no public name
         reason = str(error).split(", at /")[0]
         sys.stderr.write(f"multipanda residual node: --remap: {reason}\n")
         return 1
@@ -117,12 +117,12 @@ def main() -> int:
         f"residual_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )
     ResidualNode(node, trained, prefix)
-    node.get_logger().info(f"corrects {trained.robot} at {trained.rate:g} states a second")
+    node.get_logger().info(f"correcting joint states of {trained.robot} at {trained.rate:g} Hz")
     try:
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         return 0
-    except RuntimeError:  # RCLError: the end came while a state was being answered
+    except RuntimeError:  # RCLError: rclpy was shut down during a callback
         if node.context.ok():
             raise
     finally:

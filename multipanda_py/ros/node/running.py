@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the node's process runs: its executor, its cores, and what ends it."""
+"""Execution of the node's process: executor, CPU cores, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
     from multipanda_py.ros.node.guard import GuardedNode
 
 SPIN_TIMEOUT = 0.2
-"""Longest wait for an event before signals are looked at [s]."""
+"""Maximum wait for an event between two checks of signals [s]."""
 CALLBACK_PATIENCE = 5.0
-"""Maximum time of a callback after a signal that ends the program [s]."""
+"""Maximum time of a callback after a stop signal, before the process is ended [s]."""
 
 
 class StopSignals:
-    """Turn SIGINT, SIGTERM and SIGHUP into a quiet end.
+    """Handler of SIGINT, SIGTERM and SIGHUP for a clean shutdown.
 
-    A signal only sets ``received``, so that no callback, no call of the middleware and no
-    clean-up is cut in two; the main thread looks at it between two steps of the start. Only
-    what is within :meth:`interruptible`, where the start waits for others, is left at once.
-    A callback that never returns prevents the main thread from polling. A second thread therefore
-    receives signals too, and ends the process if :meth:`serving` is not left in time.
+    A signal only sets ``received``, so that it interrupts no callback, middleware call or
+    clean-up. The main thread checks it between two steps of the start. Only blocks within
+    :meth:`interruptible`, where the start waits for other processes, are left at once.
+
+    A callback that never returns prevents this check. Therefore a second thread also receives
+    signals, and ends the process if :meth:`serving` is not left in time.
 
     Attributes:
         received: Name of the first signal, or an empty string.
@@ -58,13 +59,13 @@ class StopSignals:
         take_signals(self._on_signal)
 
     def check(self) -> None:
-        """Raise :class:`.Interrupted` if a signal has come."""
+        """Raise :class:`.Interrupted` if a signal has arrived."""
         if self._number:
             raise Interrupted(self._number)
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Let the first signal raise :class:`.Interrupted` within."""
+        """Let the first signal raise :class:`.Interrupted` within this context."""
         self._interruptible = True
         try:
             self.check()
@@ -75,7 +76,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
-        """End the process :data:`CALLBACK_PATIENCE` after a signal, if still within."""
+        """End the process if this context is not left :data:`CALLBACK_PATIENCE` after a signal."""
         with self._lock:
             self._serving = True
         try:
@@ -100,49 +101,48 @@ class StopSignals:
 
 
 def make_executor(context: Context | None = None) -> Executor:
-    """Return the cheapest executor there is: by events, else by wait sets.
+    """Return the executor with the lowest CPU load: an events executor, else one with wait sets.
 
     Args:
-        context: Of its nodes; None for rclpy's default one.
+        context: Context of its nodes; None for rclpy's default one.
     """
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:
         return SingleThreadedExecutor(context=context)
-    # Turn it with spin_once(): spin() of some releases busy-waits and delivers nothing.
+    # Use spin_once(): in some releases spin() busy-waits and delivers nothing.
     return EventsExecutor(context=context)
 
 
 def end_within(patience: float = 30.0) -> None:
-    """End this process in any case, with what each of its threads is at, unless :func:`ended`.
+    """End this process after a timeout and print the stacks of its threads, unless :func:`ended`.
 
-    The middleware shares locks with other processes; one that was killed while it held one keeps
-    whoever gives anything back, for ever. By a watch that needs neither the interpreter nor this
-    thread. A loop that is left so brings its arms to rest and ends. Called again, it counts anew.
+    The middleware shares locks with other processes. If a process was killed while it held one,
+    destroying any entity may block forever. This watchdog needs neither the interpreter nor this
+    thread. The loop of an ended node brings its arms to rest. A further call restarts the timeout.
 
     Args:
-        patience: How long giving everything back may take [s].
+        patience: Timeout [s].
     """
-    # By number: started with standard error closed, a node has no such object.
+    # A file descriptor works also if the node is started with standard error closed.
     faulthandler.dump_traceback_later(patience, exit=True, file=2)
 
 
 def ended() -> None:
-    """Call off :func:`end_within`."""
+    """Cancel :func:`end_within`."""
     faulthandler.cancel_dump_traceback_later()
 
 
 def release(executor: Executor, nodes: list[GuardedNode]) -> None:
-    """Give back what the middleware's threads call into, and forget it.
+    """Destroy nodes and executor in a safe order, and collect their memory.
 
-    Python's last collection frees the rest in any order, an executor before those who call it
-    among it, and the process that has done its work ends by a segmentation fault. Nothing skips
-    that collection: what it finds is gone already, and whatever else has to be done at the end
-    is done.
+    The final collection of Python frees objects in any order, possibly an executor before the
+    threads that call it. The process would then end by a segmentation fault after its work is
+    done.
 
     Args:
-        executor: Of the nodes; served no more.
-        nodes: All of it; empty afterwards. The one that was made first is the last to go.
+        executor: Executor of the nodes, which no longer runs.
+        nodes: All nodes; empty afterwards. They are destroyed in reverse order.
     """
     executor.shutdown()
     while nodes:
@@ -152,15 +152,15 @@ def release(executor: Executor, nodes: list[GuardedNode]) -> None:
 
 
 def every(node: Node, period: float, callback: Callable[[], None]) -> None:
-    """Call back every ``period`` seconds of the machine's time, whatever time /clock tells."""
+    """Create a timer on the monotonic clock, independent of /clock; period in [s]."""
     node.create_timer(period, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
 
 def leave_loop_core(cell: Cell) -> str:
-    """Keep every thread of this process off the core that the loop is pinned to.
+    """Keep every thread of this process off the CPU core of the loop.
 
     Returns:
-        What was refused, or an empty string.
+        Message if this fails, or an empty string.
     """
     core = loop_cpu(cell.realtime)
     others = os.sched_getaffinity(0) - {core}

@@ -161,9 +161,9 @@ def test_a_section_for_every_node_gives_a_law_what_it_has(unloaded, client, tmp_
 def test_another_type_is_refused_in_a_sentence_that_clients_keep_to_themselves(cell, client):
     answer = wants(client, type="joint_velocity")
     assert not answer.successful
-    sentence = f"{LAW}.type: got 'joint_velocity', but it is read-only: 'joint_impedance'"
+    sentence = f"{LAW}.type: got 'joint_velocity', but it is read-only with value 'joint_impedance'"
     assert sentence in answer.reason
-    cell.wait_for(f"parameter refused: {MANAGER}: {sentence}")
+    cell.wait_for(f"parameter rejected: {MANAGER}: {sentence}")
     name = "joint_trajectory_controller"
     known = f"{name}/JointTrajectoryController"
     assert parameters_of.put(client, MANAGER, **{f"{name}.type": known}).successful

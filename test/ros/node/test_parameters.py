@@ -87,7 +87,7 @@ def test_unknown_option_wrong_type_unknown_name_and_removal_are_refused(client):
     assert put(client, stiffness=1.0).reason.startswith(f"{NODE}: stiffness: got double, ")
     assert "stiffness: got 'stiff'" in put(client, stiffness="stiff").reason
     mixed = put(client, stiffness="[400, 400, 400.5, 20, 20, 20]").reason
-    assert "(a text: " in mixed
+    assert "(a string: " in mixed
     unknown = put(client, stifness=1.0).reason
     assert re.match(rf"{NODE}: .*'stifness'.*\bstiffness\b", unknown)
     unset = ParameterMsg(name="stiffness", value=ParameterValue())
@@ -160,7 +160,7 @@ def test_a_law_made_softer_by_its_posture_is_told_in_answer_log_and_diagnostics(
     assert told in getattr(answer, "message", told)  # not in every distribution
     diagnosis = partial(client.diagnosis, f"{cell.name}/{name}")
     client.until(
-        lambda: "as soft as" in diagnosis()[0].message and diagnosis()[1]["notices"] == "2",
+        lambda: "stiffness reduced to" in diagnosis()[0].message and diagnosis()[1]["notices"] == "2",
         10.0,
         "notices in /diagnostics",
     )

@@ -129,7 +129,7 @@ def test_publisher_of_another_type_is_named(cell, client, beside):
     context = Context()  # of one participant the middleware refuses a second type by itself
     rclpy.init(context=context)
     beside("poser", context=context).create_publisher(Pose, "/right/target_twist", 1)
-    words = "/right/target_twist: /poser publishes geometry_msgs/msg/Pose, taken is"
+    words = "/right/target_twist: /poser publishes geometry_msgs/msg/Pose, but the type must be"
     client.until(lambda: words in cell.log, what=words)
     rclpy.shutdown(context=context)
 
@@ -140,7 +140,7 @@ def test_of_two_publishers_the_newest_message_counts_and_both_are_named(cell, cl
     pose.header.stamp.sec = pose.header.stamp.nanosec = 0
     topic, nodes = "/right/target_pose", [beside("policy"), beside("teleop")]
     publishers = [node.create_publisher(PoseStamped, topic, 1) for node in nodes]
-    words = f"{topic} is published by /policy, /teleop: of them the newest message counts"
+    words = f"{topic} is published by /policy, /teleop. The newest message counts"
     for publisher, way in ((publishers[0], 0.03), (publishers[1], -0.03), (publishers[0], 0.0)):
         target = copy.deepcopy(pose)
         target.pose.position.z += way

@@ -71,7 +71,7 @@ def test_states_come_back_corrected_with_a_confidence(client, node):
     client.until(lambda: "effort: got 0 numbers" in log.read_text(), 5.0, "a reason")
     for _ in range(30):
         client.publish("/sim/joint_states", message(161))
-    client.until(lambda: "stamps stand still at 1.61 s" in log.read_text(), 5.0, "a warning")
+    client.until(lambda: "time stamps do not change (1.61 s)" in log.read_text(), 5.0, "a warning")
     process.send_signal(signal.SIGINT)
     assert process.wait(10.0) == 0
     assert "Traceback" not in log.read_text()

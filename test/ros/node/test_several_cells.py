@@ -76,7 +76,7 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
     assert first.process.poll() is None
     assert first.end(signal.SIGKILL) == -signal.SIGKILL  # listed for some seconds more
     third = start(remap=["__ns:=/taken"]).wait_for("is active")
-    assert "there is another node" not in third.log
+    assert "another node has this name" not in third.log
 
 
 @pytest.mark.long
@@ -85,7 +85,7 @@ def test_controller_manager_that_comes_later_is_warned_of(cell, client):
     client.until(lambda: time.monotonic() > established, what="time in which it may give way")
     intruder = rclpy.create_node("controller_manager", namespace="left")
     try:
-        words = "/left/controller_manager: there is another node by this name"
+        words = "/left/controller_manager: another node has this name"
         client.until(lambda: words in cell.log, what=words)
         client.until(
             lambda: (
