@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptions of arms and cells, and their URDF.
 
-:mod:`~multipanda_py.robots.models` has the kinds of arms by name, with all that is known of
-them; everything else is generated from it.
+:mod:`~multipanda_py.robots.models` has the robot models by name. URDF, MJCF and collision geometry
+are generated from them.
 """
 
 from __future__ import annotations

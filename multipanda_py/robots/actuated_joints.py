@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which joints of an arm are driven through springs, and what may be asked of them."""
+"""Joints of an arm with compliant actuators, their operation modes and commands."""
 
 from __future__ import annotations
 
@@ -12,40 +12,42 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ActuatorRefused
 
 ALIASES = {"torque_m1_command": "motor_1_command", "torque_m2_command": "motor_2_command"}
-"""Other names of commands: those in the toolbox's code, beside those in its paper."""
+"""Alternative names of commands: names in the toolbox's code, mapped to those in its paper."""
 
 LARGEST_COMMAND = 1e6
-"""More is refused: there is no such angle or torque, and squares of it must be finite."""
+"""Maximum absolute value of a command; its square must stay finite."""
 
 
 class OperationMode(IntEnum):
-    """What is commanded, by the numbers of the ROS-Gazebo toolbox (Mengacci et al., 2021).
+    """Operation mode of a compliant actuator, numbered as in the ROS-Gazebo toolbox.
 
-    In the first two there are no springs; in the next two the motors stand where they are asked
-    to at once; in the last three they have inertia, damping, friction and limits.
+    Modes 0 and 1 are rigid and have no springs. In modes 2 and 3 the motors reach their commanded
+    positions at once. In modes 4 to 6 the motors have inertia, damping, friction and limits.
+
+    Source: Mengacci et al., Frontiers in Robotics and AI 8, 2021.
     """
 
     LINK_TORQUE = 0
-    """The torque of the link."""
+    """Torque of the link."""
     LINK_PID = 1
-    """Where a PID controller is to bring the link, with a torque on it."""
+    """Position of the link, which a PID controller tracks with a torque on the link."""
     SPRING_REFERENCES = 2
-    """Where both motors stand."""
+    """Positions of both motors."""
     EQUILIBRIUM = 3
-    """Where springs are at rest, and the preset of their stiffness."""
+    """Equilibrium position of the springs, and stiffness preset."""
     MOTOR_TORQUE = 4
-    """The torques of both motors."""
+    """Torques of both motors."""
     MOTOR_PID = 5
-    """Where PID controllers are to bring both motors."""
+    """Positions of both motors, which PID controllers track."""
     EQUILIBRIUM_PID = 6
-    """Equilibrium and preset, to which PID controllers bring the motors."""
+    """Equilibrium position and stiffness preset, which PID controllers of the motors track."""
 
     @classmethod
     def of(cls, value: object) -> OperationMode:
-        """Return a mode by its number or its name.
+        """Return the mode with a number or name.
 
         Raises:
-            ActuatorRefused: If there is no such mode.
+            ActuatorRefused: There is no such mode.
         """
         if isinstance(value, str) and value.upper() in cls.__members__:
             return cls[value.upper()]
@@ -57,34 +59,34 @@ class OperationMode(IntEnum):
 
     @property
     def is_rigid(self) -> bool:
-        """Whether there is no spring between torque and link."""
+        """True if there is no spring between the torque and the link."""
         return self <= OperationMode.LINK_PID
 
     @property
     def has_motors(self) -> bool:
-        """Whether motors have inertia, and need parameters."""
+        """True if motors have inertia and need parameters."""
         return self >= OperationMode.MOTOR_TORQUE
 
     @property
     def has_motor_pid(self) -> bool:
-        """Whether PID controllers move the motors."""
+        """True if PID controllers move the motors."""
         return self >= OperationMode.MOTOR_PID
 
     @property
     def takes_equilibrium(self) -> bool:
-        """Whether the actuator's map makes motor positions out of what is commanded."""
+        """True if the actuator maps commands to motor positions."""
         return self in (OperationMode.EQUILIBRIUM, OperationMode.EQUILIBRIUM_PID)
 
     @property
     def takes_references(self) -> bool:
-        """Whether it is commanded where motors are to be, by the actuator's map or at once."""
+        """True if the commands are motor positions or are mapped to motor positions."""
         return self.takes_equilibrium or self in (
             OperationMode.SPRING_REFERENCES, OperationMode.MOTOR_PID
         )  # fmt: skip
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Names of what may be commanded."""
+        """Names of the commands of this mode."""
         return _COMMANDS[self]
 
 
@@ -98,23 +100,23 @@ _COMMANDS = {
     OperationMode.EQUILIBRIUM_PID: ("equilibrium_position", "stiffness_preset"),
 }
 COMMANDS = tuple(dict.fromkeys(name for names in _COMMANDS.values() for name in names))
-"""Names of all that may be commanded in some mode."""
+"""Names of the commands of all modes."""
 
 
 @dataclass(frozen=True, eq=False)
 class ActuatedJoints:
-    """The m joints of an arm that have compliant actuators, in the order of its joints.
+    """The m joints of an arm that have compliant actuators, from base to flange.
 
     Attributes:
-        names: Without the arm's prefix.
-        places: Which of the arm's joints they are, counted from 0, (m,).
-        modes: Operation modes of the cell file, by name.
-        have_motors: Whether there are parameters of their motors, (m,).
-        have_second: Whether there is a second motor, (m,).
-        are_antagonistic: Whether both motors pull against each other, (m,).
-        preset_low: Smallest stiffness presets, (m,) [rad, or m where that is their unit].
-        preset_high: Largest ones, (m,).
-        preset_units: Their units; an empty text where there are none.
+        names: Joint names without the arm's prefix.
+        places: Indices of the joints in the arm, from 0, (m,).
+        modes: Names of the operation modes in the cell file.
+        have_motors: True for joints with motor parameters, (m,).
+        have_second: True for joints with a second motor, (m,).
+        are_antagonistic: True for joints whose motors pull against each other, (m,).
+        preset_low: Minimum stiffness presets, (m,) [rad, or m if this is their unit].
+        preset_high: Maximum stiffness presets, (m,).
+        preset_units: Units of the presets; an empty text for joints without presets.
     """
 
     names: tuple[str, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one arm of a cell is: model, name, place, hand and tool."""
+"""Description of an arm in a cell: model, name, base pose, gripper and tool."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ from multipanda_py.robots.robot import Robot
 from multipanda_py.state import ArmLimits
 
 PARKED = (0.0, 0.0, -1000.0)
-"""Where things are that are absent, in the world: far from everything that looks [m]."""
-# How many numbers describe the size of each shape.
+"""Position of absent objects in the world, outside the range of all sensors and motions [m]."""
+# The number of values in the size of each shape.
 SHAPES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
 
 @dataclass(frozen=True, eq=False)
 class SceneObject:
-    """A solid, movable when it has a mass.
+    """Solid object of the scene; it can move if it has a mass.
 
     Attributes:
-        name: Name of its body, and with suffix ``_joint`` of its free joint.
+        name: Name of its body; its free joint has the suffix ``_joint``.
         shape: ``box``, ``sphere``, ``cylinder`` or ``capsule``.
-        size: As in MuJoCo [m]: half edges x, y, z of a box; radius of a sphere; radius and
+        size: Size as in MuJoCo [m]: half edges x, y, z of a box; radius of a sphere; radius and
             half length of a cylinder or capsule (without the capsule's ends).
         position: Centre in the world, (3,) [m].
         rotation: Orientation in the world, (3, 3).
         mass: Mass [kg]; 0 fixes it to the world.
-        rgba: Red, green, blue, opacity, each 0 to 1.
+        rgba: Red, green, blue and opacity, each 0 to 1.
         friction: Sliding [-], torsional [m] and rolling [m] friction, as in MuJoCo.
         contact: Time constant [s] and damping ratio of its contacts, as in MuJoCo.
-        present: Whether it is in the scene from the start; only what has a mass may be absent.
+        present: True if it is in the scene from the start. Only an object with a mass may be
+            absent.
 
     Raises:
-        ConfigurationError: If a value cannot be used; the message says which and why.
+        ConfigurationError: A value is invalid; the message names it and the reason.
     """
 
     name: str
@@ -57,7 +58,7 @@ class SceneObject:
     present: bool = True
 
     def __post_init__(self) -> None:
-        """Copy the arrays, check them and make them read-only."""
+        """Copy and check the arrays, and make them read-only."""
         where = f"of object {self.name}"
         if not self.name:
             raise ConfigurationError("an object needs a name")
@@ -69,7 +70,7 @@ class SceneObject:
         if not (np.isfinite(self.mass) and self.mass >= 0.0):
             raise ConfigurationError(f"mass {where} must be 0 kg or more, got {self.mass}")
         if not (self.present or self.mass > 0.0):
-            raise ConfigurationError(f"present {where} must be true: it has no mass, and rests")
+            raise ConfigurationError(f"present {where} must be true, because it has no mass")
         rgba = vector(f"rgba {where}", self.rgba, (4,))
         friction = vector(f"friction {where}", self.friction, (3,))
         if (friction < 0.0).any() or (rgba < 0.0).any() or (rgba > 1.0).any():
@@ -90,26 +91,26 @@ class SceneObject:
 
     @property
     def start(self) -> NDArray[np.float64]:
-        """Position of its centre at the start, (3,) [m]: parked if it is absent."""
+        """Position of its centre at the start, (3,) [m]; the parked position if it is absent."""
         return self.position if self.present else np.array(PARKED)
 
 
-ROD_RADIUS = 0.008  # of the rod that stands for a tool [m]
+ROD_RADIUS = 0.008  # radius of the rod that represents a tool [m]
 
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """A rigid load on the flange, beside the hand if there is one.
+    """Rigid tool on the flange, in addition to a gripper.
 
     Attributes:
         mass: Mass [kg].
         com_in_flange: Centre of mass, (3,) [m].
-        inertia: About the centre of mass along the flange's axes, (3, 3) [kg m^2].
-        pose_tcp_in_flange: Tool centre point, homogeneous transform, (4, 4).
-        friction: On things in simulation; 0 for that of the thing.
+        inertia: Inertia about the centre of mass along the flange's axes, (3, 3) [kg m^2].
+        pose_tcp_in_flange: Pose of the tool centre point, (4, 4).
+        friction: Friction coefficient with objects in simulation; 0 uses that of the object.
 
     Raises:
-        ConfigurationError: If no rigid body has such values, or the pose is no transform.
+        ConfigurationError: No rigid body has these values, or the pose is not a rigid transform.
     """
 
     mass: float
@@ -119,7 +120,7 @@ class Tool:
     friction: float = 0.0
 
     def __post_init__(self) -> None:
-        """Copy the arrays, check them and make them read-only."""
+        """Copy and check the arrays, and make them read-only."""
         com = vector("tool: com_in_flange", self.com_in_flange, (3,))
         inertia = vector("tool: inertia", self.inertia, (3, 3))
         moments = np.linalg.eigvalsh((inertia + inertia.T) / 2.0)
@@ -129,11 +130,11 @@ class Tool:
             raise ConfigurationError("tool: inertia must be symmetric")
         if moments[0] < 0.0 or moments[0] + moments[1] < moments[2] - 1e-9:
             raise ConfigurationError(
-                f"tool: no body has the principal moments {moments} kg m^2; "
-                "the sum of any two must reach the third"
+                f"tool: inertia: got principal moments {moments} kg m^2; the sum of any two must "
+                "not be less than the third"
             )
         if self.mass > 0.0 and moments[0] <= 0.0:
-            raise ConfigurationError("tool: inertia must be positive definite when mass is given")
+            raise ConfigurationError("tool: inertia must be positive definite if there is a mass")
         object.__setattr__(self, "com_in_flange", com)
         object.__setattr__(self, "inertia", inertia)
         pose = rigid_pose("tool: pose_tcp_in_flange", self.pose_tcp_in_flange)
@@ -141,7 +142,7 @@ class Tool:
 
     @property
     def capsules(self) -> tuple[Capsule, ...]:
-        """A thin rod from the flange to the tip, in the frame of the flange; none if short."""
+        """Rod from the flange to the tool centre point in the flange's frame; empty if short."""
         tip = self.pose_tcp_in_flange[:3, 3]
         length = float(np.linalg.norm(tip))
         if length < 4.0 * ROD_RADIUS:
@@ -151,7 +152,7 @@ class Tool:
 
     @property
     def look(self) -> tuple[Turned, ...]:
-        """Picture of the rod."""
+        """Visual shape of the rod."""
         r = ROD_RADIUS
         return tuple(Turned(c.start, c.end, r, r, r, r, "tool") for c in self.capsules)
 
@@ -161,25 +162,28 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 @dataclass(frozen=True, eq=False)
 class ArmDescription:
-    """One arm of a cell; URDF and MJCF are generated from it.
+    """Description of one arm of a cell, from which URDF and MJCF are generated.
 
     Attributes:
-        name: Its name in the cell: letters, digits, underscores.
-        model: One of :data:`.MODELS` by name, or any other robot.
-        position_base_in_world: Origin of its first link, (3,) [m].
-        rotation_base_in_world: Orientation of its first link, (3, 3).
-        hand: Whether it carries the hand of its model, None if there is one; or another gripper.
-        tool: A further load, or None.
-        finger_opening: Position of each finger at the start, None for open [m].
-        compensates_gravity: Whether it carries its own weight; None if as its model does.
-        joint_damping: Viscous friction in simulation, (n,) or one number [Nm s/rad]; by default
-            that of its model.
-        joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm]; likewise.
-        actuated: Its joints with compliant actuators; None if there is none.
-        learned: File of what was learned of its torques, or nothing.
+        name: Name of the arm in the cell: letters, digits, underscores.
+        model: Name in :data:`.MODELS`, or any other robot.
+        position_base_in_world: Origin of the first link, (3,) [m].
+        rotation_base_in_world: Orientation of the first link, (3, 3).
+        hand: True for the gripper of the model, False for no gripper, None for the gripper of the
+            model if it has one; or another gripper.
+        tool: Tool on the flange, or None.
+        finger_opening: Initial position of each finger [m]; None for open fingers.
+        compensates_gravity: True if the robot compensates its own weight; None for the default of
+            its model.
+        joint_damping: Viscous friction in simulation, (n,) or one number [Nm s/rad]; default: that
+            of the model.
+        joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm]; default: that
+            of the model.
+        actuated: Joints with compliant actuators; None for an arm without them.
+        learned: File of a learned torque residual, or an empty text.
 
     Raises:
-        ConfigurationError: If a value cannot be used; the message says which and why.
+        ConfigurationError: A value is invalid; the message names it and the reason.
     """
 
     name: str
@@ -196,10 +200,10 @@ class ArmDescription:
     learned: str = ""
 
     def __post_init__(self) -> None:
-        """Copy the arrays, check them and make them read-only."""
+        """Copy and check the arrays, and make them read-only."""
         if not _NAME.match(self.name):
             raise ConfigurationError(
-                f"arm name {self.name!r}: only a letter, then letters, digits and underscores"
+                f"arm name {self.name!r}: use a letter, then letters, digits and underscores"
             )
         if isinstance(self.model, str) and self.model not in MODELS:
             raise UnknownName(f"model of arm {self.name}", self.model, tuple(MODELS))
@@ -207,8 +211,8 @@ class ArmDescription:
             object.__setattr__(self, "hand", self.robot.has_hand)
         if self.hand is True and not self.robot.has_hand:
             raise ConfigurationError(
-                f"hand of arm {self.name}: got true, allowed false or a gripper: none is made for "
-                f"a {self.robot.name}"
+                f"hand of arm {self.name}: got true, allowed false or a gripper, since there is "
+                f"no gripper for a {self.robot.name}"
             )
         if self.compensates_gravity is None:
             object.__setattr__(self, "compensates_gravity", self.robot.compensates_gravity)
@@ -236,7 +240,7 @@ class ArmDescription:
             object.__setattr__(self, name, array)
 
     def _check_gripper(self) -> None:
-        """Check the opening, and that names of the arm are not those of what it carries."""
+        """Check the finger opening, and that gripper and tool have no names of the arm's model."""
         low, high = (self.gripper.lower, self.gripper.upper) if self.gripper else (0.0, 0.0)
         if self.finger_opening is None:
             object.__setattr__(self, "finger_opening", high)
@@ -248,25 +252,25 @@ class ArmDescription:
         for part in ("hand", "leftfinger", "rightfinger", "hand_tcp", "tool", "tool_tcp"):
             if self.link_names.count(self.prefix + part) > 1:
                 raise ConfigurationError(
-                    f"model of arm {self.name}: got a link {part}, which is what the arm carries, "
-                    "allowed other names, or no hand and tool"
+                    f"model of arm {self.name}: has a link {part}, which is a name of the gripper "
+                    "or tool. Rename the link, or use no gripper and tool."
                 )
         for joint in self.finger_joint_names:
             if joint in self.joint_names:
                 raise ConfigurationError(
-                    f"model of arm {self.name}: got a joint {joint.removeprefix(self.prefix)}, "
-                    "which is one of its gripper, allowed other names, or no hand"
+                    f"model of arm {self.name}: has a joint {joint.removeprefix(self.prefix)}, "
+                    "which is a name of the gripper. Rename the joint, or use no gripper."
                 )
 
     @property
     def gripper(self) -> ParallelGripper | None:
-        """The gripper that it carries, or None."""
+        """Gripper of the arm, or None."""
         if isinstance(self.hand, ParallelGripper):
             return self.hand
         return self.robot.hand if self.hand else None
 
     def shares_base(self, other: ArmDescription) -> bool:
-        """Return whether both are arms of one robot, which begin with one and the same link."""
+        """Return True if both arms belong to one robot and have the same first link."""
         mine, theirs = self.robot.links[0], other.robot.links[0]
         return (
             mine.name == theirs.name
@@ -278,17 +282,17 @@ class ArmDescription:
 
     @property
     def prefix(self) -> str:
-        """Start of every name of this arm in URDF and MJCF, such as ``left_fr3_``."""
+        """Prefix of all names of this arm in URDF and MJCF, such as ``left_fr3_``."""
         return f"{self.name}_{self.robot.name}_"
 
     @property
     def robot(self) -> Robot:
-        """What there is to know of its model."""
+        """Robot model of the arm."""
         return MODELS[self.model] if isinstance(self.model, str) else self.model
 
     @property
     def n_joints(self) -> int:
-        """Number of its joints, n."""
+        """Number of joints, n."""
         return self.robot.n_joints
 
     @property
@@ -303,22 +307,22 @@ class ArmDescription:
 
     @property
     def base_frame(self) -> str:
-        """Its first link, which stands in the world."""
+        """Name of the first link, which is fixed to the world."""
         return self.prefix + self.robot.links[0].name
 
     @property
     def flange_frame(self) -> str:
-        """What hand, tool and load are mounted on."""
+        """Name of the frame that carries gripper, tool and payload."""
         return self.prefix + self.robot.flange.name
 
     @property
     def finger_joint_names(self) -> tuple[str, ...]:
-        """Names of the two finger joints, none without the hand."""
+        """Names of the two finger joints; empty without a gripper."""
         return tuple(f"{self.prefix}finger_joint{i}" for i in (1, 2)) if self.hand else ()
 
     @property
     def link_names(self) -> tuple[str, ...]:
-        """Names of all links, from the base to the tool's tip."""
+        """Names of all links, from the base to the tool centre point."""
         links = [*(link.name for link in self.robot.links), self.robot.flange.name]
         if self.hand:
             links += ["hand", "leftfinger", "rightfinger", "hand_tcp"]
@@ -328,7 +332,7 @@ class ArmDescription:
 
     @property
     def ee_frame(self) -> str:
-        """Frame that is controlled: tool_tcp, else hand_tcp, else the flange."""
+        """End-effector frame: tool_tcp, else hand_tcp, else the flange."""
         if self.tool is not None:
             return f"{self.prefix}tool_tcp"
         return f"{self.prefix}hand_tcp" if self.hand else self.flange_frame

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The YAML beside a description, with what that lacks."""
+"""YAML file with data that an arm's URDF or MJCF lacks, and default values for them."""
 
 from __future__ import annotations
 
@@ -20,33 +20,39 @@ from multipanda_py.state import ArmLimits
 Vector = NDArray[np.float64]
 
 FULL_SPEED_IN = 0.25
-"""Time in which a joint comes to its full speed [s]."""
+"""Time to reach the maximum speed of a joint [s]."""
 JERK_PER_ACCELERATION = 500.0
-"""As the limits of Franka arms have it [1/s]."""
+"""Jerk limit over acceleration limit, as for Franka arms [1/s]."""
 TORQUE_RATE, FULL_TORQUE_RATE = 1000.0, 12.0
-"""Least rate, of Franka arms, and rate over torque limit, of their large joints [Nm/s, 1/s]."""
+"""Minimum torque rate, as for Franka arms [Nm/s], and torque rate over torque limit, as for their
+large joints [1/s]."""
 ROTOR = 2.5e-3
-"""Rotor inertia over torque limit: a Franka arm under torque control has 2.8e-3 in its large
-joints and 5e-3 in its wrist [kg m^2/Nm]."""
+"""Rotor inertia over torque limit [kg m^2/Nm]. A Franka arm under torque control has 2.8e-3 in its
+large joints and 5e-3 in its wrist."""
 LACKING = 5.0 / 87.0
-"""Fraction of the torque limits that a posture spring exerts: 5 of 87 Nm of an FR3."""
+"""Torque of a nullspace spring over the torque limit: 5 of 87 Nm, as for an FR3."""
 LACKING_IN_WRIST = 5.0 / 12.0
-"""Largest such fraction of any joint: 5 of 12 Nm of its wrist."""
+"""Maximum of this ratio for any joint: 5 of 12 Nm, as for the wrist of an FR3."""
 STRONG = 1.0 / 3.0
-"""A joint carries the arm if it has this share of the largest torque; the others are its wrist."""
+"""Minimum torque limit of an arm joint over the largest one; other joints are wrist joints."""
 ROD = 0.04
-"""Radius of the rods that stand for links that nobody has described [m]."""
+"""Radius of the rods that represent links without geometry [m]."""
 POSTURES, INNER = 60, 0.5
-"""Postures that are tried for the one to start from, within this share of the joints' ranges."""
+"""Number of configurations to try as the ready configuration, and the fraction of the joint ranges
+that they cover."""
 
 
 def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
-    r"""Return acceleration, jerk, torque rate and armature B, (n,) each.
+    r"""Return default limits of acceleration, jerk and torque rate, and the armature B, (n,) each.
 
     .. math::
         \ddot q = \dot q_{max} / 0.25 s, \quad \dddot q = 500 s^{-1} \ddot q, \\
         \dot\tau = \max(1000 Nm/s, 12 s^{-1} \tau_{max}), \\
         B = 2.5 \cdot 10^{-3} s^2 \tau_{max}
+
+    Args:
+        velocity: Velocity limits :math:`\dot q_{max}`, (n,) [rad/s, m/s].
+        torque: Torque limits :math:`\tau_{max}`, (n,) [Nm, N].
     """
     acceleration = velocity / FULL_SPEED_IN
     return {
@@ -58,29 +64,31 @@ def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
 
 
 def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[float, ...]]:
-    r"""Return the numbers per joint that laws begin with; see :data:`.FIGURES` for what they are.
+    r"""Return default values per joint for parameters of controllets; see :data:`.FIGURES`.
 
-    With the torque limit :math:`\tau` and the inertia m of a joint while the others are free to
-    give way, :math:`m = 1 / (M^{-1})_{ii}` in the ready posture:
+    With the torque limit :math:`\tau` and the inertia :math:`m = 1 / (M^{-1})_{ii}` of a joint in
+    the ready configuration while the other joints are free:
 
-    - stiffness :math:`\min(7 \tau, 900 m, 0.6 s\, \dot\tau)`, at most half as much again: its
-      critical damper brakes at 60 1/s, the whole torque belongs to a seventh of a radian, and a
-      joint at 1.7 rad/s does not ask for more than the torque rate.
-    - contact_torque :math:`\tau / 6`, at least 10 Nm and at most :math:`\tau`; barrier_torque
+    - stiffness :math:`\min(7 \tau, 900 m, 0.6 s\, \dot\tau)`. Its critical damper brakes at
+      60 1/s, a seventh of a radian gives the full torque, and a joint at 1.7 rad/s stays within
+      the torque rate. most_stiffness is 1.5 times as high.
+    - contact_torque :math:`\tau / 6`, in the range from 10 Nm to :math:`\tau`; barrier_torque
       :math:`0.4 \tau`.
-    - leader_damping 2 Nm s/rad, a wrist 0.5, at most 10 m; most_leader_damping 40 m, or that.
-    - tare_torque 4 Nm, a wrist 1.5; unmeasured_torque 8 and 4; at most 0.15 and 0.3 of the torque.
-    - lacking_torque :math:`\max(0.0575 \tau, 5 Nm)`, at most :math:`0.42 \tau` and 50 Nm, which is
+    - leader_damping 2 Nm s/rad, for a wrist 0.5, up to 10 m; most_leader_damping 40 m, or
+      leader_damping if it is higher.
+    - tare_torque 4 Nm, for a wrist 1.5, up to :math:`0.15 \tau`; unmeasured_torque 8 Nm, for a
+      wrist 4, up to :math:`0.3 \tau`.
+    - lacking_torque :math:`\max(0.0575 \tau, 5 Nm)`, up to :math:`0.42 \tau` and 50 Nm, which is
       5 Nm for all joints of an FR3; posture_stiffness :math:`0.115 \tau / rad`, from 10 to
       100 Nm/rad.
-    - lag, slow, growth and settling as those of a Franka's arm and wrist; no friction.
+    - lag, slow, growth and settling as for the arm and wrist joints of a Franka; no friction.
 
-    A joint that slides has what such an arm has at its end, some 0.2 to 0.4 m away: its whole
-    force belongs to 50 mm, contact is 40 N or more, and 20 N s/m, 20 N, 40 N and 3 mm stand for
-    the rest.
+    The values of a prismatic joint correspond to those of a rotary arm at its end, 0.2 to 0.4 m
+    away: 50 mm give the full force, contact_torque has a minimum of 40 N, and the others are
+    20 N s/m, 20 N, 40 N and 3 mm.
 
     Args:
-        limits: Of the joints, n.
+        limits: Joint limits.
         mobility: :math:`(M^{-1})_{ii}`, (n,) [1/(kg m^2), 1/kg].
     """
     mass, torque, slides, n = 1.0 / mobility, limits.torque, limits.slides, limits.n_joints
@@ -116,11 +124,17 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
 
 
 def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vector) -> Vector:
-    """Return a posture to start from, (n,) [rad, m]: far from singular ones, with the tool up.
+    """Return a ready configuration, (n,) [rad, m], far from singularities and above the floor.
 
-    Of 60 postures in the inner half of the joints' ranges (within a quarter turn of zero for
-    those that turn without end) it is the one whose Jacobian has the largest smallest singular
-    value, with lengths in units of half the reach, and no joint below the base.
+    Of 60 configurations in the inner half of the joint ranges (within a quarter turn of zero for
+    joints that turn without limits), it has the largest minimum singular value of the Jacobian,
+    with lengths in units of half the reach. Joints below the base reduce the score.
+
+    Args:
+        chain: Chain of the arm.
+        tip_in_last: Position of the tip in the last link, (3,) [m].
+        lower: Lower joint limits, (n,) [rad, m].
+        upper: Upper joint limits, (n,) [rad, m].
     """
     low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
     low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
@@ -133,7 +147,7 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
         tip = poses[-1][:3, :3] @ tip_in_last + poses[-1][:3, 3]
         reach = np.linalg.norm(np.diff(np.vstack([points, tip]), axis=0), axis=1).sum()
         columns = jacobian(chain, poses, tip, len(q))
-        columns[:3] /= 0.5 * reach or 1.0  # no length for one joint with its tool on the axis
+        columns[:3] /= 0.5 * reach or 1.0  # the reach is 0 for one joint with the tip on its axis
         size = np.linalg.svd(columns, compute_uv=False)[-1]
         height = min(float(points[:, 2].min()), float(tip[2]))
         score = float(size) + min(0.0, height)
@@ -143,13 +157,13 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
 
 
 def default_sections(n_joints: int) -> tuple[tuple[int, ...], ...]:
-    """Return the numbers of the links in three sections of about the same length."""
+    """Return the link indices in three sections of about the same number of links."""
     parts = np.array_split(np.arange(n_joints + 1), min(3, n_joints + 1))
     return tuple(tuple(part.tolist()) for part in parts)
 
 
 def default_capsules(chain: Chain, tip_in_last: Vector) -> dict[str, tuple[Capsule, ...]]:
-    """Return a rod along every link, from its joint to the next one or the tip, by link."""
+    """Return a rod along every link, from its joint to the next joint or the tip, by link."""
     ends = [*(origin[:3, 3] for origin in chain.origins), tip_in_last]
     found: dict[str, tuple[Capsule, ...]] = {}
     for link, end in zip(chain.links, ends):
@@ -172,18 +186,18 @@ KEYS = (
 )  # fmt: skip
 
 MANY = 20
-"""Maximum number of unknown keys in a refusal."""
+"""Maximum number of unknown keys in an error."""
 
 
 def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
-    """Return what a YAML file says of some keys.
+    """Read the known keys of a YAML file.
 
     Raises:
-        ConfigurationError: If it is no map, or has a key that nothing reads.
+        ConfigurationError: The file is not a map, or has an unknown key.
     """
     data = read_plain(path)
     if not isinstance(data, dict):
-        raise ConfigurationError(f"{path}: got no map, allowed a map of keys")
+        raise ConfigurationError(f"{path}: not a map of keys to values")
     if unknown := key_names(key for key in data if key not in keys):
         raise ConfigurationError(
             *(f"{path}: {key}: unknown key; known: {', '.join(keys)}" for key in unknown[:MANY])
@@ -192,11 +206,11 @@ def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
 
 
 class Extra:
-    """What a YAML file says, or does not say, of an arm.
+    """Data of a YAML file on an arm, with defaults for missing keys.
 
     Args:
-        path: The file, for messages.
-        data: Its keys.
+        path: Path of the file, for messages.
+        data: Values by key.
         joints: Names of the joints.
     """
 
@@ -204,14 +218,14 @@ class Extra:
         self.path, self._data, self._joints = path, data, tuple(joints)
 
     def per_joint(self, key: str, otherwise: Sequence[float | None]) -> Vector:
-        """Return a number per joint, (n,): one for all, a list, or a map of joints to numbers.
+        """Return one number per joint, (n,), from one number, a list or a map of joint names.
 
         Args:
             key: Name of the key.
-            otherwise: What counts where nothing is said; None where it has to be said.
+            otherwise: Default of each joint; None if a value is required.
 
         Raises:
-            ConfigurationError: If it is none of these, or missing for a joint.
+            ConfigurationError: The value is not one of these, or a joint has no value.
         """
         n, given = len(self._joints), self._data.get(key)
         values: list[Any] = list(otherwise)
@@ -229,29 +243,29 @@ class Extra:
         for name, value, own in zip(self._joints, values, otherwise):
             if value is None:
                 raise ConfigurationError(
-                    f"{self.path}: {key}: missing for joint {name}; its description has none"
+                    f"{self.path}: {key}: missing for joint {name}, since its description has none"
                 )
             if value is not own and not _is_number(value):
                 raise self._refusal(f"{key}: joint {name}", repr(value), "a number")
         return np.array(values, dtype=np.float64)
 
     def says_all(self, key: str) -> bool:
-        """Return whether nothing is left to be said of a key."""
+        """Return True if a key has values for all joints."""
         given = self._data.get(key)
         return given is not None and not isinstance(given, Mapping)
 
     def flag(self, key: str, otherwise: bool) -> bool:
-        """Return whether something is so."""
+        """Return a Boolean value."""
         given = self._data.get(key, otherwise)
         if not isinstance(given, bool):
             raise self._refusal(key, f"{given!r:.60}", "true or false")
         return given
 
     def numbers(self, key: str, otherwise: Sequence[float]) -> Vector:
-        """Return a list of as many numbers as there are otherwise.
+        """Return a list of numbers, as many as the default has.
 
         Raises:
-            ConfigurationError: If it is none.
+            ConfigurationError: The value is not such a list.
         """
         given, n = self._data.get(key, list(otherwise)), len(otherwise)
         if not (isinstance(given, list) and len(given) == n and all(map(_is_number, given))):
@@ -259,14 +273,14 @@ class Extra:
         return np.array(given, dtype=np.float64)
 
     def length(self, key: str) -> float:
-        """Return a length [m], 0 if not said."""
+        """Return a length [m], 0 by default."""
         given = self._data.get(key, 0.0)
         if not (_is_number(given) and given >= 0.0):
             raise self._refusal(key, f"{given!r:.60}", "0 m or more")
         return float(given)
 
     def figures(self, otherwise: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-        """Return the figures of laws; those not given are as they are otherwise."""
+        """Return the figures for parameters of controllets, with defaults for missing ones."""
         given = self._map("figures")
         if unknown := [key for key in given if key not in otherwise]:
             raise self._refusal("figures", repr(unknown[0]), ", ".join(otherwise))
@@ -280,31 +294,31 @@ class Extra:
         return {name: tuple(values.tolist()) for name, values in found.items()}
 
     def doubts(self) -> Iterator[str]:
-        """Yield a sentence if nobody has said how thick the arm is."""
+        """Yield a warning if the file has no capsules."""
         if "capsules" not in self._data:
             yield (
-                f"{self.path}: capsules: got none, so that collisions are watched as if links "
-                f"were rods of {ROD:g} m radius; `multipanda robot import` fits them to the "
-                "geometry"
+                f"{self.path}: capsules: missing, so that collision avoidance treats links "
+                f"as rods of {ROD:g} m radius. `multipanda robot import` fits capsules to the "
+                "geometry."
             )
 
     def capsules(self, links: Sequence[str]) -> dict[str, tuple[Capsule, ...]] | None:
-        """Return the capsules by link, or None if there are none.
+        """Return the capsules by link, or None if the file has none.
 
         Raises:
-            ConfigurationError: If a link does not exist, or a capsule is not start, end, radius.
+            ConfigurationError: A link does not exist, or a capsule is not start, end and radius.
         """
         if "capsules" not in self._data:
             return None
-        allowed = "a list of [start, end, radius]: two points, and more than 0 m"
+        allowed = "a list of [start, end, radius]: two points, and a radius above 0 m"
         return self._by_link("capsules", links, _capsule, allowed)
 
     def look(self, links: Sequence[str]) -> dict[str, tuple[Turned, ...]]:
-        """Return the pictures by link.
+        """Return the visual shapes by link.
 
         Raises:
-            ConfigurationError: If a link does not exist, or a solid is not colour, start, end,
-                radius, and if need be radius at the end and heights of both domes.
+            ConfigurationError: A link does not exist, or a shape is not colour, start, end and
+                radius, with optional radius at the end and heights of both domes.
         """
         allowed = f"a list of [colour, start, end, radius]; colours: {', '.join(COLORS)}"
         return self._by_link("look", links, _turned, allowed)
@@ -324,7 +338,7 @@ class Extra:
         return found
 
     def sections(self) -> tuple[tuple[int, ...], ...] | None:
-        """Return the sections that the links belong to, each to one, or None if not said."""
+        """Return the sections of link indices, each index in one section; None if missing."""
         found = self._groups("sections")
         numbers = list(range(len(self._joints) + 1))
         if found is not None and sorted(number for part in found for number in part) != numbers:
@@ -333,7 +347,7 @@ class Extra:
         return found
 
     def overlapping(self) -> tuple[tuple[int, int], ...] | None:
-        """Return the pairs of links that may touch, or None if not said."""
+        """Return the pairs of links whose capsules may touch; None if missing."""
         found = self._groups("overlapping")
         if found is None:
             return None
@@ -342,15 +356,15 @@ class Extra:
         return tuple((first, second) for first, second in found)
 
     def _groups(self, key: str) -> tuple[tuple[int, ...], ...] | None:
-        """Return lists of numbers of links, 0 to n, or None if there are none."""
+        """Return lists of link indices from 0 to n; None if missing."""
         if key not in self._data:
             return None
         given, n = self._data[key], len(self._joints)
         if not isinstance(given, list) or not all(isinstance(part, list) for part in given):
-            raise self._refusal(key, f"{given!r:.60}", "a list of lists of numbers of links")
+            raise self._refusal(key, f"{given!r:.60}", "a list of lists of link numbers")
         for number in (number for part in given for number in part):
             if type(number) is not int or not 0 <= number <= n:
-                raise self._refusal(key, repr(number), f"numbers of links, 0 to {n}")
+                raise self._refusal(key, repr(number), f"link numbers, 0 to {n}")
         return tuple(tuple(part) for part in given)
 
     def _map(self, key: str) -> Mapping[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the links of an arm are, each in the one before it."""
+"""Poses of the links of an arm, each in its parent link."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Attachment:
-    """How a link is attached to the one before it.
+    """Attachment of a link to its parent link.
 
     Attributes:
-        parent: Name of that link.
+        parent: Name of the parent link.
         child: Name of the link.
-        origin: Of the joint in the parent's frame.
+        origin: Pose of the joint in the parent's frame.
     """
 
     parent: str
@@ -33,7 +33,7 @@ class Attachment:
 
 
 def fixed_links(arm: ArmDescription) -> Iterator[Attachment]:
-    """Yield the links of an arm that never move in the one before them, its base first."""
+    """Yield the fixed links of an arm, its base first."""
     p, kind, flange = arm.prefix, arm.robot, arm.flange_frame
     base = np.eye(4)
     base[:3, :3], base[:3, 3] = arm.rotation_base_in_world, arm.position_base_in_world
@@ -48,22 +48,24 @@ def fixed_links(arm: ArmDescription) -> Iterator[Attachment]:
 
 
 class MovingLinks:
-    r"""The links of an arm that joints and fingers move, in their order.
+    r"""Poses of the links of an arm that joints and fingers move, from base to fingers.
 
-    With the joint's origin :math:`(p_0, \xi_0)` and axis a in it, a link is at
+    With the joint's origin at position :math:`p_0` and orientation :math:`\xi_0` in the parent,
+    and its axis a in this origin, a link has the pose
 
     .. math::
         p = p_0 + R(\xi_0)\, a\, s, \qquad
         \xi = \xi_0 \cos\tfrac{\theta}{2} + \xi_0 (0, a) \sin\tfrac{\theta}{2}
 
-    with :math:`(s, \theta)` equal to (q, 0) if the joint slides, else to (0, q). It is what a URDF
-    of the arm says, for the same arm has the same origins there.
+    where :math:`R(\xi_0)` is the rotation matrix of the quaternion :math:`\xi_0`, and
+    :math:`(s, \theta)` is (q, 0) for a prismatic joint, else (0, q). The URDF of the arm has the
+    same origins.
 
     Args:
-        arm: The arm.
+        arm: Description of the arm.
 
     Attributes:
-        links: How they are attached where joints are at zero.
+        links: Attachments with the joints at zero.
     """
 
     def __init__(self, arm: ArmDescription) -> None:
@@ -91,14 +93,14 @@ class MovingLinks:
         self._turned = np.array([_times(q, a) for q, a in zip(self._still, axes)])
 
     def at(self, q: ArrayLike, fingers: ArrayLike = ()) -> tuple[Vector, Vector]:
-        """Return where the links are.
+        """Return the poses of the links in their parents.
 
         Args:
             q: Joint positions, (n,) [rad, m].
-            fingers: Finger positions, (2,) [m]; not looked at without a gripper.
+            fingers: Finger positions, (2,) [m]; not used without a gripper.
 
         Returns:
-            Positions (m, 3) [m] and unit quaternions x, y, z, w (m, 4), in the parents' frames.
+            Positions (m, 3) [m] and unit quaternions x, y, z, w (m, 4).
         """
         values = np.concatenate((q, fingers))[: self._n]
         angles = (values * self._half)[:, None]
@@ -114,6 +116,6 @@ def _fingers(p: str, gripper: ParallelGripper) -> list[Attachment]:
 
 
 def _times(xyzw: Vector, axis: Point) -> Vector:
-    """Return the product of a quaternion and an axis, the quaternion (axis, 0); x, y, z, w."""
+    """Return the product of a quaternion x, y, z, w and an axis as the quaternion (axis, 0)."""
     vector, scalar, a = xyzw[:3], xyzw[3], np.array(axis)
     return np.array([*(scalar * a + np.cross(vector, a)), -float(vector @ a)])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data of the Franka arms: the one source of URDF, MJCF and collision avoidance.
+"""Data of the Franka arms, from which URDF, MJCF and collision geometry are generated.
 
-Unless a comment says otherwise, figures are those of Franka Robotics' franka_description:
+Unless a comment names another source, values are those of Franka Robotics' franka_description:
 robots/<model>/{kinematics,inertials,joint_limits}.yaml, robots/common/franka_arm.xacro and
 end_effectors/{franka_hand/inertials.yaml,common/franka_hand.xacro}.
 """
@@ -17,7 +17,7 @@ from multipanda_py.robots.inertial import Inertial
 from multipanda_py.state import ArmLimits, Vector
 
 JOINTS = 7
-"""Of either model."""
+"""Number of joints of every model."""
 
 
 def _limits(
@@ -27,7 +27,7 @@ def _limits(
     acceleration: tuple[float, ...],
     jerk: tuple[float, ...],
 ) -> ArmLimits:
-    """Build limits of a robot; torque and torque rate are the same for all of them."""
+    """Return the limits of a model; all models have the same torque and torque-rate limits."""
     return ArmLimits(
         lower=np.array(lower),
         upper=np.array(upper),
@@ -69,16 +69,19 @@ DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])  # [rad/s^2]
 
 
 def velocity_towards(distance: Vector, deceleration: Vector = DECELERATION) -> Vector:
-    r"""Return the largest speed at a distance from a position limit.
+    r"""Return the maximum speed at a distance from a position limit.
 
     .. math:: v = \min(v_{max}, \max(0, \sqrt{2 a d} - v_0))
 
+    with the distance d, the deceleration a, the velocity limit :math:`v_{max}` and the offset
+    :math:`v_0`. Source: FCI documentation, position-based velocity limits.
+
     Args:
-        distance: From the joint positions to the limits that they move to, (7,) [rad].
+        distance: Distance to the limit in the direction of motion, (7,) [rad].
         deceleration: a, (7,) [rad/s^2].
 
     Returns:
-        Speeds, (7,) [rad/s]. Source: FCI documentation, position-based velocity limits.
+        Speeds, (7,) [rad/s].
     """
     reach = np.sqrt(np.maximum(2.0 * deceleration * distance, 0.0)) - VELOCITY_OFFSET
     return np.asarray(np.clip(reach, 0.0, VELOCITY))
@@ -94,65 +97,65 @@ JOINT_ORIGINS = (
     Origin((0.088, 0.0, 0.0), (pi / 2, 0.0, 0.0)),
 )
 FLANGE_HEIGHT = 0.107  # link8 above link7 along z [m]
-HAND_YAW = -pi / 4  # hand on link8, about z [rad]
+HAND_YAW = -pi / 4  # hand relative to link8, about z [rad]
 HAND_TCP_HEIGHT = 0.1034  # hand_tcp above hand along z [m]
 FINGER_HEIGHT = 0.0584  # finger joints above hand along z [m]
-ELBOW_FLIP = -0.467002423653011  # joint 4 where the elbow flips, Franka's specification [rad]
+ELBOW_FLIP = -0.467002423653011  # angle of joint 4 at which the elbow flips, by Franka [rad]
 FINGER_UPPER = 0.04  # travel of one finger [m]
 FINGER_VELOCITY = 0.2  # [m/s]
-FINGER_FORCE = 70.0  # continuous grasping force of the hand, product sheet [N]
+FINGER_FORCE = 70.0  # continuous grasp force of the Franka Hand, product sheet [N]
 
-# Inertia of the rotors as seen at the joint while the robot's torque feedback is on:
-# B / (1 + kappa), B and kappa as in the control law of multipanda_ros2 [kg m^2].
+# Apparent inertia of the rotors at the joints while the robot's torque feedback is active:
+# B / (1 + kappa), with B and kappa of the control law of multipanda_ros2 [kg m^2].
 ARMATURE = np.array([0.6, 0.6, 0.5, 0.5, 0.2, 0.2, 0.2]) / ([2.5] * 6 + [3.5])
 ARMATURE.flags.writeable = False
 
-# The posture Franka's own examples start from, (7,) [rad].
+# The start configuration of Franka's own examples, (7,) [rad].
 READY_POSTURE = np.array([0.0, -pi / 4, 0.0, -3 * pi / 4, 0.0, pi / 2, pi / 4])
 READY_POSTURE.flags.writeable = False
 
 FIGURES: dict[str, tuple[float, ...]] = {
-    # Joint springs of the laws [Nm/rad]: what they begin with, and the most that is allowed. More
-    # swings at the limit of torque rate if the arm is some milliseconds late.
+    # Joint springs of controllets [Nm/rad]: default and maximum. A higher stiffness oscillates at
+    # the limit of the torque rate if the arm is delayed by some milliseconds.
     "stiffness": (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0),
     "most_stiffness": (1000.0, 1000.0, 1000.0, 1000.0, 330.0, 165.0, 66.0),
-    # What an arm with a load that nobody told of may lag behind [rad].
+    # Maximum lag of an arm with an unknown payload [rad].
     "lag": (0.0065, 0.0065, 0.0065, 0.0065, 0.01, 0.01, 0.01),
-    # External torque at which a motion gives way: four fifths of the collision thresholds that
-    # robots are told by default [Nm].
+    # External torque at which a motion yields: four fifths of the default collision thresholds
+    # [Nm].
     "contact_torque": (16.0, 16.0, 14.0, 14.0, 12.0, 11.0, 9.0),
     # Torque of the barrier at a position limit [Nm].
     "barrier_torque": (40.0, 40.0, 40.0, 40.0, 10.0, 10.0, 10.0),
-    # Maximum torque of a posture spring, and of a residual: what a model may lack, and the default
-    # clamp of CRISP [Nm].
+    # Maximum torque of a nullspace spring, and of a residual: the typical model error, and the
+    # default clamp of CRISP [Nm].
     "lacking_torque": (5.0,) * 7,
-    # Stiffness of that spring: it exerts the maximum at half a radian [Nm/rad].
+    # Stiffness of the nullspace spring [Nm/rad]: the maximum torque at half a radian.
     "posture_stiffness": (10.0,) * 7,
-    # Dampers of a leading arm, so that it does not run away from a hand [Nm s/rad].
+    # Dampers of a leader arm, which limit the speed at which an operator moves it [Nm s/rad].
     "leader_damping": (2.0, 2.0, 2.0, 2.0, 0.5, 0.5, 0.5),
     "most_leader_damping": (20.0, 20.0, 20.0, 20.0, 4.0, 4.0, 1.5),
-    # What sensors, the robot's own model and half a forgotten kilogram can explain [Nm]; as a
-    # force at a stretched tool some 7 N.
+    # Maximum tare [Nm]: errors of sensors and of the robot's model, and half a kilogram of unknown
+    # payload; at the end effector of a stretched arm it is a force of 7 N.
     "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),
-    # Torque asked for beyond what is measured, by friction and bias; more is not executed [Nm].
+    # Maximum commanded torque beyond the measured one, for friction and bias [Nm].
     "unmeasured_torque": (8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0),
-    # Hold: a joint is slow when the brake lets go of this share of its torque. The springs of the
-    # joints that carry the arm take it back to where it became slow: without them, or with those
-    # of wrists, it stops later, or swings with a load that nobody told of.
+    # Hold: a joint counts as slow if the brake uses less than this fraction of its torque. The
+    # springs of the arm joints then pull it back to the position at which it became slow. Without
+    # them, or with springs at the wrist, it stops later or oscillates with an unknown payload.
     "slow": (0.6, 0.6, 0.6, 0.6, 0.35, 0.35, 0.35),
-    # Time in which those springs come to pull with all their torque [s]: what a torque of before
-    # throws away from an early anchor would else be pulled back faster than it went.
+    # Time for fading in the full torque of these springs [s]. Without it, a joint that an earlier
+    # torque moves away from its anchor would return faster than it left.
     "growth": (0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0),
-    # Factors on the velocities of held joints until they rest: a load of 3 kg is up to ten times a
-    # wrist's own inertia and would go on swinging in its spring. A bare wrist is still stable with
-    # 7 ms at half its inertia; for other joints more would be too much.
+    # Factors on the damping of held joints until they rest. A payload of 3 kg has up to ten times
+    # the inertia of a wrist and would oscillate in its spring. A bare wrist is still stable with
+    # 7 ms delay at half its inertia; the other joints would not be.
     "settling": (1.0, 1.0, 1.0, 1.0, 1.6, 1.6, 1.6),
     # Friction [Nm], [s/rad], [rad/s], identified on a Panda by Gaz et al., RA-L 2019.
     "friction_phi_1": (0.54615, 0.87224, 0.64068, 1.2794, 0.83904, 0.30301, 0.56489),
     "friction_phi_2": (5.1181, 9.0657, 10.136, 5.5903, 8.3469, 17.133, 10.336),
     "friction_phi_3": (0.039533, 0.025882, -0.04607, 0.036194, 0.026226, -0.021047, 0.0035526),
 }
-"""Numbers per joint that parameters of laws begin with, or are bounded by."""
+"""Default values and bounds per joint for parameters of controllets."""
 
 # fmt: off
 _BASE = Inertial(2.3966, (-0.0172, 0.0004, 0.0745), (0.0090, 0.0115, 0.0085, 0.0, 0.0020, 0.0))
@@ -215,15 +218,15 @@ FINGER_INERTIAL = Inertial(
 )
 
 INERTIALS = {"fr3": _FR3_INERTIALS, "fer": _FER_INERTIALS}
-"""Of link 0 to link 7, by model."""
+"""Inertial properties of link 0 to link 7, by model."""
 
 _KNOB = 0.5**0.5  # the knob of link 7 points along x = y
 
-# Capsules of link 0 to link 7, the robot's own self-collision model, but for link 0 and link 1:
-# there link 0 covers only the connector and link 1 the whole column, down through the table it
-# stands on. Here the column belongs to link 0 and link 1 ends where it does.
-# Measured on the FR3's collision meshes, the links stick out of all capsules by 20 mm at most, in
-# the bends; the foot of the base by 46 mm, the connector on the back of the hand by 34 mm.
+# Capsules of link 0 to link 7, from the robot's own self-collision model except for links 0 and 1.
+# In that model, link 0 covers only the connector, and link 1 the whole column down through the
+# table below it. Here the column belongs to link 0, and link 1 ends at the end of the link.
+# The FR3's collision meshes exceed the capsules by up to 20 mm in the bends, by 46 mm at the foot
+# of the base, and by 34 mm at the connector on the back of the hand.
 LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
     (
         Capsule((-0.09, 0.0, 0.06), (-0.06, 0.0, 0.06), 0.06),
@@ -245,14 +248,14 @@ LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
         ),
     ),
 )
-# The robot's own model of the hand, the body and the room the fingers may take, for avoidance and
-# plans; the body made longer, by 17 mm at both ends, as the solid below stuck out there by 10 mm.
+# Capsules of the robot's own model for hand and fingers, for avoidance and planning. The body is
+# 17 mm longer at both ends, because the contact geometry below exceeded the original by 10 mm.
 HAND_CAPSULES = (
     Capsule((0.0, -0.067, 0.04), (0.0, 0.067, 0.04), 0.04),
     Capsule((0.0, -0.05, 0.10), (0.0, 0.05, 0.10), 0.02),
 )
-# For contact, where the second one would keep objects out of the hand and the first one reaches
-# 14 mm past the palm: the body as measured on the hand's collision mesh, and the fingers below.
+# Contact geometry: the body as measured on the hand's collision mesh, and the fingers below. Of
+# the capsules above, the first exceeds the palm by 14 mm and the second fills the grasp volume.
 HAND_CONTACT = (Capsule((0.0, -0.067, 0.033), (0.0, 0.067, 0.033), 0.033),)
 FINGER_BLOCKS = (
     Block((0.0, 0.0185, 0.011), (0.011, 0.0075, 0.010)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simple solids that collision geometry and pictures of an arm are made of, and their frames."""
+"""Frames, rotations and simple solids for collision and visual geometry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
-    r"""Return the rotation matrix of fixed-axis angles as URDF defines them.
+    r"""Return the rotation matrix of fixed-axis angles in the convention of URDF.
 
     .. math:: R = R_z(yaw) R_y(pitch) R_x(roll)
 
@@ -36,12 +36,12 @@ def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> NDArray[np.float
 
 
 def gravity_in_base(rpy: Sequence[float]) -> NDArray[np.float64]:
-    """Return gravity in a base that is mounted at some angles in the world, (3,) [m/s^2]."""
+    """Return gravity in a base with roll, pitch and yaw [rad] in the world, (3,) [m/s^2]."""
     return np.asarray(rotation_from_rpy(*rpy).T @ (0.0, 0.0, -9.81))
 
 
 def rpy_from_rotation(rotation: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return roll, pitch and yaw [rad] of a rotation matrix, (3, 3); yaw 0 at a pole."""
+    """Return roll, pitch and yaw [rad] of a rotation matrix, (3, 3); yaw is 0 at a singularity."""
     r = rotation
     cos_pitch = math.hypot(float(r[0, 0]), float(r[1, 0]))
     pitch = math.atan2(-float(r[2, 0]), cos_pitch)
@@ -55,7 +55,7 @@ def rotation_of_axis(direction: ArrayLike) -> NDArray[np.float64]:
     """Return a rotation whose z axis points along a direction.
 
     Args:
-        direction: Any vector but zero, (3,).
+        direction: Any vector except zero, (3,).
 
     Returns:
         Rotation matrix, (3, 3); the angle about the direction is arbitrary.
@@ -69,11 +69,11 @@ def rotation_of_axis(direction: ArrayLike) -> NDArray[np.float64]:
 
 
 def look_at(direction: ArrayLike) -> NDArray[np.float64]:
-    """Return the rotation of an upright camera (it looks along its -z axis).
+    """Return the rotation of an upright camera, which looks along its -z axis.
 
     Args:
-        direction: Where it looks, (3,); looking straight up or down, the world's x is up in the
-            picture.
+        direction: Viewing direction, (3,). For a vertical direction, the world's x axis points up
+            in the image.
 
     Returns:
         Rotation matrix of the camera in the world, (3, 3).
@@ -91,11 +91,11 @@ Point: TypeAlias = tuple[float, float, float]
 
 
 def point_of(values: ArrayLike) -> Point:
-    """Return three numbers as a point.
+    """Convert three numbers to a point.
 
     Raises:
-        TypeError: If they are no numbers.
-        ValueError: If they are, but not three.
+        TypeError: The values are not numbers.
+        ValueError: There are not three numbers.
     """
     x, y, z = np.asarray(values, dtype=np.float64).tolist()
     return x, y, z
@@ -103,11 +103,11 @@ def point_of(values: ArrayLike) -> Point:
 
 @dataclass(frozen=True)
 class Origin:
-    """Place of a frame in the frame of the link before it.
+    """Pose of a frame in the frame of the parent link.
 
     Attributes:
-        position: (3,) [m].
-        rpy: Fixed-axis angles as URDF defines them [rad].
+        position: Position, (3,) [m].
+        rpy: Fixed-axis angles in the convention of URDF [rad].
     """
 
     position: Point = (0.0, 0.0, 0.0)
@@ -115,7 +115,7 @@ class Origin:
 
     @classmethod
     def of(cls, pose: NDArray[np.float64]) -> Origin:
-        """Return the place that a homogeneous transform says, (4, 4)."""
+        """Return the origin with the pose of a homogeneous transform, (4, 4)."""
         x, y, z = pose[:3, 3].tolist()
         return cls((x, y, z), rpy_from_rotation(pose[:3, :3]))
 
@@ -127,12 +127,12 @@ class Origin:
 
 @dataclass(frozen=True)
 class Capsule:
-    """All points within a distance of a line segment.
+    """Capsule: all points within a radius of a line segment.
 
     Attributes:
         start: One end of the segment, in the frame of its link [m].
-        end: The other end [m].
-        radius: Distance [m].
+        end: Other end of the segment [m].
+        radius: Radius [m].
     """
 
     start: Point
@@ -164,17 +164,17 @@ class Turned:
 
     @property
     def length(self) -> float:
-        """Distance of the two ends, without domes [m]."""
+        """Distance between the two ends, without domes [m]."""
         return float(np.linalg.norm(np.subtract(self.end, self.start)))
 
     def outline(self, steps: int = 6) -> NDArray[np.float64]:
-        """Return the half section, from first to second pole.
+        """Return the half section of the solid, from first to second pole.
 
         Args:
-            steps: Rings per dome.
+            steps: Number of rings per dome.
 
         Returns:
-            Rows of height above ``start`` along the axis, and radius, (n, 2) [m].
+            Height above ``start`` along the axis, and radius, of each point, (n, 2) [m].
         """
         angle = np.linspace(0.0, np.pi / 2.0, steps + 1)
         first = np.array([[0.0, 0.0], [0.0, self.radius_start]])
@@ -193,11 +193,11 @@ class Turned:
 
 @dataclass(frozen=True)
 class Block:
-    """A box.
+    """Box.
 
     Attributes:
-        center: Its centre, in the frame of its link [m].
-        half_size: Half of its edges [m].
+        center: Centre of the box, in the frame of its link [m].
+        half_size: Half edges [m].
         roll: Rotation about the x axis of the link [rad].
         color: Key of :data:`multipanda_py.robots.visuals.COLORS`.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One handle for simulated and real hands."""
+"""Common interface of simulated and real grippers."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from multipanda_py.robots.models import FRANKA_HAND
 from multipanda_py.robots.parallel_gripper import ParallelGripper
 
 RECORD = 6
-"""Floats of a command: action, width [m], speed [m/s], force [N] and two tolerances [m]."""
+"""Number of floats of a command: action, width [m], speed [m/s], force [N], two tolerances [m]."""
 
 
 class Action(IntEnum):
-    """What a gripper may be asked for."""
+    """Action of a gripper."""
 
     HOMING = 1
     MOVE = 2
     GRASP = 3
     STOP = 4
     MEASURED = 5
-    """No request: what the gripper of a real arm measures, on its way to the row."""
+    """No request: the measurement of a real gripper, on its way to the cycle record."""
 
 
 class Outcome(IntEnum):
-    """How a command is doing, or how it ended."""
+    """State or result of a command."""
 
     MOVING = 0
     SUCCEEDED = 1
     UNSUCCESSFUL = 2
-    """The fingers rest, but not where they should: blocked, or missed."""
+    """The fingers rest at a wrong width: they are blocked or missed the object."""
     ABORTED = 3
-    """Ended by a newer command or by stop."""
+    """A newer command or a stop ended it."""
     FAILED = 4
-    """Not executed: the gripper refused it, or has gone."""
+    """Not executed: the gripper rejected it or is disconnected."""
 
 
 MAX_WIDTH = FRANKA_HAND.max_width
-"""Largest width of a Franka Hand [m]; a real one says its own, found by homing."""
+"""Maximum width of a Franka Hand [m]; homing measures that of a real one."""
 MAX_SPEED = FRANKA_HAND.speed
-"""Of a Franka Hand [m/s]."""
+"""Maximum speed of a Franka Hand [m/s]."""
 EPSILON = 0.005
-"""Default tolerance of a grasp, as libfranka's [m]."""
+"""Default tolerance of a grasp, as in libfranka [m]."""
 
 
 @dataclass(frozen=True)
 class GripperCommand:
-    """A checked command; what an action does not use is zero.
+    """Validated command; values that an action does not use are zero.
 
     Attributes:
-        action: What to do.
-        width: To go to, or of the object [m].
-        speed: Of the width [m/s].
-        force: Of a grasp [N].
-        epsilon_inner: How much narrower than ``width`` the grasped object may be [m].
-        epsilon_outer: How much wider [m].
+        action: Action.
+        width: Target width, or width of the object [m].
+        speed: Speed of the width [m/s].
+        force: Force of a grasp [N].
+        epsilon_inner: Allowed deviation of the grasped object below ``width`` [m].
+        epsilon_outer: Allowed deviation above ``width`` [m].
     """
 
     action: Action
@@ -71,12 +71,12 @@ class GripperCommand:
 
     @property
     def record(self) -> tuple[float, ...]:
-        """The command as the loop's mailbox carries it."""
+        """Command as floats for the shared memory of the loop."""
         return (float(self.action), self.width, self.speed, self.force,
                 self.epsilon_inner, self.epsilon_outer)  # fmt: skip
 
     def holds(self, width: float) -> bool:
-        """Return whether a grasp that ends at ``width`` has what it was meant to have."""
+        """Return True if a grasp that ends at ``width`` holds the expected object."""
         return self.width - self.epsilon_inner <= width <= self.width + self.epsilon_outer
 
     def __str__(self) -> str:
@@ -89,16 +89,16 @@ class GripperCommand:
 
 @dataclass(frozen=True)
 class GripperState:
-    """What is known of a gripper.
+    """State of a gripper.
 
     Attributes:
-        width: Between the fingers [m].
-        max_width: With open fingers [m].
-        is_grasped: Whether the last grasp holds its object.
-        is_moving: Whether a command is being executed.
-        age: How old the measurement is [s]. A real hand measures nothing while it moves:
+        width: Width between the fingers [m].
+        max_width: Width with open fingers [m].
+        is_grasped: True if the last grasp holds its object.
+        is_moving: True while a command is executed.
+        age: Age of the measurement [s]. A real gripper measures nothing while it moves, because
             pylibfranka blocks.
-        problem: Why a real gripper does not answer, or an empty string.
+        problem: Reason why a real gripper does not respond, or an empty string.
     """
 
     width: float
@@ -111,12 +111,12 @@ class GripperState:
 
 @dataclass(frozen=True)
 class GripperResult:
-    """How a command ended.
+    """Result of a command.
 
     Attributes:
-        outcome: In one word.
-        width: At its end [m].
-        text: In a sentence.
+        outcome: Kind of result.
+        width: Width at the end [m].
+        text: Description of the result.
     """
 
     outcome: Outcome
@@ -125,17 +125,17 @@ class GripperResult:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the command did what it was to do."""
+        """True if the command succeeded."""
         return self.outcome is Outcome.SUCCEEDED
 
 
 class GripperMotion:
-    """A command that has begun.
+    """Running or completed command of a gripper.
 
     Args:
         command: The command.
-        look: Returns the result, or None while there is none.
-        wait: Waits for a condition, as :meth:`multipanda_py.cell.Cell.wait` does.
+        look: Function that returns the result, or None while the command runs.
+        wait: Function that waits for a condition, such as :meth:`multipanda_py.cell.Cell.wait`.
     """
 
     def __init__(
@@ -149,28 +149,28 @@ class GripperMotion:
 
     @property
     def result(self) -> GripperResult | None:
-        """How it ended, or None while it goes on. Never waits."""
+        """Result, or None while the command runs; never waits."""
         if self._result is None:
             self._result = self._look()
         return self._result
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
+        """True if the command has ended."""
         return self.result is not None
 
     def end(self, result: GripperResult) -> None:
-        """Settle how it ended, if that is not known yet."""
+        """Set the result, unless it is known already."""
         self._result = self.result or result
 
     def wait(self, timeout: float = 10.0) -> GripperResult:
-        """Wait for the end.
+        """Wait for the end of the command.
 
         Args:
-            timeout: World time for an inline cell, else wall time [s].
+            timeout: Maximum time [s]: simulated time for an inline cell, else wall time.
 
         Raises:
-            LoopTimeout: If it has not ended by then; it goes on.
+            LoopTimeout: The command has not ended in time; it continues.
         """
         self._wait(lambda: self.done, timeout, f"the end of {self.command}")
         result = self.result
@@ -178,15 +178,15 @@ class GripperMotion:
 
 
 class Gripper(ABC):
-    """The gripper of one arm. Methods may be called from any thread and do not wait.
+    """Gripper of one arm. Methods may be called from any thread and do not wait.
 
     Args:
-        arm: Name of its arm, for messages.
-        description: What it can do.
+        arm: Name of the arm, for messages.
+        description: Properties of the gripper.
 
     Attributes:
-        silence: Function that returns the reason why the loop stands still, and an empty string
-            while it runs. While it stands still, only a stop can start.
+        silence: Function that returns the reason why the loop does not run, and an empty string
+            while it runs. Without a running loop, only a stop can start.
     """
 
     silence: Callable[[], str] = staticmethod(lambda: "")
@@ -196,32 +196,32 @@ class Gripper(ABC):
 
     @abstractmethod
     def state(self) -> GripperState:
-        """Return what was measured last."""
+        """Return the last measured state."""
 
     @abstractmethod
     def start(self, command: GripperCommand) -> GripperMotion:
-        """Begin a checked command; what goes on is aborted."""
+        """Start a validated command; it aborts a running one."""
 
     def close(self) -> None:
-        """Let go of the gripper, which stays as it is; safe to call twice."""
+        """Disconnect from the gripper, which keeps its state; safe to call twice."""
 
     def homing(self) -> GripperMotion:
-        """Close and open the fingers; a real hand learns its largest width that way.
+        """Close and open the fingers, by which a real gripper measures its maximum width.
 
         Raises:
-            TargetRejected: If the loop stands still.
+            TargetRejected: The loop does not run.
         """
         return self._begin(GripperCommand(Action.HOMING))
 
     def move(self, width: float, speed: float = 0.1) -> GripperMotion:
-        """Move the fingers to a width, without any say about force.
+        """Move the fingers to a width, without force control.
 
         Args:
-            width: [m]
-            speed: Of the width [m/s].
+            width: Target width [m].
+            speed: Speed of the width [m/s].
 
         Raises:
-            TargetRejected: If a value cannot be executed, or the loop stands still.
+            TargetRejected: A value is out of range, or the loop does not run.
         """
         return self._begin(
             GripperCommand(
@@ -239,20 +239,20 @@ class Gripper(ABC):
         epsilon_inner: float = EPSILON,
         epsilon_outer: float = EPSILON,
     ) -> GripperMotion:
-        r"""Close the fingers until an object stops them, and keep pressing.
+        r"""Close the fingers until an object stops them, and keep the force.
 
-        It succeeds if the final width :math:`w` obeys
+        The grasp succeeds if the final width :math:`w` obeys
         :math:`width - \epsilon_{inner} \le w \le width + \epsilon_{outer}`.
 
         Args:
-            width: Of the object [m].
-            speed: Of the width [m/s].
-            force: With which each finger presses [N].
-            epsilon_inner: How much narrower the object may be [m].
-            epsilon_outer: How much wider [m].
+            width: Width of the object [m].
+            speed: Speed of the width [m/s].
+            force: Force of each finger [N].
+            epsilon_inner: Allowed deviation of the object below ``width`` [m].
+            epsilon_outer: Allowed deviation above ``width`` [m].
 
         Raises:
-            TargetRejected: If a value cannot be executed, or the loop stands still.
+            TargetRejected: A value is out of range, or the loop does not run.
         """
         most = self.description
         return self._begin(
@@ -267,7 +267,7 @@ class Gripper(ABC):
         )
 
     def stop(self) -> GripperMotion:
-        """Stop the fingers where they are; an object that is held stays held."""
+        """Stop the fingers at their present width; a grasped object stays grasped."""
         return self.start(GripperCommand(Action.STOP))
 
     def _begin(self, command: GripperCommand) -> GripperMotion:
@@ -292,10 +292,19 @@ def checked(
     least: float = 0.0,
     positive: bool = False,
 ) -> float:
-    """Return a value that a gripper can execute.
+    """Return a value as float if a gripper can execute it.
+
+    Args:
+        arm: Name of the arm, for messages.
+        name: Name of the value, for messages.
+        value: Value to check.
+        most: Maximum.
+        unit: Unit of the value.
+        least: Minimum.
+        positive: True if zero is not allowed.
 
     Raises:
-        TargetRejected: If it is no number, too small, too large, or zero where it must not be.
+        TargetRejected: The value is not a number, or out of range.
     """
     try:
         number = float(value)

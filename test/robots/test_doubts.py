@@ -66,5 +66,5 @@ def test_an_arm_without_capsules_says_how_thin_it_is_taken_to_be(tmp_path):
     kept = text[: text.index("capsules:")]
     bare.write_text(kept.replace("urdf: ur5e.urdf", f"urdf: {DATA / 'ur5e.urdf'}"))
     (doubt,) = read_robot(bare).doubts
-    assert doubt.startswith(f"{bare}: capsules: got none")
+    assert doubt.startswith(f"{bare}: capsules: missing")
     assert "rods of 0.04 m" in doubt

@@ -13,7 +13,7 @@ from multipanda_py.registry import missing
 from multipanda_py.simulation.rendering import Image, VideoWriter
 
 COLORS = 160
-"""Colors of a GIF; its file size grows with them."""
+"""Colours of a GIF; its file size grows with them."""
 QUALITY = 70
 
 

@@ -110,7 +110,7 @@ class SceneNodes:
 
 
 def _meshes(model: mujoco.MjModel, body: int) -> dict[tuple[float, ...], trimesh.Trimesh]:
-    """Return the visual meshes of a body in its frame, one per color."""
+    """Return the visual meshes of a body in its frame, one per colour."""
     by_color: dict[tuple[float, ...], list[trimesh.Trimesh]] = {}
     first = int(model.body_geomadr[body])
     for geom in range(first, first + int(model.body_geomnum[body])):

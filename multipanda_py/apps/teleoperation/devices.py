@@ -223,7 +223,7 @@ class SpaceMouse:
 GAMEPAD_SPEED = (0.2, 0.8)
 """Speed at full deflection of the sticks [m/s, rad/s]."""
 DEAD_ZONE = 0.12
-"""Fraction of the stick range around the center that counts as zero."""
+"""Fraction of the stick range around the centre that counts as zero."""
 FULL = 32767.0
 """Value of an SDL axis at full deflection."""
 _STICKS = ("LEFTX", "LEFTY", "RIGHTX", "RIGHTY", "TRIGGERLEFT", "TRIGGERRIGHT")

@@ -146,7 +146,7 @@ class WrenchFeedback:
     and :math:`F_{fb}` from :class:`.ForceReflection`: the wrench is low-pass filtered, reduced by
     a deadband, multiplied by a gain and limited. The gain is :math:`g \min(1, \alpha)` for forces,
     with the motion scale :math:`\alpha`, and g for torques. This feedback alone is not passive.
-    The leader bounds the returned energy (:class:`.FeltWrench`), since it measures it without delay.
+    The leader bounds the returned energy (:class:`.FeltWrench`), as it measures it without delay.
 
     Args:
         feedback: Gain g, 0 to 1.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which joint torques a wrench on the tool takes, outside the loop."""
+"""Kinematic and dynamic model of an arm: Jacobian, mass matrix, gravity and external wrench."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _crba, _nle = pin.crba, pin.nonLinearEffects
 _update_frame, _frame_jacobian = pin.updateFramePlacement, pin.getFrameJacobian
 _AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
 _ROW_BY_ROW = np.array([9, 10, 11, 0, 3, 6, 1, 4, 7, 2, 5, 8])
-"""Where position and rotation, row by row, stand in an SE3 of pinocchio."""
+"""Indices of position and row-major rotation in the memory of pinocchio's SE3."""
 _add = np.add
 _joint_hessians, _frame_hessian = pin.computeJointKinematicHessians, pin.getFrameKinematicHessian
 
 
 def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
-    """Return the pinocchio model of an arm with its fingers locked.
+    """Return the pinocchio model of an arm with locked fingers.
 
-    The model's root is the arm's base (or the world, on request), and the reflected
-    rotor inertia is its ``armature``, which pinocchio adds to the mass matrix.
+    The root frame is the arm's base, or the world if ``base_in_world`` is set. The reflected rotor
+    inertia is the ``armature``, which pinocchio adds to the mass matrix.
     """
     if not base_in_world:
         arm = dataclasses.replace(
@@ -51,11 +51,11 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
 
 @cache
 def _hessian_is_mislabelled() -> bool:
-    """Find out how this eigenpy hands a third-order tensor over.
+    """Detect whether eigenpy returns third-order tensors with a wrong memory order.
 
-    Release 3.13 calls column-major memory row-major. An arm of turning joints in a bent posture
-    tells: a joint does not move the axes of those before it, so the angular part is zero for
-    j <= k.
+    Release 3.13 labels column-major memory as row-major. The angular part of the Hessian of an arm
+    with revolute joints shows the order: a joint does not move the axes of the joints before it,
+    so that this part is zero for j <= k.
     """
     model = pin.buildSampleModelManipulator()
     data, q = model.createData(), np.linspace(0.3, 0.9, model.nv)
@@ -66,17 +66,17 @@ def _hessian_is_mislabelled() -> bool:
 
 
 def _column_jacobian(*given: Any) -> Matrix:
-    """Return the Jacobian of an arm with one joint, which pinocchio makes a vector of, (6, 1)."""
+    """Return the Jacobian of an arm with one joint as (6, 1); pinocchio returns a vector."""
     found: Matrix = _frame_jacobian(*given).reshape(6, 1)
     return found
 
 
 class LoadedFlange:
-    """Let the last link of a pinocchio model carry a load, and then another one.
+    """Payload at the last link of a pinocchio model, which can be replaced.
 
     Args:
-        model: Without a load.
-        flange_frame: Name of what the load is mounted on.
+        model: Model without a payload.
+        flange_frame: Name of the frame that carries the payload.
     """
 
     def __init__(self, model: Any, flange_frame: str) -> None:
@@ -86,7 +86,7 @@ class LoadedFlange:
         self._unloaded = model.inertias[self._last].copy()
 
     def carry(self, load: Load) -> None:
-        """Count a load, instead of any before, in all dynamics."""
+        """Set the payload for all dynamics; it replaces the previous one."""
         link = self._unloaded
         if load.mass > 0.0:
             link = link + self._placement.act(pin.Inertia(load.mass, load.com, load.inertia))
@@ -94,23 +94,24 @@ class LoadedFlange:
 
 
 class ArmModel:
-    r"""Fill an arm's state with what follows from its joint positions and velocities.
+    r"""Model that computes an arm's kinematic and dynamic terms from its state.
 
     .. math::
         M(q),\quad C(q, \dot q) \dot q,\quad {}^{b}T_{ee}(q),\quad J(q),\quad
         \dot x = J \dot q,\quad F_{ext} = (J J^T + \epsilon I)^{-1} J \tau_{ext}
 
-    The wrench is the least-squares estimate at the tool; :math:`\epsilon` only keeps it
-    finite at singular postures.
+    These are the mass matrix M, the Coriolis torques, the pose of the end effector in the base,
+    its Jacobian J, its twist and the external wrench :math:`F_{ext}` from the external torques.
+    The wrench is a least-squares estimate; :math:`\epsilon` keeps it finite at singularities.
 
     Attributes:
-        arm: What it is a model of.
+        arm: Description of the arm.
 
     Thread: control.
     """
 
     WRENCH_REGULARISATION = 1e-7
-    """Far below the squared singular values of J in any useful posture (1e-3 and up)."""
+    """Epsilon, far below the squared singular values of J outside of singularities (>= 1e-3)."""
 
     def __init__(self, arm: ArmDescription) -> None:
         self.arm = arm
@@ -129,27 +130,27 @@ class ArmModel:
         self._bind()
 
     def _bind(self) -> None:
-        """Keep live views of pinocchio's results; a property costs 0.1 to 0.6 us each."""
+        """Store live views of pinocchio's results, since each property costs 0.1 to 0.6 us."""
         zero = np.zeros(self._model.nv)
         pin.computeAllTerms(self._model, self._data, zero, zero)
         pin.updateFramePlacements(self._model, self._data)
         self._mass, self._coriolis = self._data.M, self._data.nle
         self._placement = self._data.oMf[self._frame]
-        # An SE3 is its rotation, column by column, then its translation.
+        # The memory of an SE3 is its rotation in column-major order, then its translation.
         self._pose = np.lib.stride_tricks.as_strided(self._placement.rotation, (12,), (8,))
 
     def attach(self, state: ArmState) -> None:
-        """Give a state the live views of this model's terms, and a way to its Hessian."""
+        """Give a state the live views of this model's terms and a function for the Hessian."""
         state.jacobian_gram = self._gram
         state.attach(self._mass, self._coriolis, self.hessian, TaskInertia(self._model.nv))
 
     def set_load(self, load: Load) -> None:
-        """Count what the flange carries, instead of any load before, in all dynamics."""
+        """Set the payload at the flange for all dynamics; it replaces the previous one."""
         self._flange.carry(load)
         self.load_mass = load.mass
 
     def hessian(self) -> Matrix:
-        r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r], of the last update."""
+        r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r] for the last update."""
         _joint_hessians(self._model, self._data)
         hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
         n = self._model.nv
@@ -157,11 +158,11 @@ class ArmModel:
 
     @staticmethod
     def _relabel(hessian: Matrix) -> Matrix:
-        r"""Turn :math:`\partial J_{rj} / \partial q_k` at [r, j, k] into [k, j, r]."""
+        r"""Rearrange :math:`\partial J_{rj} / \partial q_k` from [r, j, k] to [k, j, r]."""
         return np.ascontiguousarray(hessian.transpose(2, 1, 0))
 
     def update(self, state: ArmState) -> None:
-        """Recompute every model quantity of ``state`` from its ``q``, ``dq`` and ``tau_ext``."""
+        """Recompute all model quantities of ``state`` from its ``q``, ``dq`` and ``tau_ext``."""
         model, data, q, dq = self._model, self._data, state.q, state.dq
         if self._convention is not None:
             _crba(model, data, q, self._convention)
@@ -171,7 +172,9 @@ class ArmModel:
         _update_frame(model, data, self._frame)
         jacobian = self._jacobian(model, data, self._frame, _AXES)
         state.jacobian = jacobian
-        self._pose.take(_ROW_BY_ROW, None, state.pose_ee_in_base, "clip")  # "raise" costs twice
+        self._pose.take(
+            _ROW_BY_ROW, None, state.pose_ee_in_base, "clip"
+        )  # "raise" is half as fast
         jacobian.dot(dq, state.twist_ee_in_base)
         gram = jacobian.dot(jacobian.T, self._gram)
         self._solver.compute(_add(gram, self._regular, self._normal))
@@ -182,14 +185,14 @@ class ArmModel:
 
 
 STANDARD_GRAVITY = 9.81
-"""Of the simulated worlds too [m/s^2]."""
+"""Gravity, also of the simulated worlds [m/s^2]."""
 RAMP = 0.2
-"""In which the weight of a gripped thing is taken on: it may stand on a table yet [s]."""
+"""Time for fading in the weight of a grasped object [s], which may still rest on a table."""
 _gravity = pin.computeGeneralizedGravity
 
 
 def heavy_model(arm: ArmDescription) -> Any:
-    """Return the pinocchio model of an arm on which gravity acts as its base stands."""
+    """Return the pinocchio model of an arm with gravity in the direction given by its base."""
     model = build_pinocchio(arm)
     down_in_base = -arm.rotation_base_in_world[2]
     model.gravity = pin.Motion(STANDARD_GRAVITY * down_in_base, np.zeros(3))
@@ -197,24 +200,25 @@ def heavy_model(arm: ArmDescription) -> Any:
 
 
 class ArmGravity:
-    r"""Compute what carries an arm with its tool, its load and what its hand holds.
+    r"""Gravity compensation of an arm with its tool, payload and grasped object.
 
     .. math::
         \tau_g = g(q) + J^T \begin{bmatrix} f \\ (c - x) \times f \end{bmatrix}, \qquad
         f = s \, m \, 9.81 \, u
 
-    with the mass m and centre c of the thing in the hand, the tool's point x, the vertical u, all
-    in the base, and a share s that grows to 1 when the thing is gripped and is 0 as soon as the
-    hand lets go of it.
+    with the torques :math:`g(q)` of arm, tool and payload, the Jacobian J, the mass m and centre
+    c of the grasped object, the end-effector position x and the upward unit vector u, all in the
+    base. The factor s ramps to 1 after a grasp and is 0 as soon as the gripper releases the
+    object.
 
     Args:
-        arm: What it is.
-        state: Its live state.
+        arm: Description of the arm.
+        state: Live state of the arm.
         period: Cycle time [s].
-        out: What this fills, (n,); by default ``tau_gravity`` of the state.
+        out: Array for the torques, (n,); default: ``tau_gravity`` of the state.
 
     Attributes:
-        share: s.
+        share: Factor s.
 
     Thread: control.
     """
@@ -234,22 +238,22 @@ class ArmGravity:
         self._centre_in_world: Vector = np.zeros(3)
 
     def set_load(self, load: Load) -> None:
-        """Carry what the flange does, instead of any load before."""
+        """Set the payload at the flange; it replaces the previous one."""
         self._flange.carry(load)
 
     def hold(self, mass: float, centre_in_world: Vector) -> None:
-        """Carry what the hand holds, too; nothing if it has no mass.
+        """Add a grasped object; a mass of zero removes it.
 
         Args:
-            mass: Of what this hand has to carry [kg].
-            centre_in_world: Live view of where it is, (3,) [m].
+            mass: Mass that this arm has to carry [kg].
+            centre_in_world: Live view of the object's centre, (3,) [m].
         """
         if mass <= 0.0 or self._mass <= 0.0:
             self.share = 0.0
         self._mass, self._centre_in_world = mass, centre_in_world
 
     def update(self) -> None:
-        """Fill it; where a posture is not finite, it stays as it was."""
+        """Compute the torques; if the joint positions are not finite, the last values stay."""
         tau = _gravity(self._model, self._data, self._state.q)
         if self._mass > 0.0:
             tau = tau + self._of_held_thing()
@@ -267,12 +271,12 @@ class ArmGravity:
 
 
 class ToolJacobian:
-    """Compute the geometric Jacobian of an arm's tool in any posture.
+    """Geometric Jacobian of an arm's end effector.
 
     Args:
         arm: Description of the arm, with its tool.
 
-    Thread: any; it is one call, which keeps the interpreter and returns a copy.
+    Thread: any; the only call holds the interpreter lock and returns a copy.
     """
 
     def __init__(self, arm: ArmDescription) -> None:

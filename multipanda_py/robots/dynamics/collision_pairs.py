@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which solids are measured against which: groups of pairs that joints can part."""
+"""Pairs of solids whose distances are computed, in groups of two bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from multipanda_py.robots import ArmDescription
 
 Grasps: TypeAlias = frozenset[tuple[int, int]]
-"""What is held: numbers of the arm and of the movable object, from 0."""
+"""Grasped objects: pairs of arm index and movable-object index, from 0."""
 NONE_HELD: Grasps = frozenset()
 
 
@@ -27,14 +27,15 @@ class Solid:
     """One convex piece of geometry.
 
     Attributes:
-        shape: As coal knows it.
-        joint: Joint of the combined model that it moves with; 0 is the world.
-        placement: In the frame of that joint.
-        own_joint: Number of the joint in its own arm, from 1; 0 for what is fixed.
-        stays: Whether no joint of its arm moves it: it is fixed, or turns about its own axis.
-        is_hand: Whether it belongs to a hand or tool; without both, to the flange.
-        names: What it goes by in pairs that are meant to touch.
-        radius: Of a ball around its joint's origin that it is in; infinite where nobody knows [m].
+        shape: Shape of the library coal.
+        joint: Index of its joint in the combined model; 0 is the world.
+        placement: Pose in the frame of this joint.
+        own_joint: Index of its joint in its arm, from 1; 0 for the base and for fixed solids.
+        stays: True if no joint of its arm moves it, or only about its own axis.
+        is_hand: True if it belongs to a gripper or tool; without both, to the last link.
+        names: Names by which a cell file can allow contact with it.
+        radius: Radius of a ball around the joint's origin that contains it; infinite if unknown
+            [m].
     """
 
     shape: Any
@@ -53,15 +54,15 @@ class Solid:
 
     @property
     def body(self) -> str:
-        """Name of its arm or object; an object in a gripper keeps its own name."""
+        """Name of its arm or object; a grasped object keeps its own name."""
         name = self.names[-1]
         return self.names[0] if "/" in name else name
 
     def against(self, other: Solid) -> list[Solid]:
-        """Return what to measure of a capsule against another solid: its ends too, if flat.
+        """Return the solids to measure against another one; a capsule gets balls at its ends.
 
-        One closest point of a capsule that lies along a face jumps from end to end, and what
-        is pushed there rocks. To a plane the ends are all there is.
+        The closest point of a capsule along a flat face jumps between its ends, so that a force at
+        this point would make the body rock. Against a plane only the balls are needed.
         """
         round_shapes = coal.Capsule | coal.Sphere
         if isinstance(other.shape, round_shapes) or not isinstance(self.shape, coal.Capsule):
@@ -82,29 +83,29 @@ class Solid:
 
 
 class Group:
-    """Pairs of solids of two bodies, whose distances are computed together or not at all.
+    """Pairs of solids of two bodies whose distances are computed together.
 
-    What computes them takes a tenth of a millisecond to make. A group that is made while the loop
-    runs leaves that to the first time at which balls around its solids are too near each other to
-    do without.
+    Building the geometry for the distances takes 0.1 ms. A group that is created while the loop
+    runs is therefore built when balls around its solids first come too close to each other.
 
     Attributes:
         kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
             ``floor`` or ``floor_hand``.
-        first: Number of the first body: arms, then movable objects, then the world.
-        second: Number of the second body.
-        solids: Of every pair.
-        pairs: For every pair the number of the joint in its arm that either solid moves with.
-        links: The numbers of these joints, of the first solids and of the second.
-        results: For every pair coal's live result; none before :meth:`build`.
+        first: Index of the first body: arms, then movable objects, then the world.
+        second: Index of the second body.
+        solids: Solids of every pair.
+        pairs: Indices of the joints of both solids in their arms, for every pair.
+        links: Sorted joint indices of the first solids and of the second solids.
+        results: Live results of coal, for every pair; empty before :meth:`build`.
         limit: Travel of both bodies up to which no pair can have touched.
-        begins: For every pair the distance from which it counts as near at rest [m].
-        movers: The bodies with whose joints the solids move: those, or the arms that hold them.
-        held: What has to be in a hand for this group to count: (arm, object) each.
-        free: What must not be.
-        is_touched: Whether the hand of the first body is meant to touch the second.
-        is_foreseen: Whether a reference that is ahead of its arm is to keep away, too.
-        places: For every pair where :class:`.Proximity` has the speeds of its two links.
+        begins: Distance at rest from which each pair counts as near [m].
+        movers: Indices of the bodies whose joints move the solids: the bodies themselves, or the
+            arms that grasp them.
+        held: Grasps (arm, object) that must exist for this group to count.
+        free: Grasps that must not exist.
+        is_touched: True if the gripper of the first body may touch the second body.
+        is_foreseen: True if a reference that leads its arm must keep away, too.
+        places: Indices of the speeds of both links in :class:`.Proximity`, for every pair.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Group:
         self.places: list[tuple[int, int]] = []
 
     def build(self) -> None:
-        """Make what computes the distances, at the start or when it is needed first."""
+        """Build the geometry for the distances, at the start or when it is first needed."""
         self._geometry = geometry = pin.GeometryModel()
         at: dict[int, int] = {}
         for solid in (solid for pair in self.solids for solid in pair):
@@ -144,24 +145,25 @@ class Group:
         for a, b in self.solids:
             geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
         self._data = geometry.createData()
-        # By default a search begins where the last one ended, and what was before an episode would
-        # be in the last bits of its distances.
+        # By default, a search starts at the last result. Distances would then depend in their last
+        # bits on motions before an episode.
         requests = self._data.distanceRequests
         for index in range(len(requests)):
             requests[index] = coal.DistanceRequest(True)
         self.results = [self._data.distanceResults[i] for i in range(len(self.solids))]
 
     def counts(self, held: Grasps) -> bool:
-        """Return whether the group is one while ``held`` is in the hands."""
+        """Return True if the group counts for a set of grasps."""
         return self.held <= held and held.isdisjoint(self.free)
 
     def measure(self, model: Any, data: Any, enough: float = math.inf) -> float:
-        """Return the smallest distance of the group [m], and refresh all results.
+        """Update all results and return the minimum distance of the group [m].
 
         Args:
-            model: Kinematics of all bodies.
-            data: Where they are.
-            enough: A group that is not built yet may leave it at a bound that is no less [m].
+            model: Kinematic model of all bodies.
+            data: Present kinematics.
+            enough: Distance [m] from which a group that is not built yet may return a lower bound
+                instead of building.
         """
         if not self.results:
             apart = self._at_least(data)
@@ -175,8 +177,8 @@ class Group:
         return nearest
 
     def _at_least(self, data: Any) -> float:
-        """Return how far balls around the solids are apart [m], negative where there are none."""
-        a, b = self.solids[0]  # finite radii are those of things, each on a joint of its own
+        """Return the distance of balls around the solids [m]; negative without such balls."""
+        a, b = self.solids[0]  # only movable objects, each with its own joint, have finite radii
         centres = [data.oMi[solid.joint].translation.tolist() for solid in (a, b)]
         return math.dist(*centres) - a.radius - b.radius
 
@@ -185,12 +187,12 @@ _HAND = ("hand", "tool")
 
 
 def is_gripper(arm: ArmDescription, link: str, joint: int) -> bool:
-    """Return whether a link is the gripper or tool of an arm; without both, the last link.
+    """Return True if a link is the gripper or tool of an arm, or without both, the last link.
 
     Args:
         arm: Description of the arm.
         link: Name of the link, with the arm's prefix.
-        joint: Number of the joint that it moves with, from 1.
+        joint: Index of the joint that moves the link, from 1.
     """
     return link.removeprefix(arm.prefix) in _HAND or (
         joint == arm.n_joints and not arm.hand and arm.tool is None
@@ -200,12 +202,12 @@ def is_gripper(arm: ArmDescription, link: str, joint: int) -> bool:
 def stays(
     arm: ArmDescription, joint: int, placement: Any, start: ArrayLike, end: ArrayLike
 ) -> bool:
-    """Return whether no joint moves a capsule, except about its own axis.
+    """Return True if no joint moves a capsule, except about its own axis.
 
     Args:
         arm: Description of the arm.
-        joint: Number of the joint that it moves with, from 1; 0 of the base.
-        placement: Pose of its frame in the frame of the joint.
+        joint: Index of the joint that moves the capsule, from 1; 0 for the base.
+        placement: Pose of the capsule's frame in the frame of the joint.
         start: First end of its axis in its frame, (3,) [m].
         end: Second end of its axis in its frame, (3,) [m].
     """
@@ -218,27 +220,27 @@ def stays(
 
 
 SELF_JOINTS = 3
-"""Links of one arm count as neighbours if fewer joints than this are between them. Two joints
-apart, capsules of an arm are always close and, but for rounded corners, never touch."""
+"""Minimum difference of joint indices for a distance between two links of one arm. Capsules two
+joints apart are always close but, except for rounded corners, never touch."""
 
 
 class CollisionPairs:
-    """Put solids in pairs, and pairs in groups of two bodies.
+    """Generator of the pairs of solids, in groups of two bodies.
 
-    What a hand holds is a part of that hand: groups of its own (``held``) have it as a solid that
-    moves with the arm's last joint, while the object's groups as a thing of the scene are out. Its
-    groups with other movable things are made when it is held first: of all pairs of things there
-    are too many.
+    A grasped object counts as a part of the gripper. Its groups with ``held`` treat it as a solid
+    that moves with the arm's last joint, while its other groups do not count. Its groups with
+    other movable objects are created at the first grasp, because all pairs of objects would be
+    too many.
 
     Args:
-        described: Arms, own ones first.
+        described: Descriptions of the arms, own arms first.
         n_own: Number of own arms.
-        arms: Capsules of every arm.
-        movable: Objects, by number.
-        fixed: Things that stay.
-        floor: Solid below everything.
-        touching: Pairs of names that are meant to touch.
-        hands_meet: Flag that the hands of own arms may touch each other.
+        arms: Solids of every arm.
+        movable: Movable objects, by index.
+        fixed: Fixed objects.
+        floor: Solid of the floor.
+        touching: Pairs of names that may touch.
+        hands_meet: True if the grippers of own arms may touch each other.
     """
 
     def __init__(
@@ -263,14 +265,14 @@ class CollisionPairs:
         self._among: dict[tuple[tuple[int, int], ...], list[Group]] = {}
 
     def groups(self) -> Iterator[Group]:
-        """Make the groups, but for :meth:`among_things`, of pairs that own joints can part."""
+        """Create all groups with pairs that own joints can move, except :meth:`among_things`."""
         n_own = self._n_own
         n, world = len(self._arms), self._world
         yield from self._held_groups()
         for a, b in combinations(range(n), 2):
             if a < n_own:
                 mine, theirs = self._arms[a], self._arms[b]
-                if self._everyone[a].shares_base(self._everyone[b]):  # each is kept from its own
+                if self._everyone[a].shares_base(self._everyone[b]):  # the base is left to "self"
                     mine, theirs = ([s for s in arm if s.own_joint] for arm in (mine, theirs))
                 for here, there in product(self._sections[a], self._sections[b]):
                     yield from self._group("arms", a, b, _within(mine, here),
@@ -300,17 +302,17 @@ class CollisionPairs:
                     )
 
     def _may_touch(self, first: Solid, second: Solid) -> bool:
-        """Return whether the cell file says that two solids are meant to touch."""
+        """Return True if the cell file allows two solids to touch."""
         return any(
             frozenset(names) in self._touching for names in product(first.names, second.names)
         )
 
     def _grasps_of(self, thing: int) -> Grasps:
-        """Return every way in which an object can be held."""
+        """Return all possible grasps of an object."""
         return frozenset((arm, thing) for arm in range(len(self._arms)))
 
     def _held_groups(self) -> Iterator[Group]:
-        """Make the groups of what hands may hold, against everything that is not that hand."""
+        """Create the groups of objects that may be grasped, against all other arms and solids."""
         n_own = self._n_own
         n = len(self._arms)
         for a, index in product(range(n), range(len(self._movable))):
@@ -333,9 +335,10 @@ class CollisionPairs:
                     )  # fmt: skip
 
     def among_things(self, held: Grasps) -> list[Group]:
-        """Return the groups of what hands hold against other movable things, held or not.
+        """Return the groups of grasped objects against other movable objects, grasped or not.
 
-        The same ones whenever the same is held; made while the loop runs, and so not built.
+        The same grasps give the same groups. They are created while the loop runs, and therefore
+        not built.
         """
         found = []
         for arm, index in sorted(held):
@@ -349,7 +352,7 @@ class CollisionPairs:
         return found
 
     def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
-        """Return the group of what is held and another thing: its mover, and its number."""
+        """Return the group of a grasped object and another object, which has its own mover."""
         if (grasp, other) not in self._among:
             (arm, index), (mover, number), n = grasp, other, len(self._arms)
             kind, second, both_own = "movable_hand", self._movable[number], False
@@ -363,7 +366,7 @@ class CollisionPairs:
         return self._among[grasp, other]
 
     def _as_held(self, arm: int, index: int) -> Solid:
-        """Return an object as a part of an arm's hand."""
+        """Return an object as a part of an arm's gripper."""
         thing, name = self._movable[index], self._arms[arm][0].names[0]
         names = (name, f"{name}/hand", *thing.names)
         return replace(thing, own_joint=self._joints[arm], stays=False, is_hand=True, names=names)
@@ -378,9 +381,9 @@ class CollisionPairs:
         both_own: bool = False,
         **grasp: Any,
     ) -> Iterator[Group]:
-        """Yield the group of all pairs that a joint can part, and that are not to touch.
+        """Yield the group of all pairs that a joint can move and that may not touch.
 
-        What only turns about its own axis counts as fixed.
+        A solid that only rotates about its own axis counts as fixed.
         """
         hands_meet = self._hands_meet and both_own
         pairs = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External torques without what was learned of an arm's own."""
+"""Estimates of the external joint torques of an arm, from its dynamics and learned residuals."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ from multipanda_py.robots.robot import JointLosses
 from multipanda_py.state import ArmState, Vector
 
 BANDWIDTH = 50.0
-"""Of the estimate, where nothing else is said [1/s]."""
+"""Default bandwidth of the estimate [1/s]."""
 
 
 class MomentumObserver:
-    r"""Estimate external joint torques from the generalised momentum.
+    r"""Momentum observer, which estimates external joint torques.
 
     .. math::
         r = K \left( p(t) - p(0) - \int (\tau_J + C^T \dot q - g + r) \, dt \right), \qquad
         p = M \dot q
 
-    which follows the true torques as a first-order lag with K, and needs no accelerations (De
-    Luca, Albu-Schäffer, Haddadin and Hirzinger, 2006).
+    with the estimate r, the bandwidth K, the generalised momentum p, the mass matrix M, the
+    measured torques :math:`\tau_J`, the Coriolis matrix C and the gravity torques g. The estimate
+    is the external torque behind a first-order lag of rate K. It needs no accelerations.
+
+    Source: De Luca, Albu-Schäffer, Haddadin and Hirzinger, 2006.
 
     Args:
-        model: Pinocchio's, with tool and load; gravity acts as its base stands.
+        model: Pinocchio model with tool and payload; gravity in the direction given by the base.
         bandwidth: K [1/s].
 
     Thread: of its owner.
@@ -46,26 +49,26 @@ class MomentumObserver:
 
     @property
     def estimate(self) -> Vector:
-        """The last one, (n,) [Nm]; live."""
+        """Last estimate, (n,) [Nm]; live."""
         return self._estimate
 
     def restart(self) -> None:
-        """Begin anew from zero with the next state: what was estimated is of no use any more."""
+        """Restart from zero with the next state."""
         self._begun = False
         self._estimate[:] = 0.0
 
     def resume(self) -> None:
-        """Go on from the last estimate with the next state, whatever the arm did in between."""
+        """Continue from the last estimate with the next state after a gap."""
         self._goes_on = True
 
     def update(self, q: Vector, dq: Vector, tau_J: Vector, period: float) -> Vector:
-        """Return the estimate after one more period, (n,) [Nm]; zero at the first state.
+        """Return the estimate after one more period, (n,) [Nm]; zero for the first state.
 
         Args:
-            q: (n,) [rad].
-            dq: (n,) [rad/s].
-            tau_J: Executed since the last state, gravity included, (n,) [Nm].
-            period: Since the last state [s].
+            q: Joint positions, (n,) [rad].
+            dq: Joint velocities, (n,) [rad/s].
+            tau_J: Torques since the last state, including gravity, (n,) [Nm].
+            period: Time since the last state [s].
         """
         model, data = self._model, self._data
         mass = pin.crba(model, data, q)
@@ -80,7 +83,7 @@ class MomentumObserver:
         coriolis = pin.computeCoriolisMatrix(model, data, q, dq)
         gravity = pin.computeGeneralizedGravity(model, data, q)
         self._integral += period * (tau_J + coriolis.T @ dq - gravity)
-        # Implicit in the new estimate, so that it is stable at any rate.
+        # The update is implicit in the new estimate, so that it is stable at any rate.
         gain = self._bandwidth / (1.0 + self._bandwidth * period)
         self._estimate[:] = gain * (momentum - self._integral)
         self._integral += period * self._estimate
@@ -88,35 +91,36 @@ class MomentumObserver:
 
 
 CROSSOVER = 20.0
-"""Below which measured torques say what is felt, and above which the robot does [1/s]."""
+"""Crossover frequency K: the observer applies below, the robot's own estimate above [1/s]."""
 SMOOTHING = 0.005
-"""Time constant of what the robot says, whose noise is white [s]."""
+"""Time constant T of the filter for the robot's estimate, which has white noise [s]."""
 LONGEST = 0.05
-"""Between two states; what the arm did in a longer gap is not counted [s]."""
+"""Maximum time between two states without an interruption of the estimate [s]."""
 
 
 class ExternalEstimate:
-    r"""Replace what a robot feels by what measured torques say of the identified arm.
+    r"""External torques from the measured torques and the identified model of an arm.
 
     .. math::
         \hat\tau_{ext} = r + \tau_s - \bar\tau, \qquad
         T \dot\tau_s = \tau_{robot} - \tau_s, \qquad
         \dot{\bar\tau} = K (\tau_s - \bar\tau)
 
-    with the :class:`.MomentumObserver` r of the identified bodies, told the measured torque
-    without friction, and the robot's own estimate :math:`\tau_{robot}`. The observer is right
-    and late, the robot prompt and wrong: a complementary filter takes from each what it is good
-    at. A contact is felt after T = 5 ms, and what a wrong model, friction, or an offset of the
-    sensors feels like fades with 1/K = 50 ms. In motion, that is: friction of a joint at rest may
-    be anything below its bound, which nobody can tell from a push.
+    with the :class:`.MomentumObserver` r of the identified bodies, whose input is the measured
+    torque without friction, and the robot's own estimate :math:`\tau_{robot}`, smoothed to
+    :math:`\tau_s` and low-pass filtered to :math:`\bar\tau`. The observer is accurate but slow,
+    the robot's estimate fast but biased. The complementary filter uses each in its frequency
+    range. A contact shows after T = 5 ms. Errors of the robot's model, friction and sensor offsets
+    fade with 1/K = 50 ms while the arm moves. At rest, joint friction up to its bound cannot be
+    told from an external torque.
 
-    Over a gap, and over measurements that are no numbers, the observer keeps its last estimate and
-    the filters go on with what the robot says by then: a law that feels sees no step.
+    During a gap or measurements that are not finite, the observer keeps its last estimate and the
+    filters continue with the robot's estimate, so that the output has no step.
 
     Args:
-        arm: As it was identified.
-        state: Its live state.
-        period: Of a cycle [s].
+        arm: Identified description of the arm.
+        state: Live state of the arm.
+        period: Cycle time [s].
 
     Thread: control.
     """
@@ -130,11 +134,11 @@ class ExternalEstimate:
         self._begun, self._interrupted, self._before = False, False, 0.0
 
     def set_load(self, load: Load) -> None:
-        """Count what the flange carries, instead of any load before."""
+        """Set the payload at the flange; it replaces the previous one."""
         self._flange.carry(load)
 
     def restart(self) -> None:
-        """Begin anew with what the robot feels: the arm is somewhere else, at another time."""
+        """Restart from the robot's estimate, for example after the arm was moved elsewhere."""
         self._begun = False
 
     def update(self) -> None:
@@ -145,7 +149,7 @@ class ExternalEstimate:
         if not 0.0 < period < LONGEST:
             self._interrupted, period = True, self._period
         felt, prompt, slow = state.tau_ext, self._prompt, self._slow
-        if not math.isfinite(felt.dot(felt)):  # whoever checks states sees it
+        if not math.isfinite(felt.dot(felt)):  # the check of states reports it
             self._interrupted = True
             return
         if not self._begun:
@@ -156,13 +160,13 @@ class ExternalEstimate:
         prompt += period / (SMOOTHING + period) * (felt - prompt)
         slow += CROSSOVER * period / (1.0 + CROSSOVER * period) * (prompt - slow)
         found = observed + prompt - slow
-        if not math.isfinite(found.dot(found)):  # by numbers beyond all bounds
+        if not math.isfinite(found.dot(found)):  # huge inputs overflow
             self._begun = False
             return
         felt[:] = found
 
     def _observe(self, state: ArmState, period: float) -> Vector:
-        """Return what measured torques say, (n,) [Nm]; the last, if they say nothing."""
+        """Return the observer's estimate, (n,) [Nm]; the last one if the state is not finite."""
         if not math.isfinite(state.q.dot(state.dq) + state.tau_J.dot(state.tau_J)):
             self._interrupted = True
             return self._observer.estimate
@@ -174,17 +178,18 @@ class ExternalEstimate:
 
 
 class LearnedTorque:
-    r"""Take a learned residual of measured torques off the external ones.
+    r"""Correction of external torques by a learned residual of the measured torques.
 
     .. math:: \tau_{ext} \leftarrow \tau_{ext} + r_\tau(q, \dot q, \tau_J)
 
-    What the joints show beside the model, as friction, is felt as if from outside, the other way
-    round. The residual fades out where it was not trained, see :class:`.LiveResidual`.
+    The residual :math:`r_\tau` is the torque that the joints show beyond the model, such as
+    friction. It enters the external torques with the opposite sign. Outside of its training data
+    it fades out, see :class:`.LiveResidual`.
 
     Args:
-        state: Of the arm, live.
-        live: Of the arm.
-        felt: Estimates external torques before that, if the robot's own are not to be believed.
+        state: Live state of the arm.
+        live: Residual of the arm.
+        felt: Estimator that replaces the robot's external torques first, if any.
 
     Thread: control.
     """
@@ -196,12 +201,12 @@ class LearnedTorque:
         self._torques = live.residual[2 * state.n_joints :]
 
     def set_load(self, load: Load) -> None:
-        """Count what the flange carries."""
+        """Set the payload at the flange."""
         if self._felt is not None:
             self._felt.set_load(load)
 
     def restart(self) -> None:
-        """Begin anew: the arm is somewhere else, at another time."""
+        """Restart, for example after the arm was moved elsewhere."""
         self._live.reset()
         if self._felt is not None:
             self._felt.restart()

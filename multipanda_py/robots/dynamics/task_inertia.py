@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inertia seen at the tool, kept finite near singular postures."""
+"""Apparent inertia at the end effector, finite at singularities."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ _TINY = 1e-12
 
 
 def fade(w: NDArray[np.float64], lost: float) -> NDArray[np.float64]:
-    r"""Return :math:`\varphi(w / w_p) / w` of eigenvalues: 1 / w from w_p up, bounded below."""
+    r"""Return :math:`\varphi(w / w_p) / w` of eigenvalues w: 1 / w for w >= w_p, bounded below."""
     ratio = np.minimum(np.maximum(w, 0.0) / lost, 1.0)
     faded: NDArray[np.float64] = (3.0 - 2.0 * np.sqrt(ratio)) / np.maximum(w, lost)
     return faded
 
 
 def least_eigenvalue(solver: Any, diagonal: NDArray[np.float64]) -> float:
-    r"""Return a lower bound of the least eigenvalue of a symmetric matrix N, (6, 6).
+    r"""Return a lower bound of the smallest eigenvalue of a symmetric matrix N, (6, 6).
 
-    :math:`\det N / (\mathrm{tr} N / 5)^5`: the others' product is at most their mean to the 5th.
+    The bound is :math:`\det N / (\mathrm{tr} N / 5)^5`, because the product of the other five
+    eigenvalues does not exceed the fifth power of their mean.
 
     Args:
-        solver: An LDLT factorisation of N.
-        diagonal: Of N, (6,).
+        solver: LDLT factorisation of N.
+        diagonal: Diagonal of N, (6,).
     """
     pivots: list[float] = solver.vectorD().tolist()
     mean: float = sum(diagonal.tolist()) / 5.0
@@ -36,43 +37,44 @@ def least_eigenvalue(solver: Any, diagonal: NDArray[np.float64]) -> float:
 
 
 class TaskInertia:
-    r"""Compute the terms that task-space laws share, once per arm and cycle.
+    r"""Task-space inertia of an arm, with damping near singularities; computed once per cycle.
 
     .. math::
         \Lambda^{-1} = J M^{-1} J^T = V \,\mathrm{diag}(w)\, V^T, \qquad
         \Lambda_d = V \,\mathrm{diag}\!\left(\frac{w_i}{w_i^2 + \lambda^2}\right) V^T
 
-    The eigenvalues are the squared semi-axes of the manipulability ellipsoid
-    :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`: how fast the tool moves in each direction for
-    one unit of kinetic energy. The measure of manipulability here is the smallest,
-    :math:`w_{min}`. Where it exceeds ``THRESHOLD``, :math:`\lambda = 0` and
-    :math:`\Lambda_d = \Lambda` exactly; below, the damping grows as
-    :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)`, so that it sets in without a step
-    and bounds the inertia in the direction that is being lost.
+    J is the Jacobian and M the mass matrix. The eigenvalues w are the squared semi-axes of the
+    manipulability ellipsoid :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`: the speed of the end
+    effector in each direction for one unit of kinetic energy. The manipulability is the smallest
+    one, :math:`w_{min}`. If it exceeds :math:`w_0` (``THRESHOLD``), :math:`\lambda = 0` and
+    :math:`\Lambda_d = \Lambda`. Below, the damping grows as
+    :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)`. It starts without a step and bounds
+    the inertia in the singular direction.
 
-    Why the smallest axis and not the volume :math:`\sqrt{\det J J^T}`: its inverse is the
-    largest apparent mass, which is what has to be bounded, and the volume says little about it.
-    Over 20 000 random FR3 postures those with :math:`w_{min} = w_0` have volumes from 0.006 to
-    0.086; a threshold on the volume that guarantees the same 50 kg lies at 0.080 and damps 88 %
-    of all postures, among them good ones, where this threshold damps 42 %.
+    The inverse of the smallest axis is the largest apparent mass, which must be bounded. The
+    volume :math:`\sqrt{\det J J^T}` is a poor measure of it. In 20 000 random configurations of an
+    FR3, configurations with :math:`w_{min} = w_0` had volumes from 0.006 to 0.086. A threshold of
+    0.080 on the volume guarantees the same 50 kg but damps 88 % of all configurations, this
+    threshold only 42 %.
 
-    Damping belongs to where the task is inverted to ask for an acceleration. A projector needs
-    :math:`\Lambda` as it is: :math:`J^T \Lambda J M^{-1}` is an oblique projector, bounded in any
-    posture, and damped it would let through what moves the tool. :meth:`projection_inertia` is
+    Damping applies where an inverse computes an acceleration. A projector needs the undamped
+    :math:`\Lambda`: :math:`J^T \Lambda J M^{-1}` is an oblique projector and bounded in any
+    configuration. With damping it would let torques through that move the end effector.
+    :meth:`projection_inertia` returns
 
     .. math::
         \Lambda_p = V \,\mathrm{diag}\!\left(\frac{\varphi(w_i / w_p)}{w_i}\right) V^T, \qquad
         \varphi(r) = r (3 - 2 \sqrt{r}) \text{ for } r < 1, \text{ else } 1, \qquad
         w_p = w_{min} \frac{\sigma_p^2}{\sigma_{min}^2}
 
-    exact wherever the smallest singular value of J exceeds :math:`\sigma_p`; below, a direction
-    that is lost fades out of the task, as the limit of :math:`\Lambda` at a singular posture
-    depends on where one comes from.
+    It is exact if the smallest singular value :math:`\sigma_{min}` of J exceeds :math:`\sigma_p`.
+    Below, a singular direction fades out of the task, because the limit of :math:`\Lambda` at a
+    singularity depends on the direction of approach.
 
     Sources: Khatib, IEEE J. Robotics and Automation 1987 (operational space); Yoshikawa, Int. J.
     Robotics Research 1985 (manipulability ellipsoid); Klein and Blaho, Int. J. Robotics Research
     1987 (its smallest axis as a measure); Chiaverini, Siciliano and Egeland, IEEE Trans. Control
-    Systems Technology 1994 (damping that varies with it).
+    Systems Technology 1994 (variable damping).
 
     Attributes:
         minv_jt: :math:`M^{-1} J^T`, (n, 6) for n joints.
@@ -87,11 +89,11 @@ class TaskInertia:
     """
 
     THRESHOLD = 0.02
-    """Least manipulability that needs no damping: an apparent mass of 50 kg [1/kg]."""
+    """w_0: minimum manipulability without damping, an apparent mass of 50 kg [1/kg]."""
     MAX_DAMPING = 0.01
-    """Largest lambda [1/kg]; with it the apparent mass is at most 58 kg in any posture."""
+    """lambda_max [1/kg]; it limits the apparent mass to 58 kg in any configuration."""
     LOST = 0.01
-    """sigma_p: smallest singular value of J down to which projection is exact."""
+    """sigma_p: minimum singular value of J for an exact projection."""
     _FAR = 1.0 / THRESHOLD
 
     __slots__ = (
@@ -126,29 +128,30 @@ class TaskInertia:
         self.minv_jt: NDArray[np.float64] = np.zeros((joints, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self.inertia: NDArray[np.float64] = np.eye(6)
-        self.damping = self.MAX_DAMPING**2  # nothing is known yet
+        self.damping = self.MAX_DAMPING**2  # until the first update
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
         """Recompute all terms from the mass matrix (n, n) and the Jacobian (6, n)."""
         self._jacobian = jacobian
         self._mass.compute(mass)
         self.minv_jt = self._mass.solve(jacobian.T)
-        if self._is_one_joint:  # a vector, then
+        if self._is_one_joint:  # the solver then returns a vector
             self.minv_jt = self.minv_jt.reshape(1, 6)
         self._task.compute(jacobian.dot(self.minv_jt, self.inertia_inv))
         self._eigen_is_fresh = False
         self._exact = inertia = self._task.solve(self._unit)
-        # 1 / trace is at most w_min: far from singularities no eigenvalues are needed.
+        # 1 / trace is a lower bound of w_min, so that eigenvalues are not needed far away from
+        # singularities.
         sound = 0.0 < sum(inertia.diagonal().tolist()) < self._FAR
-        # A solver that met a negative pivot gives finite nonsense, not an inverse; an arm does
-        # not come to such a posture in one cycle, but it may start there.
+        # After a negative pivot the solver returns finite values that are not an inverse. An arm
+        # does not move to such a configuration in one cycle, but it may start there.
         if sound and (not self.damping or abs(np.vdot(inertia, self.inertia_inv) - 6.0) < 1e-3):
             self.damping, self.inertia = 0.0, inertia
         else:
             self._update_damped()
 
     def _update_damped(self) -> None:
-        """Form the damped inertia from eigenvalues and eigenvectors."""
+        """Compute the damped inertia from eigenvalues and eigenvectors."""
         w, v = self.eigen()
         ratio = min(max(float(w[0]), 0.0) / self.THRESHOLD, 1.0)
         self.damping = self.MAX_DAMPING**2 * (1.0 - ratio * ratio)
@@ -158,7 +161,7 @@ class TaskInertia:
     def projection_inertia(self) -> NDArray[np.float64]:
         r"""Return :math:`\Lambda_p`, (6, 6), symmetric, for projecting joint torques.
 
-        Needed only where ``damping`` is not zero: else it is ``inertia``.
+        It differs from ``inertia`` only if ``damping`` is not zero.
         """
         normal = _dot(self._jacobian, self._jacobian.T, self._normal)
         self._kinematic.compute(normal)
@@ -174,10 +177,10 @@ class TaskInertia:
         return inertia
 
     def lost_inertia(self) -> NDArray[np.float64]:
-        r"""Return what the damping takes away, :math:`\Lambda - \Lambda_d`, (6, 6), symmetric.
+        r"""Return the inertia removed by damping, :math:`\Lambda - \Lambda_d`, (6, 6), symmetric.
 
-        :math:`J^T (\Lambda - \Lambda_d) J a` is bounded in any posture by the inertial torque
-        M a. Zero where ``damping`` is.
+        :math:`J^T (\Lambda - \Lambda_d) J a` is bounded in any configuration by the inertial
+        torque M a of a joint acceleration a. It is zero if ``damping`` is zero.
         """
         w, v = self.eigen()
         w = np.maximum(w, _TINY)
@@ -185,10 +188,11 @@ class TaskInertia:
         return inertia
 
     def slowed_inertia(self, slower: float) -> NDArray[np.float64]:
-        r"""Return the inertia of :math:`\lambda^2` times ``slower``, (6, 6), symmetric.
+        r"""Return :math:`\Lambda_d` with :math:`\lambda^2` times ``slower``, (6, 6), symmetric.
 
-        Where what the damping takes away is braked at ``slower`` of the task's rate, a task that
-        asks for a twist :math:`\dot x` ends at :math:`M^{-1} J^T` times this times it.
+        Assume that the motion in the directions removed by the damping is braked at ``slower``
+        times the rate of the task. A task for a twist :math:`\dot x` then settles at the joint
+        velocity :math:`M^{-1} J^T \Lambda_s \dot x`, with this matrix :math:`\Lambda_s`.
         """
         if self.damping == 0.0:
             return self.inertia

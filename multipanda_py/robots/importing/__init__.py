@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the URDF or MJCF of an arm to a robot of this package."""
+"""Import of an arm from its URDF or MJCF."""

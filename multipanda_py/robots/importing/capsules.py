@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capsules around the links of an arm."""
+"""Capsules that enclose the links of an arm."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from multipanda_py.robots.tree import Chain
 
 
 def doubts(name: str, body: Load, around: Cloud) -> Iterator[str]:
-    r"""Say what no body inside a link's geometry can have.
+    r"""Yield warnings on inertial properties that no body within a link's geometry can have.
 
-    With the points :math:`p_i` of the geometry, centre of mass :math:`c` and mass :math:`m`,
+    With the points :math:`p_i` of the geometry, the centre of mass :math:`c`, the inertia I and
+    the mass :math:`m`, every such body has
 
     .. math::
         c \in \mathrm{conv}\{p_i\}, \qquad
         \operatorname{tr} I / 2 \le m \max_i \lVert p_i - c \rVert^2
 
-    The first is looked at in many directions. Both are warnings only: geometry may be simpler
-    than the link is.
+    The first condition is checked in many directions. Violations are warnings only, because the
+    geometry may be simpler than the link.
 
     Args:
-        name: Of the link.
-        body: In its frame.
-        around: Its geometry in the same frame.
+        name: Name of the link.
+        body: Inertial properties in the link's frame.
+        around: Geometry in the same frame.
     """
     com = body.com
     if (out := around.distance_outside(com)) > 0.0:
@@ -40,22 +41,22 @@ def doubts(name: str, body: Load, around: Cloud) -> Iterator[str]:
     gyration = float(np.sqrt(np.trace(body.inertia) / 2.0 / body.mass))
     if gyration > away:
         yield (
-            f"link {name}: its inertia is that of a mass at {1e3 * gyration:.0f} mm from its "
-            f"centre, but its geometry ends at {1e3 * away:.0f} mm"
+            f"link {name}: its inertia is that of a mass {1e3 * gyration:.0f} mm from its "
+            f"centre of mass, but its geometry ends at {1e3 * away:.0f} mm"
         )
 
 
 WORTH = 1.1
-"""Parts get one capsule if it has at most this multiple of the volume of theirs."""
+"""Parts share one capsule if its volume is at most this multiple of the volume of theirs."""
 COMPARED = 6
-"""Parts of which all pairs are tried; what is more is joined with its nearest before."""
+"""Maximum number of parts of which all pairs are compared; further parts join their nearest."""
 
 
 def capsules_around(parts: Sequence[Cloud], most: int) -> tuple[Capsule, ...]:
-    """Return capsules that contain all parts, at most so many.
+    """Return up to ``most`` capsules that contain all parts.
 
-    Parts are joined as long as there are too many, or one capsule is hardly larger than two;
-    those first that grow least by it.
+    Parts are joined while there are too many of them, or while one capsule is hardly larger than
+    two. The pair with the smallest growth in volume is joined first.
     """
     clouds = list(parts)
     while len(clouds) > COMPARED:
@@ -84,7 +85,7 @@ def capsules_around(parts: Sequence[Cloud], most: int) -> tuple[Capsule, ...]:
 def _least(
     clouds: Sequence[Cloud], measure: Callable[[Cloud, Cloud], float]
 ) -> tuple[float, Cloud, Cloud]:
-    """Return the pair that measures least."""
+    """Return the pair with the smallest measure."""
     return min(
         ((measure(one, other), one, other) for one, other in combinations(clouds, 2)),
         key=lambda entry: entry[0],
@@ -103,12 +104,12 @@ def _replace(clouds: list[Cloud], one: Cloud, other: Cloud, both: Cloud) -> None
 
 @dataclass(frozen=True)
 class Fit:
-    """Capsules of an arm.
+    """Capsules fitted to an arm.
 
     Attributes:
-        capsules: By link of the description, in its frame.
-        origins: What they were fitted to, by link.
-        doubts: What cannot be true of the inertias within this geometry.
+        capsules: Capsules by link of the description, in its frame.
+        origins: Source of the capsules, by link.
+        doubts: Warnings on inertias that contradict the geometry.
     """
 
     capsules: Mapping[str, tuple[Capsule, ...]]
@@ -119,17 +120,17 @@ class Fit:
 def fit_capsules(
     chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]], most: int
 ) -> Fit:
-    """Fit capsules to the geometry of links; those that have none get one from joint to joint.
+    """Fit capsules to the geometry of links; a link without geometry gets one between its joints.
 
-    Collision geometry counts, or pictures where there is none.
+    Collision geometry is preferred to visual geometry.
 
     Args:
-        chain: The arm.
-        shapes: By link of the description, and by ``collision`` and ``visual``.
-        most: Capsules per link of the description.
+        chain: Chain of the arm.
+        shapes: Shapes by link of the description, and by ``collision`` and ``visual``.
+        most: Maximum number of capsules per link of the description.
 
     Raises:
-        ConfigurationError: If a mesh cannot be read.
+        ConfigurationError: A mesh cannot be read.
     """
     capsules: dict[str, tuple[Capsule, ...]] = {}
     origins: dict[str, str] = {}
@@ -149,5 +150,5 @@ def fit_capsules(
             said += doubts(link, body, joined(clouds))
         elif not clouds and link in rods:
             capsules[link] = rods[link]
-            origins[link] = "from joint to joint, as it has no geometry. CHECK the radius"
+            origins[link] = "from joint to joint, because it has no geometry. CHECK the radius"
     return Fit(capsules, origins, tuple(said))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What random postures of an arm tell: which capsules overlap, and where it may begin."""
+"""Overlapping capsules and the ready configuration of an arm, from random configurations."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from multipanda_py.robots.robot import Robot
 from multipanda_py.state import Vector
 
 POSTURES, TESTS = 3000, 300_000
-"""Random postures, and pairs of capsules in all of them: fewer postures for arms with more."""
+"""Number of random configurations, and maximum number of capsule pairs to test in all of them."""
 OFTEN = 0.1
-"""Share of postures in which capsules touch that are too wide for their links."""
+"""Fraction of configurations in contact above which capsules count as wider than links."""
 GRID = np.pi / 4.0
-"""Ready postures have angles that are multiples of this [rad]."""
+"""Grid of the joint angles of ready configurations [rad]."""
 TRIED, ZEROS = 3000, 0.4
-"""Ready postures, and the share of zeros in them beside those by chance."""
+"""Number of ready configurations to try, and the probability of setting an angle to zero."""
 MARGIN = 0.3
-"""Of ready postures from the limits [rad]."""
+"""Minimum distance of ready configurations from the joint limits [rad]."""
 CLEAR = 0.05
-"""Height of links that move above the floor in them [m]."""
+"""Minimum height of moving links above the floor in ready configurations [m]."""
 DEXTEROUS = 0.7
-"""Share of the best dexterity that a ready posture has."""
+"""Minimum dexterity of a ready configuration, as a fraction of the best one."""
 ODD = 0.25
-"""What a joint that is not at zero costs; a tool that points down is worth 1, and so is one in
-front at the length of the arm."""
+"""Cost of a joint that is not at zero. A tool that points down gains 1, and a tool in front at a
+distance of the arm's length gains 1."""
 
 
 class RandomPostures:
-    """Capsules of an arm in random postures."""
+    """Capsules of an arm in random configurations."""
 
     def __init__(self, robot: Robot) -> None:
-        """Build the kinematics of all links with their capsules."""
+        """Build the kinematic model of all links with their capsules."""
         self._robot = robot
         arm = ArmDescription("arm", robot)
         self._model = build_pinocchio(arm)
@@ -71,15 +71,15 @@ class RandomPostures:
         self._found = self._geometry.createData()
 
     def touching(self, q: Vector) -> set[tuple[int, int]]:
-        """Return the pairs of links, but those that follow each other, that touch at q, (n,)."""
+        """Return the pairs of non-adjacent links whose capsules touch at q, (n,) [rad]."""
         self._place(q)
         return {pair for pair, touches in zip(self._pairs, self._hits()) if touches}
 
     def overlapping(self) -> tuple[tuple[int, int], ...]:
-        """Return pairs of links whose capsules touch in more than a tenth of the postures.
+        """Return the pairs of links whose capsules touch in more than 10 % of the configurations.
 
-        Real links cannot be that often where others are; links that follow each other are left
-        out. The same robot gives the same pairs.
+        Real links do not intersect that often, so that the capsules are too wide. Adjacent links
+        are left out. The same robot always gives the same pairs.
         """
         count = min(POSTURES, TESTS // max(len(self._pairs), 1))
         times = dict.fromkeys(self._pairs, 0)
@@ -90,13 +90,18 @@ class RandomPostures:
         return tuple(sorted(pair for pair, hits in times.items() if hits > OFTEN * count))
 
     def ready(self, overlapping: Sequence[tuple[int, int]]) -> Vector | None:
-        """Return a plain posture from which the tool can move in all directions, (n,) [rad].
+        """Return a ready configuration from which the tool can move in all directions, (n,) [rad].
 
-        Of random postures on a grid of 45 degrees, clear of themselves and of the floor, whose
-        Jacobian (lengths in units of the arm's own) has a smallest singular value of at least
-        0.7 of the greatest among them, it is that with the tool down, far in front, and most
-        joints at zero; None if no posture is clear. Joint 1, which only turns the rest about the
-        base, is at zero.
+        Candidates are random configurations on a grid of 45 degrees, without collisions with
+        themselves or the floor. The smallest singular value of their Jacobian (lengths in units of
+        the arm) is within 0.7 of the best one. The result has the tool down and far in front, and
+        many joints at zero. Joint 1, which only rotates the arm about its base, is at zero.
+
+        Args:
+            overlapping: Pairs of links that may touch.
+
+        Returns:
+            Joint positions, or None if every configuration is in collision.
         """
         low, high = self._robot.limits.span
         grids = [
@@ -123,7 +128,7 @@ class RandomPostures:
         return np.array(postures[next(clear)])
 
     def _is_clear(self, q: Vector, known: set[tuple[int, int]]) -> bool:
-        """Return whether links touch neither each other nor the floor."""
+        """Return True if links touch neither each other nor the floor."""
         return self.touching(q) <= known and self._lowest() > CLEAR
 
     def _place(self, q: Vector) -> None:
@@ -133,21 +138,21 @@ class RandomPostures:
         return [result.isCollision() for result in self._found.collisionResults]
 
     def _lowest(self) -> float:
-        """Return the height of the lowest point of the links that move [m]."""
+        """Return the height of the lowest point of the moving links [m]."""
         heights = [np.inf]
         for index, place, thing in zip(
             self._links, self._found.oMg, self._geometry.geometryObjects
         ):
-            if index > 1:  # what the first joint turns stands on the base
+            if index > 1:  # the link behind the first joint stands on the base
                 drop = abs(place.rotation[2, 2]) * thing.geometry.halfLength
                 heights.append(float(place.translation[2]) - drop - thing.geometry.radius)
         return min(heights)
 
     def _dexterity(self, q: Vector) -> tuple[float, float]:
-        """Return the Jacobian's smallest singular value, and how far the tool is down and out."""
+        """Return the smallest singular value of the Jacobian and the score of the tool pose."""
         axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
         jacobian = pin.computeFrameJacobian(self._model, self._data, q, self._tip, axes)
-        jacobian = jacobian.reshape(6, -1)  # that of one joint comes as a vector
+        jacobian = jacobian.reshape(6, -1)  # pinocchio returns a vector for one joint
         jacobian[:3] /= self._size
         pin.updateFramePlacement(self._model, self._data, self._tip)
         pose = self._data.oMf[self._tip]

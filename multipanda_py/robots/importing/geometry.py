@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least capsule around a cloud."""
+"""Collision and visual geometry of links, and the smallest capsule around it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ MAX_MESH = 1 << 28
 
 
 def find_mesh(name: str, description: Path, packages: Sequence[Path] = ()) -> Path:
-    """Return the file that a description calls so.
+    """Return the path of a mesh that a description names.
 
-    ``package://NAME/...`` is looked for in folders that are called NAME or have one of that
-    name: those that are given, then those above the description. ``file://...`` is an absolute
-    path, all else one from the description's folder.
+    ``package://NAME/...`` is searched in folders called NAME, and in folders that contain one: the
+    given folders first, then those above the description. ``file://...`` is an absolute path. Any
+    other name is relative to the description's folder.
 
     Args:
-        name: As the description has it.
-        description: The file that names it.
-        packages: Folders of packages, or with packages in them.
+        name: Name in the description.
+        description: Path of the description.
+        packages: Folders of packages, or folders that contain packages.
 
     Raises:
-        ConfigurationError: If it is not there; says where it was looked for.
+        ConfigurationError: The mesh does not exist; the message lists the searched paths.
     """
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
@@ -48,19 +48,18 @@ def find_mesh(name: str, description: Path, packages: Sequence[Path] = ()) -> Pa
     found = next((path for path in tried if path.is_file()), None)
     if found is None:
         places = " or ".join(str(path) for path in tried[:3])
-        hint = "; --package-path says where packages are" if "://" in name else ""
+        hint = "; set the folder of packages with --package-path" if "://" in name else ""
         raise ConfigurationError(
-            f"{description}: mesh: got {name!r}, which is not there, allowed a file: "
-            f"{places}{hint}"
+            f"{description}: mesh: {name!r} does not exist; searched: {places}{hint}"
         )
     return found
 
 
 def read_mesh(path: Path, scale: Sequence[float]) -> tuple[Matrix, Triangles]:
-    """Return vertices, (n, 3) [m], and triangles, (m, 3), of a mesh that assimp reads.
+    """Read vertices, (n, 3) [m], and triangles, (m, 3), of a mesh in any format of assimp.
 
     Raises:
-        ConfigurationError: If it cannot be read.
+        ConfigurationError: The mesh cannot be read.
     """
     try:
         check_regular(path, MAX_MESH)
@@ -74,7 +73,7 @@ def read_mesh(path: Path, scale: Sequence[float]) -> tuple[Matrix, Triangles]:
 
 
 SIDES = 32
-"""Of the polygons around the rims of a cylinder, which they contain."""
+"""Number of sides of the polygons that enclose the rims of a cylinder."""
 
 
 def _directions(count: int) -> Matrix:
@@ -90,27 +89,27 @@ _DIRECTIONS = _directions(200)
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """The convex hull of some balls: corners of a mesh or box, a sphere, rims of a cylinder.
+    """Convex hull of balls: mesh vertices, box corners, a sphere or the rims of a cylinder.
 
     Attributes:
-        points: Centres, (n, 3) [m].
-        radii: Of the balls, (n,) [m].
+        points: Centres of the balls, (n, 3) [m].
+        radii: Radii of the balls, (n,) [m].
     """
 
     points: Matrix
     radii: Vector
 
     def placed(self, position: Vector, rotation: Matrix) -> Cloud:
-        """Return it in the frame in which it has this pose: (3,) [m] and (3, 3)."""
+        """Return the cloud in a frame in which it has this pose: (3,) [m] and (3, 3)."""
         return Cloud(self.points @ rotation.T + position, self.radii)
 
     def distance_outside(self, point: Vector) -> float:
-        """Return how far a point, (3,), is outside as seen in many directions, or 0 [m]."""
+        """Return the distance of a point (3,) outside the hull [m], checked in many directions."""
         reach = (_DIRECTIONS @ self.points.T + self.radii).max(axis=1)
         return max(0.0, float((_DIRECTIONS @ point - reach).max()))
 
     def outermost(self) -> Cloud:
-        """Return what reaches farthest in one of many directions; all of it if that is little."""
+        """Return the balls that are extreme in one of many directions, or all if they are few."""
         if len(self.points) <= len(_DIRECTIONS):
             return self
         reach = _DIRECTIONS @ self.points.T + self.radii
@@ -119,7 +118,7 @@ class Cloud:
 
 
 def joined(clouds: Sequence[Cloud]) -> Cloud:
-    """Return several clouds as one."""
+    """Return the union of several clouds."""
     return Cloud(
         np.concatenate([cloud.points for cloud in clouds]),
         np.concatenate([cloud.radii for cloud in clouds]),
@@ -127,29 +126,29 @@ def joined(clouds: Sequence[Cloud]) -> Cloud:
 
 
 def corners(points: Matrix) -> Cloud:
-    """Return the cloud of bare points, (n, 3) [m]."""
+    """Return the cloud of points, (n, 3) [m], with radius zero."""
     return Cloud(points, np.zeros(len(points)))
 
 
 def box(*size: float) -> Cloud:
-    """Return a box about the origin with three edges [m]."""
+    """Return a box around the origin with three edges [m]."""
     signs = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
     return corners(signs * np.array(size) / 2.0)
 
 
 def sphere(radius: float) -> Cloud:
-    """Return a sphere about the origin [m]."""
+    """Return a sphere around the origin [m]."""
     return Cloud(np.zeros((1, 3)), np.array([radius]))
 
 
 def capsule(radius: float, length: float) -> Cloud:
-    """Return a capsule about the origin and the z axis; its length is without the ends [m]."""
+    """Return a capsule around the origin along z; its length excludes the ends [m]."""
     ends = np.array([[0.0, 0.0, -length / 2.0], [0.0, 0.0, length / 2.0]])
     return Cloud(ends, np.full(2, radius))
 
 
 def cylinder(radius: float, length: float) -> Cloud:
-    """Return a cylinder about the origin and the z axis [m]."""
+    """Return a cylinder around the origin along z [m]."""
     angle = 2.0 * np.pi * np.arange(SIDES) / SIDES
     rim = radius / np.cos(np.pi / SIDES)
     x, y = rim * np.cos(angle), rim * np.sin(angle)
@@ -172,15 +171,16 @@ _CLOUDS: dict[str, Callable[..., Cloud]] = {
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """A solid at a place in the frame of its link.
+    """Solid with a pose in the frame of its link.
 
     Attributes:
         kind: ``box``, ``sphere``, ``cylinder``, ``capsule`` or ``mesh``.
-        size: Edges; radius; radius and length (of a capsule without its ends); of a mesh nothing.
-        position: Of its centre or origin, (3,) [m].
-        rotation: Of its axes, (3, 3); cylinders and capsules are about z.
-        mesh: Reads the vertices and triangles of a mesh.
-        rgba: Its colour, if the description says one.
+        size: Edges of a box; radius; radius and length (without the ends of a capsule); empty for
+            a mesh [m].
+        position: Position of its centre or origin, (3,) [m].
+        rotation: Orientation, (3, 3); cylinders and capsules are along z.
+        mesh: Function that reads the vertices and triangles of a mesh.
+        rgba: Colour, or None if the description has none.
     """
 
     kind: str
@@ -191,21 +191,21 @@ class Shape:
     rgba: tuple[float, ...] | None = None
 
     def cloud(self) -> Cloud:
-        """Return what a capsule around it has to contain, in the frame of the link.
+        """Return the points that a capsule must contain, in the frame of the link.
 
         Raises:
-            ConfigurationError: If a mesh cannot be read.
+            ConfigurationError: A mesh cannot be read.
         """
         own = corners(self.mesh()[0]) if self.mesh else _CLOUDS[self.kind](*self.size)
         return own.placed(self.position, self.rotation)
 
 
 RADII = np.array([1.0, 1.01, 1.02, 1.04, 1.06, 1.08, 1.1, 1.14, 1.2, 1.3, 1.5])
-"""Tried of a capsule about a given line, as multiples of the least one."""
+"""Radii to try for a capsule along a given line, as multiples of the smallest one."""
 FIRST_STEP, LAST_STEP = 0.3, 0.003
-"""Of the search for the line: angles [rad], and offsets as shares of the cloud's size."""
+"""Steps of the search for the line: angles [rad], and offsets as fractions of the cloud's size."""
 SHORTEST = 1e-3
-"""Segment of a capsule, which has to have a direction [m]."""
+"""Minimum length of a capsule's segment, which must have a direction [m]."""
 
 
 def volume(capsule: Capsule) -> float:
@@ -215,18 +215,19 @@ def volume(capsule: Capsule) -> float:
 
 
 def least_capsule(cloud: Cloud) -> Capsule:
-    r"""Return a capsule of little volume that contains all of a cloud.
+    r"""Return a small capsule that contains a cloud.
 
-    About a line, with ball :math:`i` of radius :math:`s_i` at height :math:`t_i` and distance
-    :math:`\rho_i`, a radius :math:`r \ge \max_i (\rho_i + s_i)` needs the segment
+    For a line, let ball :math:`i` with radius :math:`s_i` have the height :math:`t_i` along the
+    line and the distance :math:`\rho_i` from it. A capsule with radius
+    :math:`r \ge \max_i (\rho_i + s_i)` then needs the segment
 
     .. math::
         \left[ \min_i \left( t_i + c_i \right),\ \max_i \left( t_i - c_i \right) \right],
         \qquad c_i = \sqrt{(r - s_i)^2 - \rho_i^2}
 
-    The line is sought from the three principal axes of the points, by steps of its direction
-    and place that are halved when none makes the volume less: a local least. The same cloud
-    gives the same capsule.
+    The search for the line starts at the three principal axes of the points. It changes direction
+    and position by steps, which are halved when no step reduces the volume. The result is a local
+    minimum. The same cloud always gives the same capsule.
     """
     low = (cloud.points - cloud.radii[:, None]).min(axis=0)
     high = (cloud.points + cloud.radii[:, None]).max(axis=0)
@@ -247,7 +248,7 @@ def least_capsule(cloud: Cloud) -> Capsule:
 
 
 def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
-    """Improve the line along an axis until small steps do not help; return place and direction."""
+    """Improve the line along an axis until small steps do not help; return position, direction."""
     frame = rotation_of_axis(axis)
     across = cloud.points @ frame
     place = frame @ ((across.min(axis=0) + across.max(axis=0)) / 2.0)
@@ -269,7 +270,7 @@ def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
 
 
 def _about(cloud: Cloud, places: Matrix, axes: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return the least capsules about some lines: volumes, heights of both ends, radii."""
+    """Return the smallest capsules along some lines: volumes, heights of both ends, radii."""
     from_places = cloud.points - places[:, None]
     heights = np.einsum("knj,kj->kn", from_places, axes)
     away = np.sqrt(np.maximum((from_places**2).sum(axis=2) - heights**2, 0.0))
@@ -278,7 +279,7 @@ def _about(cloud: Cloud, places: Matrix, axes: Matrix) -> tuple[Vector, Vector, 
     reach = np.sqrt(np.maximum(room, 0.0))
     starts = (heights[:, None] + reach).min(axis=2)
     ends = (heights[:, None] - reach).max(axis=2)
-    middles = (starts + ends) / 2.0  # where a ball is enough both pass each other
+    middles = (starts + ends) / 2.0  # if one ball is enough, the start lies beyond the end
     starts, ends = np.minimum(starts, middles), np.maximum(ends, middles)
     volumes = pi * radii**2 * (ends - starts + 4.0 / 3.0 * radii)
     best = (np.arange(len(places)), volumes.argmin(axis=1))

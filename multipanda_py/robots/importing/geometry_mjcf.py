@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The geometry of the bodies of an MJCF, as MuJoCo's own compiler understands it."""
+"""Geometry of the bodies of an MJCF file, from MuJoCo's compiler."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _KINDS = {
     int(mujoco.mjtGeom.mjGEOM_SPHERE): "sphere",
     int(mujoco.mjtGeom.mjGEOM_CYLINDER): "cylinder",
     int(mujoco.mjtGeom.mjGEOM_CAPSULE): "capsule",
-    int(mujoco.mjtGeom.mjGEOM_ELLIPSOID): "box",  # the one around it
+    int(mujoco.mjtGeom.mjGEOM_ELLIPSOID): "box",  # its bounding box
     int(mujoco.mjtGeom.mjGEOM_MESH): "mesh",
 }
 
 
 def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Shape]]]:
-    """Return the geometry of some bodies: ``collision`` for what can touch, else ``visual``.
+    """Return the geometry of some bodies: ``collision`` for geoms with contacts, else ``visual``.
 
     Args:
-        mjcf: A file that MuJoCo takes.
+        mjcf: Path of an MJCF file.
         links: Names of the bodies.
 
     Returns:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the YAML with what a description lacks, and where every number is from."""
+"""Draft of an arm's YAML file: the data that its description lacks, with their sources."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from multipanda_py.robots.tree import MOVING, TURNING, Chain, Tree, chain_of
 
 @dataclass(frozen=True)
 class ArmEnds:
-    """Ends of a serial chain.
+    """Ends of the serial chain of an arm.
 
     Attributes:
-        base: Link that it begins with.
-        tip: Link that it ends with.
-        joints: Names of the joints that move, from base to tip.
+        base: First link.
+        tip: Last link.
+        joints: Names of the moving joints, from base to tip.
     """
 
     base: str
@@ -44,21 +44,22 @@ class ArmEnds:
 
 
 def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
-    """Return the only arm of a description, or of what base and tip leave of it.
+    """Find the only arm of a description, or the one that matches base and tip.
 
-    An arm begins with the link before its first joint, and ends with the first link that is fixed
-    behind the last one that turns, or with the link of that joint: axes that slide are part of it,
-    fingers that do are not. An arm within a longer one does not count.
+    An arm starts with the link before its first joint. It ends with the first link that is fixed
+    behind the last rotary joint, or with the link of that joint. Prismatic axes before that joint
+    belong to the arm, prismatic fingers behind it do not. An arm that is a part of a longer one
+    does not count.
 
     Raises:
-        ConfigurationError: If there is none; or several, which are listed; or base or tip is no
-            link, or both are not on one chain.
+        ConfigurationError: There is no arm; or there are several, which the message lists; or base
+            or tip is not a link; or they are not on one chain.
     """
     if base and tip:
         way = tree.path_to(base, tip)
         return ArmEnds(base, tip, tuple(joint.name for joint in way if joint.kind in MOVING))
     if base or tip:
-        tree.path_to(base or tip, tip or base)  # refuses what is no link
+        tree.path_to(base or tip, tip or base)  # raises if the name is not a link
     found = [_up_from(tree, end, base) for end in ([tip] if tip else _tips(tree))]
     arms = [arm for arm in found if arm.joints and base in ("", arm.base)]
     arms = [arm for arm in arms if not any(set(arm.joints) < set(other.joints) for other in arms)]
@@ -70,25 +71,25 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
     within = f" with {place}" if place else ""
     if not arms:
         raise ConfigurationError(
-            f"{tree.path}: got no arm{within}, allowed a chain with a joint that is one of "
+            f"{tree.path}: found no arm{within}. An arm is a chain with a joint of type "
             f"{', '.join(TURNING)}{_ends(tree)}"
         )
     longest = sorted(arms, key=lambda arm: -len(arm.joints))
     known = "\n".join(f"  {arm}" for arm in longest) + _ends(tree)
     raise ConfigurationError(
-        f"{tree.path}: got {len(arms)} arms{within}, allowed one; say which:\n{known}"
+        f"{tree.path}: found {len(arms)} arms{within}. Choose one of them:\n{known}"
     )
 
 
 def _ends(tree: Tree) -> str:
-    """Say which joints are no part of any arm."""
+    """Return a note on joints that cannot belong to an arm."""
     others = [j for j in tree.above.values() if j.kind not in (*MOVING, "fixed")]
     names = ", ".join(f"{joint.name} ({joint.kind})" for joint in others[:10])
     return f"\nan arm ends at joints of other kinds: {names}" if names else ""
 
 
 def _tips(tree: Tree) -> list[str]:
-    """Return a tip behind every joint that turns and has no other one right behind it."""
+    """Return a tip behind every rotary joint without another rotary joint directly behind it."""
     tips = []
     for link, joint in tree.above.items():
         behind = tree.below.get(link, [])
@@ -99,10 +100,10 @@ def _tips(tree: Tree) -> list[str]:
 
 
 def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
-    """Return the arm from a tip up to a base, or as far as joints move or are fixed."""
+    """Return the arm from a tip to a base, or to the last joint that is moving or fixed."""
     joints: list[str] = []
     link = begin = tip
-    for _ in tree.above:  # each once at most, even if they go round
+    for _ in tree.above:  # limits the number of steps if joints form a ring
         joint = tree.above.get(link)
         if link == base or joint is None or joint.kind not in (*MOVING, "fixed"):
             break
@@ -115,19 +116,19 @@ def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
 
 @dataclass(frozen=True, eq=False)
 class RobotDraft:
-    """What was found out of a description.
+    """Result of importing a description.
 
     Attributes:
-        kind: Of the description: ``urdf`` or ``mjcf``.
-        robot: With all numbers.
-        arm: Its base and tip.
-        chain: As the description has it.
-        fit: Its capsules.
-        shapes: Its geometry, by link of the description, and ``collision`` and ``visual``.
-        known: Keys that were given.
-        left_out: What hangs on it and is no part of it.
-        ready: Where its ready posture is from.
-        doubts: What is possible and odd in the description.
+        kind: Format of the description: ``urdf`` or ``mjcf``.
+        robot: Robot with all numbers.
+        arm: Base and tip.
+        chain: Chain of the arm in the description.
+        fit: Capsules.
+        shapes: Geometry, by link of the description, and by ``collision`` and ``visual``.
+        known: Keys of the given YAML file.
+        left_out: Notes on links and joints that are not part of the arm.
+        ready: Source of the ready configuration.
+        doubts: Warnings on implausible values of the description.
     """
 
     kind: str
@@ -152,23 +153,23 @@ def draft_robot(
     packages: Sequence[Path] = (),
     most_capsules: int = 2,
 ) -> RobotDraft:
-    """Find an arm in a URDF or MJCF, fit its capsules, and choose what the file does not say.
+    """Import an arm from a URDF or MJCF, fit its capsules and choose default values.
 
     Args:
-        source: The file.
-        base: Link to begin with; by default that before the first joint of the only arm.
-        tip: Link that carries things; by default the first one fixed behind the last joint.
-        name: Of the robot; by default that of the file.
-        extra: A YAML with what is known already; its numbers are kept, but capsules are fitted.
-        packages: Folders where ``package://`` leads to.
-        most_capsules: Per link.
+        source: Path of the description.
+        base: First link; by default the link before the first joint of the only arm.
+        tip: Last link; by default the first link fixed behind the last joint.
+        name: Name of the robot; by default the name of the file.
+        extra: YAML file with known data, whose numbers are kept; capsules are fitted anyway.
+        packages: Folders for ``package://`` URLs.
+        most_capsules: Maximum number of capsules per link.
 
     Raises:
-        ConfigurationError: If the file cannot be read, there is not one such arm, it has no
-            limits or a link that is no body, or a mesh is not there.
+        ConfigurationError: The file cannot be read, it has no such arm or several, the arm has no
+            limits or a link without a valid body, or a mesh does not exist.
     """
     if not source.is_file():
-        raise ConfigurationError(f"{source}: got no file of this name, allowed a URDF or MJCF")
+        raise ConfigurationError(f"{source}: file does not exist. Name a URDF or MJCF file.")
     known = {} if extra is None else read_extra(extra)
     kind = kind_of(source)
     tree = tree_of(source)
@@ -179,7 +180,7 @@ def draft_robot(
     def read(path: Path | None) -> Robot:
         return read_robot(path, **files, base=arm.base, tip=arm.tip, name=name)
 
-    read(extra)  # what is missing is missing there
+    read(extra)  # reports missing keys with the name of the user's file
     chain = chain_of(tree, arm.base, arm.tip)
     shapes = shapes_of(source, list(chain.places), packages)
     fit = fit_capsules(chain, shapes, most_capsules)
@@ -200,11 +201,11 @@ def draft_robot(
     postures = RandomPostures(robot())
     overlapping = postures.overlapping()
     found["overlapping"] = [list(pair) for pair in overlapping]
-    origin = "as it was given"
+    origin = "as given"
     if "ready" not in known:
-        origin = "of plain postures clear of floor and itself the one that moves best; to taste"
+        origin = "most dexterous of simple configurations without collision; change it as needed"
         if (ready := postures.ready(overlapping)) is None:
-            origin = "no plain posture is clear of floor and itself. CHECK this one"
+            origin = "every simple configuration is in collision. CHECK this one"
         else:
             found["ready"] = np.round(ready, 6).tolist()
     left_out = tuple(_left_out(tree, chain))
@@ -216,84 +217,84 @@ def draft_robot(
 
 
 def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:
-    """Say which joints move a chain as a whole, and what hangs on it by joints of others."""
+    """Yield notes on joints before the base, and on links that joints attach beside the chain."""
     for joint in tree.path_to(tree.root_of(chain.links[0]), chain.links[0]):
         if joint.kind != "fixed":
             yield (
-                f"the arm begins at {chain.links[0]}, behind joint {joint.name} ({joint.kind}): "
-                "it is no part of the arm, and has to stand still while the arm moves"
+                f"the arm starts at {chain.links[0]}, behind joint {joint.name} ({joint.kind}). "
+                "This joint is not part of the arm and must not move while the arm moves"
             )
     for link in chain.places:
         for joint in tree.below.get(link, ()):
             if joint.child not in chain.places:
                 mass = tree.bodies[joint.child].mass
                 yield (
-                    f"{joint.child} ({mass:.3g} kg), which hangs by joint {joint.name} "
-                    f"({joint.kind}), is left out with all behind it"
+                    f"{joint.child} ({mass:.3g} kg), attached by joint {joint.name} "
+                    f"({joint.kind}), is left out with all links behind it"
                 )
 
 
 _LIMITS = {
     "acceleration": "rad/s^2",
     "jerk": "rad/s^3",
-    "torque_rate": "Nm/s; the fastest that a commanded torque may change",
+    "torque_rate": "Nm/s; maximum rate of a commanded torque",
 }
 _OVERRIDES = {"lower": "rad", "upper": "rad", "velocity": "rad/s", "torque": "Nm"}
 _FIGURES = {
-    "stiffness": "Nm/rad; springs of joint laws begin with it",
-    "most_stiffness": "Nm/rad; and may have no more",
-    "lag": "rad; what the arm may lag behind with a load that nobody told of",
-    "contact_torque": "Nm; external torque at which a motion gives way",
-    "barrier_torque": "Nm; of the barrier at a position limit",
-    "lacking_torque": "Nm; what a model may lack: most of a posture spring, or of a residual",
-    "posture_stiffness": "Nm/rad; posture springs begin with it",
-    "leader_damping": "Nm s/rad; of a leading arm in teleoperation",
+    "stiffness": "Nm/rad; default of joint springs",
+    "most_stiffness": "Nm/rad; maximum of joint springs",
+    "lag": "rad; maximum lag with an unknown payload",
+    "contact_torque": "Nm; external torque at which a motion yields",
+    "barrier_torque": "Nm; torque of the barrier at a position limit",
+    "lacking_torque": "Nm; typical model error: maximum of a nullspace spring, or of a residual",
+    "posture_stiffness": "Nm/rad; default of nullspace springs",
+    "leader_damping": "Nm s/rad; damping of a leader arm in teleoperation",
     "most_leader_damping": "Nm s/rad",
-    "tare_torque": "Nm; what sensors and half a kilogram explain in a tare",
-    "unmeasured_torque": "Nm; most that is asked for beyond what is measured",
+    "tare_torque": "Nm; maximum tare: sensor errors and half a kilogram of payload",
+    "unmeasured_torque": "Nm; maximum commanded torque beyond the measured one",
     "settling": "factor on the dampers of held joints until they rest",
-    "growth": "s; in which springs of held joints come to pull with all their torque",
-    "slow": "share of torque below which a stopping joint is held",
-    "friction_phi_1": "Nm; identified friction, none by default",
+    "growth": "s; time for fading in the springs of held joints",
+    "slow": "fraction of torque below which a stopping joint is held",
+    "friction_phi_1": "Nm; identified friction, zero by default",
     "friction_phi_2": "s/rad",
     "friction_phi_3": "rad/s",
 }
 
 
 def draft_yaml(draft: RobotDraft, source: str) -> str:
-    """Return the YAML of a robot, complete, with a comment on every number.
+    """Return the complete YAML text of a robot, with a comment on every number.
 
     Args:
-        draft: What was found.
-        source: The description, as seen from the YAML's folder.
+        draft: Result of the import.
+        source: Path of the description relative to the YAML file's folder.
     """
     robot, fit = draft.robot, draft.fit
     check = {key: "" if key in draft.known else ". CHECK" for key in _LIMITS}
     lines = [
-        f"# What {source} lacks, as drafted by `multipanda robot import`.",
-        "# CHECK marks rules of thumb (multipanda_py.robots.extra_data): the maker's figures are",
-        "# better. One number per joint, from base to tip:",
+        f"# Data that {source} lacks, drafted by `multipanda robot import`.",
+        "# CHECK marks rules of thumb (multipanda_py.robots.extra_data): replace them by the",
+        "# manufacturer's values. One number per joint, from base to tip:",
         f"# {', '.join(joint.name for joint in robot.joints)}",
         *(_sliding(robot) if robot.limits.slides.any() else ()),
         f"{draft.kind}: {_text(source)}",
         f"base: {_text(draft.arm.base)}",
         f"tip: {_text(draft.arm.tip)}",
         "",
-        "# Limits of joints that are not those of the description.",
+        "# Joint limits that the description lacks or that replace its own.",
         *(
             f"{key}: {_row(getattr(robot.limits, key))}  # {unit}{check.get(key, '')}"
             for key, unit in {**_OVERRIDES, **_LIMITS}.items()
             if key in _LIMITS or key in draft.known
         ),
-        f"# Inertia of the rotors as seen at the joints [kg m^2]{_armature(draft)}",
+        f"# Apparent rotor inertia at the joints [kg m^2]{_armature(draft)}",
         f"armature: {_row(robot.armature)}",
         f"# rad; {draft.ready}.",
         f"ready: {_row(robot.ready)}",
         "",
-        "# Links, counted from the base, of upper arm, forearm and wrist: sections that are kept",
-        "# from those of other arms.",
+        "# Link numbers, from the base, of upper arm, forearm and wrist: sections for collision",
+        "# avoidance with other arms.",
         f"sections: {[list(section) for section in robot.sections]}",
-        "# Links whose capsules, not the links, touch in more than a tenth of random postures.",
+        "# Pairs of links whose capsules touch in more than 10 % of random configurations.",
         f"overlapping: {[list(pair) for pair in robot.overlapping]}",
         "",
         "# Start, end, radius [m] in the frame of the description's link.",
@@ -302,33 +303,37 @@ def draft_yaml(draft: RobotDraft, source: str) -> str:
     for link, capsules in fit.capsules.items():
         lines.append(f"  {_text(link)}:  # {fit.origins[link]}")
         lines += [f"    - {_capsule(capsule)}" for capsule in capsules]
-    lines += ["", "# What laws begin with or are bounded by; from the limits. CHECK", "figures:"]
+    lines += [
+        "",
+        "# Defaults and bounds of controllet parameters, from the limits. CHECK",
+        "figures:",
+    ]
     for key, values in robot.figures.items():
         lines.append(f"  {key}: {_row(values)}  # {_FIGURES.get(key, '')}".rstrip(" #"))
     return "\n".join(lines) + "\n"
 
 
 def _sliding(robot: Robot) -> Iterator[str]:
-    """Say which joints slide."""
+    """Yield a comment on prismatic joints."""
     pairs = zip(robot.joints, robot.limits.slides)
     names = ", ".join(joint.name for joint, slides in pairs if slides)
-    yield f"# m, N and kg instead of rad, Nm and kg m^2 for what slides: {names}"
+    yield f"# m, N and kg instead of rad, Nm and kg m^2 for prismatic joints: {names}"
 
 
 def _armature(draft: RobotDraft) -> str:
-    """Say where the armature is from, and when it is another one."""
+    """Return the source of the armature."""
     if "armature" in draft.known:
         return ""
     if all("armature" in joint.limits for joint in draft.chain.joints):
         return (
-            f",\n# that of the {draft.kind.upper()}. CHECK on an arm with joint torque sensors: "
-            "its torque loop leaves less of it"
+            f",\n# from the {draft.kind.upper()}. CHECK for an arm with joint torque sensors: its "
+            "torque control reduces the apparent inertia"
         )
-    return ", by the torque limits. CHECK"
+    return ", from the torque limits. CHECK"
 
 
 def _text(value: str) -> str:
-    """Return a text as YAML has it, in quotes if it could be read as something else."""
+    """Return a text for YAML, in quotes if YAML could read it as another type."""
     return value if value.replace("_", "a").replace("/", "a").isalnum() else f'"{value}"'
 
 
@@ -337,13 +342,13 @@ def _row(values: Iterable[float]) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number to six digits, with a point: ROS parameter files tell 1 from 1.0."""
+    """Return a number with six digits and a point: ROS parameter files distinguish 1 and 1.0."""
     text = f"{value:.6g}"
     return text if any(mark in text for mark in ".en") else f"{text}.0"
 
 
 def _capsule(capsule: Capsule) -> str:
-    """Return a capsule to a tenth of a millimetre, rounded so that it still contains its link."""
+    """Return a capsule with a resolution of 0.1 mm, rounded so that it still contains its link."""
     ends = [
         f"[{', '.join(f'{x + 0.0:.4f}' for x in end)}]" for end in (capsule.start, capsule.end)
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions in either format."""
+"""Reading of descriptions in URDF or MJCF format: links, joints and geometry."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def link_shapes(
     """Return the collision and visual geometry of some links of a URDF.
 
     Args:
-        urdf: The file.
+        urdf: Path of the URDF.
         links: Names of the links.
-        packages: Folders of packages, or with packages in them, for meshes.
+        packages: Folders of packages, or folders that contain packages, for meshes.
 
     Returns:
         Shapes by link, and by ``collision`` and ``visual``.
 
     Raises:
-        ConfigurationError: If a shape is unknown, a number is missing, or a mesh is not there.
+        ConfigurationError: A shape is unknown, a number is missing, or a mesh does not exist.
     """
     root = read_xml(urdf)
     materials = {str(material.get("name")): material for material in root.findall("material")}
@@ -62,7 +62,7 @@ def link_shapes(
 def _element_color(
     element: ElementTree.Element, materials: Mapping[str, ElementTree.Element]
 ) -> tuple[float, ...] | None:
-    """Return the colour of an element, its own or that of a material of the file, or None."""
+    """Return the colour of an element, from itself or a material of the file; None without one."""
     own = element.find("material")
     if own is None:
         return None
@@ -93,7 +93,9 @@ def _shape(
         return Shape(kind, (), position, rotation, partial(read_mesh, path, tuple(scale)))
     size = [_numbers(solid, key, where, count) for key, count in _SIZES[kind].items()]
     if min(size[0]) <= 0.0:
-        raise ConfigurationError(f"{where}: {kind}: got a size of {min(size[0]):g}, allowed more")
+        raise ConfigurationError(
+            f"{where}: {kind}: got size {min(size[0]):g} m, allowed above 0 m"
+        )
     return Shape(kind, tuple(np.concatenate(size)), position, rotation)
 
 
@@ -113,11 +115,11 @@ def _numbers(
 
 
 Shapes: TypeAlias = Mapping[str, Mapping[str, Sequence[Shape]]]
-"""Of a link, and of ``collision`` or ``visual``."""
+"""Shapes by link, and by ``collision`` or ``visual``."""
 
 
 def kind_of(source: Path) -> str:
-    """Return ``urdf`` or ``mjcf``; what cannot be read is taken for a URDF."""
+    """Return ``urdf`` or ``mjcf``; a file that cannot be read counts as URDF."""
     try:
         with open_regular(source, MAX_DESCRIPTION) as file:
             tag = next(ElementTree.iterparse(file, events=("start",)))[1].tag
@@ -127,16 +129,16 @@ def kind_of(source: Path) -> str:
 
 
 def tree_of(source: Path) -> Tree:
-    """Return links and joints; errors as of :func:`.read_urdf` and :func:`.read_mjcf`."""
+    """Return links and joints; raises the errors of :func:`.read_urdf` and :func:`.read_mjcf`."""
     if kind_of(source) == "urdf":
         return read_urdf(source)
-    from multipanda_py.robots.read_mjcf import read_mjcf  # MuJoCo takes half a second
+    from multipanda_py.robots.read_mjcf import read_mjcf  # loading MuJoCo takes half a second
 
     return read_mjcf(source)
 
 
 def shapes_of(source: Path, links: Sequence[str], packages: Sequence[Path] = ()) -> Shapes:
-    """Return the geometry of some links; errors as of :func:`.link_shapes`."""
+    """Return the geometry of some links; raises the errors of :func:`.link_shapes`."""
     if kind_of(source) == "urdf":
         return link_shapes(source, links, packages)
     from multipanda_py.robots.importing.geometry_mjcf import body_shapes

@@ -102,7 +102,7 @@ def test_ends_that_are_on_no_chain_are_refused(tmp_path, base, tip, message):
 
 
 def test_a_description_without_joints_has_no_arm(tmp_path):
-    with pytest.raises(ConfigurationError, match="got no arm, allowed"):
+    with pytest.raises(ConfigurationError, match="found no arm"):
         find_arm(tree(tmp_path, ("mount", "fixed", "a", "b")))
 
 

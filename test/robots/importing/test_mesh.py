@@ -88,11 +88,11 @@ URDF = '<robot name="r"><link name="l"><collision>{}</collision></link></robot>'
     [
         (
             '<geometry><mesh filename="no.stl"/></geometry>',
-            "'no.stl', which is not there, allowed",
+            "'no.stl' does not exist",
         ),
         ('<geometry><mesh filename="bad.stl"/></geometry>', "bad.stl: cannot be read as a mesh"),
         ('<geometry><box size="1 2"/></geometry>', "box size: got '1 2', allowed 3 numbers"),
-        ('<geometry><box size="1 2 0"/></geometry>', "box: got a size of 0, allowed more"),
+        ('<geometry><box size="1 2 0"/></geometry>', "box: got size 0 m"),
         ('<geometry><sphere radius="x"/></geometry>', "sphere radius: got 'x', allowed a number"),
         (
             "<geometry><cone/></geometry>",
