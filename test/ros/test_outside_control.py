@@ -21,7 +21,7 @@ def test_activating_in_spite_of_a_conflict_was_called_a_success(cell, client, ou
     assert "Successfully activated" not in said
     assert "Error activating controller, check controller_manager logs" in said
     assert code != 0
-    words = f"switch refused: left/{JOINT}: conflicts with"
+    words = f"switch rejected: left/{JOINT}: conflicts with"
     cell.wait_for(words)
     assert "strictness 4 (FORCE_AUTO) would deactivate left/" in cell.log.partition(words)[2]
     left_out = ("--activate", f"right/{JOINT}", "--best-effort")

@@ -180,7 +180,7 @@ def test_cancel_brings_both_arms_to_rest_on_the_way_and_a_newer_goal_goes_on(
     first = planner.send(goal_to(ALL, ready + 2 * STEP, 3.0))
     client.until(lambda: len(planner.feedback) > 3, 10.0, "feedback")
     second = planner.send(goal_to(ALL, ready, 1.5))
-    assert planner.result(first)[1].error_string == "a newer goal came"
+    assert planner.result(first)[1].error_string == "replaced by a newer goal"
     assert planner.result(second)[0] == GoalStatus.STATUS_SUCCEEDED
     assert np.abs(joints(client) - ready).max() < 2e-3
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services to say what the hands hold."""
+"""Services of the arms: recovery, tare, stop and attached objects."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.node.participants import SeparateParticipant
 
 ANSWERED = RECOVERY_TIMEOUT + 5.0
-"""Maximum time until a running node answers a recovery [s]."""
+"""Maximum time until a running node answers a recovery request [s]."""
 
 
 class RecoveryServices:
-    """``error_recovery`` and every ``<arm>/error_recovery``.
+    """Services ``error_recovery`` and ``<arm>/error_recovery``.
 
-    A recovery is answered when the arms hold again, or with the reason why they cannot; the node
-    goes on serving meanwhile.
+    A request is answered when the arms hold again, or with the reason of a failure. The node
+    serves other requests meanwhile.
 
     Thread: executor.
     """
@@ -40,7 +40,7 @@ class RecoveryServices:
             node.serve(Trigger, f"{arm}/error_recovery", partial(self.recover, (arm,)))
 
     def recover(self, arms: Sequence[str], request: Any, response: Any) -> Work:
-        """Recover arms; the response gets ``success`` and ``message``."""
+        """Recover arms; the response has ``success`` and ``message``."""
         try:
             pending = self._cell.ask_recovery(arms)
             while pending.look() is None:
@@ -56,10 +56,10 @@ class RecoveryServices:
 
 
 class TareServices:
-    """Every ``<arm>/tare`` and ``<arm>/untare``.
+    """Services ``<arm>/tare`` and ``<arm>/untare``.
 
-    They are answered when the arm is tared, half a second later, or with the reason why not; the
-    node goes on serving meanwhile.
+    A request is answered when the arm is tared, after half a second, or with the reason of a
+    failure. The node serves other requests meanwhile.
 
     Thread: executor.
     """
@@ -85,9 +85,9 @@ class TareServices:
             numbers = ", ".join(f"{value:.2f}" for value in offset)
             response.success = True
             response.message = (
-                f"{arm}: nothing is taken off any more"
+                f"{arm}: the tare offset is removed"
                 if undo
-                else f"{arm}: [{numbers}] Nm are taken off what its joints feel"
+                else f"{arm}: [{numbers}] Nm are subtracted from the external joint torques"
             )
         except MultipandaError as error:
             response.success, response.message = False, str(error)
@@ -102,11 +102,11 @@ class Stop:
     """Service ``stop`` with a separate participant and thread.
 
     Under a flood of targets, the shared participant loses requests and repeats them seconds later,
-    or they wait in its executor. This participant receives requests to stop only.
+    or they wait in its executor. This participant receives stop requests only.
 
     Args:
-        main: Main node of the cell, from which the name of the service is taken.
-        cell: The cell.
+        main: Main node of the cell, which determines the name of the service.
+        cell: Cell to stop.
         args: Command line, for the middleware's security.
 
     Attributes:
@@ -138,9 +138,9 @@ class Stop:
             while (result := pending.look()) is None:
                 if time.monotonic() - asked < PATIENCE:
                     time.sleep(LOOK_PERIOD)
-                else:  # a loop that stands still; somebody else may ask meanwhile
+                else:  # the loop is stalled; serve other clients meanwhile
                     yield
-            stopped = ", ".join(result.deactivated) or "nothing was active"
+            stopped = ", ".join(result.deactivated) or "no controllet was active"
             response.success = True
             response.message = f"{who_holds(self._cell)}; deactivated: {stopped}"
             self._logger.info(f"stop: {response.message}")
@@ -150,10 +150,10 @@ class Stop:
 
 
 def who_holds(cell: Cell) -> str:
-    """Say that every arm holds, or which do not: an arm whose robot has stopped takes no torque.
+    """Return that every arm holds, or which arms cannot because their robot has stopped.
 
     Args:
-        cell: The cell, after a stop. Its faults are those of the newest cycle.
+        cell: Cell after a stop. Its faults are those of the newest cycle.
     """
     faults = {arm: fault for arm in cell.arms if (fault := cell.state(arm).fault)}
     out = [arm for arm, fault in faults.items() if Event[fault.upper()].takes_torque]
@@ -167,9 +167,9 @@ def who_holds(cell: Cell) -> str:
 
 
 class HoldingServices:
-    """Every ``<arm>/attach``, of the nearest movable thing, and ``<arm>/detach``.
+    """Services ``<arm>/attach``, for the nearest movable object, and ``<arm>/detach``.
 
-    The answer names the thing, or says why not. Thread: executor.
+    The answer names the object or the reason of a failure. Thread: executor.
     """
 
     def __init__(self, node: GuardedNode, cell: Cell) -> None:
@@ -191,9 +191,9 @@ class HoldingServices:
             )
             response.success = True
             response.message = (
-                f"{arm} holds {asked.thing}, which counts as a part of its hand"
+                f"{arm} holds {asked.thing}, which is now part of its gripper"
                 if name == "attach"
-                else f"{arm} has let go of {asked.thing or 'nothing'}"
+                else f"{arm} has detached {asked.thing or 'nothing'}"
             )
         except MultipandaError as error:
             response.success, response.message = False, str(error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller manager's services for controllets: list, switch, load, configure, unload."""
+"""Controller-manager services for controllets: list, switch, load, configure, unload."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ from multipanda_py.ros.node.load_parameters import forget_asked, give_asked
 from multipanda_py.targets import TRAJECTORY_CONTROLLETS
 
 BROADCASTER = "joint_state_broadcaster"
-"""What clients spawn to get joint states, which are there anyway."""
+"""Controller that clients spawn to get joint states, which are always published."""
 GRIPPER = "gripper"
-"""By what an arm's hand goes; MoveIt looks for an action of it, ``gripper/gripper_cmd``."""
+"""Name of an arm's gripper controller. MoveIt expects its action ``gripper/gripper_cmd``."""
 GRIPPER_TYPE = "position_controllers/GripperActionController"
 REPORTED = dict.fromkeys(
     TRAJECTORY_CONTROLLETS, "joint_trajectory_controller/JointTrajectoryController"
 )
-"""Laws that clients know by the type of the ros2_control controller with the same action. MoveIt
-finds the action of a controller by its type: moveit_ros_control_interface, lookup names."""
+"""Controllets that are listed with the type of the ros2_control controller with the same action.
+MoveIt finds the action of a controller by this type (moveit_ros_control_interface)."""
 FOR_GOOD = {
     BROADCASTER: "joint states are always published",
-    GRIPPER: "a hand is always commanded",
+    GRIPPER: "the gripper is always controlled",
 }
 
 
 def reported_type(law: str) -> str:
-    """Return the type by which clients know a law; its own name, if there is none."""
+    """Return the listed type of a controllet; by default its own type."""
     return REPORTED.get(law, law)
 
 
 def why_for_good(name: str) -> str:
-    """Return why something cannot be deactivated, or an empty string if it is a law."""
+    """Return why a controller cannot be deactivated, or an empty string for controllets."""
     return FOR_GOOD.get(name.rpartition("/")[2], "")
 
 
 def standing_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[ControllerState]:
-    """Return the entries that are active for good.
+    """Return the list entries of controllers that are always active.
 
     Args:
-        cell: The cell.
-        arms: Those whose hands are listed.
-        is_cell: Whether hands go by full names, as in the cell's namespace.
+        cell: Cell of the controllers.
+        arms: Arms whose grippers are listed.
+        is_cell: True to list grippers by full names, as in the namespace of the cell.
     """
     rate, laws = round(cell.config.cell.rate), [info.name for info in cell.controllets()]
     entries = [
@@ -86,33 +86,33 @@ def standing_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list
                     update_rate=rate,
                     required_command_interfaces=[
                         f"{fingers[0]}/position"
-                    ],  # which the other mimics
+                    ],  # the other finger mimics this one
                 )
             )
     return entries
 
 
 DEFAULT_TIMEOUT = 1.0
-"""How long the loop may take over a switch when the request does not say [s]."""
+"""Timeout of a switch if the request has none [s]."""
 MAX_TIMEOUT = 10.0
-"""How long the loop may take at most, whatever the request says [s]."""
+"""Maximum timeout of a switch [s]; longer ones are shortened."""
 
 
 class ControllerManager:
-    """``controller_manager/...`` of the whole cell, or of one arm.
+    """Services ``controller_manager/...`` of the whole cell, or of one arm.
 
-    In the cell's namespace every instance goes by its full name
-    (``left/cartesian_impedance_controller``). In an arm's namespace only what belongs to this
-    arm alone is there, by its short name, so that a client of one arm needs not know of the
-    others; FORCE_AUTO may still end a law that shares this arm with another one.
+    In the namespace of the cell, controllets have their full names
+    (``left/cartesian_impedance_controller``). In the namespace of an arm, only the controllets of
+    that arm alone are listed, by their short names. A client of one arm so need not know the
+    others. FORCE_AUTO may still end a controllet that uses this arm and another one.
 
     Args:
-        node: The controller manager; offers the services.
-        main: The node that stands for the cell; resolves names, and logs.
-        cell: The cell.
-        laws: The nodes of the instances, by full name; hold has none.
-        arm: The arm, or an empty string for the whole cell.
-        prefix: Of the services' names.
+        node: Controller-manager node that offers the services.
+        main: Main node of the cell, which resolves names and logs.
+        cell: Cell of the controllets.
+        laws: Nodes of the controllets, by full name; hold has none.
+        arm: Name of the arm, or an empty string for the whole cell.
+        prefix: Prefix of the service names.
 
     Thread: executor.
     """
@@ -149,11 +149,11 @@ class ControllerManager:
             node.create_service(kind, main.resolve_service_name(prefix + name), answer)
 
     def here(self) -> list[ControlletInfo]:
-        """Return the instances that are known here."""
+        """Return the controllets that this controller manager lists."""
         return [info for info in self._cell.controllets() if self._is_here(info)]
 
     def name_here(self, info: ControlletInfo) -> str:
-        """Return the name by which an instance goes here."""
+        """Return the name under which a controllet is listed here."""
         return info.short_name if self._arm else info.name
 
     def _switch(self, request: Any, response: Any) -> Work:
@@ -177,12 +177,12 @@ class ControllerManager:
                 yield
             response.ok, message = True, "; ".join([result.message, *kept])
             if result.missing:
-                self._logger.warning(f"switched in part: {shortened(message)}")
+                self._logger.warning(f"switched partially: {shortened(message)}")
             else:
                 self._logger.info(f"switched: {shortened(message)}")
         except MultipandaError as error:
             response.ok, message = False, str(error)
-            self._logger.warning(f"switch refused: {message}")
+            self._logger.warning(f"switch rejected: {message}")
         if hasattr(response, "message"):  # not in every distribution
             response.message = shortened(message)
 
@@ -197,7 +197,7 @@ class ControllerManager:
         return response
 
     def _reload(self, request: Any, response: Any) -> Any:
-        self._logger.warning("refused to reload laws: they are loaded when their cell starts")
+        self._logger.warning("cannot reload controllets: they are loaded when the cell starts")
         response.ok = False
         return response
 
@@ -213,9 +213,9 @@ class ControllerManager:
             if given:
                 self._logger.info(f"{full}: loaded with {shortened(', '.join(given))}")
         except MultipandaError as error:
-            # Else the next load, which asks for nothing of that, would be refused for it.
+            # Otherwise these parameters would make the next load fail too.
             forget_asked(self._node, request.name)
-            self._logger.warning(f"refused to load {request.name:.200}: {shortened(str(error))}")
+            self._logger.warning(f"cannot load {request.name:.200}: {shortened(str(error))}")
 
     def _configure(self, request: Any, response: Any) -> Any:
         if self._is_standing(request.name):
@@ -233,17 +233,17 @@ class ControllerManager:
         return response
 
     def _change(self, name: str, allowed: tuple[str, ...], state: str, response: Any) -> Any:
-        """Move an instance to another lifecycle state; these responses carry no reason."""
+        """Set the lifecycle state of a controllet. Only the log has the reason of a failure."""
         try:
             self._cell.set_lifecycle(self._checked(name, allowed), state)
             response.ok = True
         except MultipandaError as error:
-            self._logger.warning(f"refused to make a controllet {state}: {error}")
+            self._logger.warning(f"cannot set a controllet {state}: {error}")
             response.ok = False
         return response
 
     def _checked(self, name: str, allowed: tuple[str, ...]) -> str:
-        """Return the full name of an instance that is in one of the states."""
+        """Return the full name of a controllet that is in one of the allowed states."""
         full = self._prefix + name
         states = {info.name: info.state for info in self.here()}
         states.update({self._prefix + one.name: "always active" for one in self._standing})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What services about things of the simulated world share."""
+"""Functions for the services of objects in the simulated world."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORLD = "world"
 
 
 def refuse(result: Any, code: int, error: Exception) -> None:
-    """Fill in the ``result`` of a request that failed."""
+    """Fill in the ``result`` of a failed request."""
     result.result, result.error_message = code, str(error)
 
 
@@ -24,7 +24,7 @@ def pose_in_world(frame: str, pose: Any) -> Pose:
 
     Raises:
         SimulationRefused: If it is in another frame.
-        TargetRejected: If it is none.
+        TargetRejected: If it is not a valid pose.
     """
     if frame not in ("", WORLD):
         raise SimulationRefused(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
@@ -33,17 +33,17 @@ def pose_in_world(frame: str, pose: Any) -> Pose:
 
 
 def until_entered(cell: Cell, request: EntryRequest) -> Work:
-    """Wait for what becomes of a thing, and raise what the loop refuses.
+    """Wait for the answer of the loop to a request for an object.
 
     Raises:
-        SimulationRefused: If the loop does.
-        LoopTimeout: If it does not answer in time.
+        SimulationRefused: If the loop rejects it.
+        LoopTimeout: If the loop does not answer in time.
     """
     yield from until(
         cell,
         lambda: cell.entry_answer(request) or None,
-        f"what becomes of {request.thing}",
-        # A paused loop answers too, though it has been silent for long.
+        f"the request for {request.thing}",
+        # A paused loop answers too, although its last cycle is long ago.
         ENTRY_TIMEOUT,
         lambda: cell.withdraw_entry(request),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grippers' action and services."""
+"""Actions and services of the grippers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from multipanda_py.ros.topics.targets import Targets
 
 
 class GripperAction(NamedTuple):
-    """What an action means to a hand.
+    """Conversion between an action type and a gripper.
 
     Attributes:
-        kind: Its type.
-        start: Begins what a goal asks for.
-        feedback: Returns the message of how a motion is doing.
-        result: Returns that of how it ended.
-        refused: Returns that of a goal which cannot be executed, from the reason.
-        accept: Judges a goal before it is begun.
+        kind: Type of the action.
+        start: Function that starts the motion of a goal.
+        feedback: Function that returns the feedback message of a motion.
+        result: Function that returns the result message of a motion.
+        refused: Function that returns the result message of a rejected goal from the reason.
+        accept: Function that accepts or rejects a goal before it starts.
     """
 
     kind: Any
@@ -51,14 +51,15 @@ class _Goal(NamedTuple):
 
 
 class GripperGoals:
-    """The goals of one hand that are not answered yet.
+    """Open goals of one gripper.
 
-    The newest command counts, by whichever action or service it came.
+    The newest command counts, whichever action or service sent it.
 
     Args:
-        node: Offers the actions, and logs what is aborted.
-        gripper: The hand.
-        keep: Is told why a goal was aborted: not every action's result has words.
+        node: Node that offers the actions and logs aborted goals.
+        gripper: Gripper that executes the goals.
+        keep: Function that receives the reason of an aborted goal, because not every result type
+            has a text.
 
     Thread: executor.
     """
@@ -69,7 +70,7 @@ class GripperGoals:
         self._said = SaidOnce()
 
     def offer(self, name: str, action: GripperAction) -> None:
-        """Offer an action by a name."""
+        """Offer an action under a name."""
 
         def begin(handle: Any) -> None:
             try:
@@ -89,7 +90,7 @@ class GripperGoals:
         )
 
     def look(self) -> None:
-        """Answer what is done, and tell how the rest is doing."""
+        """Answer finished goals, and publish feedback of the others."""
         goals, self._open = self._open, []
         for goal in goals:
             result = goal.motion.result
@@ -120,30 +121,30 @@ class GripperGoals:
 
 
 PERIOD = 0.05
-"""Between two looks at what the grippers do [s]."""
+"""Period at which the grippers are polled [s]."""
 SPEED = 0.1
-"""Of the width, as messages have none [m/s]."""
+"""Default speed of the width, because the messages contain no speed [m/s]."""
 CLOSE_FORCE = 20.0
-"""With which ``close`` holds what it finds [N]."""
+"""Grasp force of the service ``close`` [N]."""
 ACTIONS = ("gripper/gripper_action", "gripper/gripper_cmd")
-"""Names of one action: ours, and that which MoveIt looks for."""
+"""Two names of one action: the name of this package and the one that MoveIt expects."""
 _SAME = 1e-4
 _ARRIVED = 1e-3
 
 
 class GripperServers:
-    """``<arm>/gripper/...`` of every arm with a hand. Thread: executor.
+    """Interfaces ``<arm>/gripper/...`` of every arm with a gripper. Thread: executor.
 
     Args:
         node: Node that offers the interfaces.
         cell: Cell of the arms.
-        targets: Store for the reasons why goals were refused or aborted. Diagnostics show them,
-            as neither a rejection nor the result of the action has a text.
+        targets: Store for the reasons why goals were rejected or aborted. Diagnostics show them,
+            because neither a rejection nor the result of the action has a text.
         whole_width: Additional names of the action, below that of the arm, with franka_ros2's
             convention: goals are half the width, feedback and result the whole width.
 
     Attributes:
-        hands: By arm.
+        hands: Interfaces of the gripper, by arm.
     """
 
     def __init__(
@@ -160,17 +161,19 @@ class GripperServers:
 
 
 class Hand:
-    """``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one hand.
+    """Interfaces ``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one gripper.
 
     ``gripper_cmd`` is another name of the action. A goal's ``position`` is that of one finger
-    joint, half the width [m], as in franka_ros2 and MoveIt. So are feedback and result, except
-    for the names in ``whole_width``. With ``max_effort`` above zero
-    and a width below the present one the hand grasps with that force, within libfranka's default
-    tolerance; else it moves. A goal that cannot be executed is rejected, and diagnostics say why;
-    so does the log, once for a stream of them.
+    joint, half the width [m], as in franka_ros2 and MoveIt. Feedback and result use the same
+    convention, except for the names in ``whole_width``.
+
+    If ``max_effort`` is above zero and the goal width is below the present one, the gripper grasps
+    with that force, within libfranka's default tolerance. Otherwise it moves. A goal that cannot
+    be executed is rejected. Diagnostics show the reason, and the log shows it once for a stream of
+    goals.
 
     Attributes:
-        goals: Of its actions.
+        goals: Open goals of its actions.
     """
 
     def __init__(
@@ -210,11 +213,11 @@ class Hand:
                 self.goals.offer(f"{arm}/{name}", action)
 
     def stop(self, request: Any, response: Any) -> Work:
-        """Stop the fingers where they are; the work of a service."""
+        """Stop the fingers at their present position; work of a service."""
         return self._trigger("stop", self._gripper.stop, request, response)
 
     def look(self) -> None:
-        """Look after goals, and say once what is wrong with the hand."""
+        """Update the goals, and log a problem of the gripper once."""
         self.goals.look()
         problem = self._gripper.state().problem
         if problem and problem != self._problem:
@@ -240,10 +243,12 @@ class Hand:
             response.success, response.message = False, str(error)
         else:
             closed = name == "close" and result.outcome is Outcome.UNSUCCESSFUL
-            text = f"closed at {result.width:.4f} m, nothing is held" if closed else result.text
+            text = (
+                f"closed at {result.width:.4f} m, no object is grasped" if closed else result.text
+            )
             response.success, response.message = result.succeeded or closed, text
         said = f"{self._arm}/gripper/{name}: {response.message}"
-        # Two lines: rclpy refuses another severity from the same one.
+        # Two calls, because a rclpy logger has one severity per code location.
         if response.success:
             self._logger.info(said)
         else:
@@ -254,7 +259,7 @@ class Hand:
         can = self._gripper.description
         least, largest = can.lower, self._gripper.state().max_width / 2.0
         if not (math.isfinite(position) and least - _SAME <= position <= largest + _SAME):
-            allowed = f"[{least:g}, {largest:g}] m of one finger"
+            allowed = f"[{least:g}, {largest:g}] m for one finger"
             fault = f"position: got {position:g}, allowed {allowed}"
         elif not (math.isfinite(effort) and 0.0 <= effort <= can.most_force):
             fault = f"max_effort: got {effort:g}, allowed [0, {can.most_force:g}] N, 0 to move"

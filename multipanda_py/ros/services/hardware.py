@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller manager's services for hardware: every arm is a component with a life cycle."""
+"""Controller-manager services for hardware: arms as components with a life cycle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from multipanda_py.ros.node.guard import GuardedNode
 
 MEASURED = ("position", "velocity", "effort")
 PATIENCE = 0.8
-"""How long a request to activate waits for a recovery, which goes on if it takes longer [s]."""
+"""Maximum time that an activation waits for a recovery [s]. A longer recovery continues
+afterwards."""
 _LABELS = {
     State.PRIMARY_STATE_UNCONFIGURED: "unconfigured",
     State.PRIMARY_STATE_INACTIVE: "inactive",
@@ -33,18 +34,18 @@ _LABELS = {
 
 
 class HardwareServices:
-    """Arms as hardware components, listed and set inactive or active.
+    """Arms as hardware components that can be listed and set inactive or active.
 
-    An inactive arm holds and takes no law: its laws are deactivated, and none can be activated on
-    it. An arm with a fault is inactive; to activate it is to recover it. Arms are configured as
-    long as their cell runs.
+    An inactive arm holds: its controllets are deactivated, and no controllet can be activated on
+    it. An arm with a fault is inactive, and its activation is a recovery. Arms stay configured
+    while their cell runs.
 
     Args:
-        node: The controller manager; offers the services.
-        main: The node that stands for the cell; resolves names, and logs.
-        cell: The cell.
-        arms: The arms that are components here.
-        prefix: Of the services' names.
+        node: Controller-manager node that offers the services.
+        main: Main node of the cell, which resolves names and logs.
+        cell: Cell of the arms.
+        arms: Names of the arms that are components here.
+        prefix: Prefix of the service names.
 
     Thread: executor.
     """
@@ -89,14 +90,14 @@ class HardwareServices:
                     yield
             else:
                 raise SwitchRejected(
-                    f"{arm}: cannot become {wanted:.60}, allowed inactive or active: arms are "
-                    "configured as long as their cell runs"
+                    f"{arm}: cannot become {wanted:.60}, allowed inactive or active. Arms stay "
+                    "configured while their cell runs"
                 )
             response.ok = True
             self._logger.info(f"{arm} is {wanted} on request")
         except MultipandaError as error:
             response.ok = False
-            self._logger.warning(f"life cycle refused: {shortened(str(error))}")
+            self._logger.warning(f"life cycle request rejected: {shortened(str(error))}")
         response.state = self._state(arm) if arm in self._arms else State()
 
     def _activate(self, arm: str) -> Work:
@@ -105,8 +106,8 @@ class HardwareServices:
         while pending.look() is None:
             if time.monotonic() - since > PATIENCE:
                 raise SwitchRejected(
-                    f"{arm}: its fault, {pending.faults[arm]}, is there after {PATIENCE:g} s; a "
-                    "recovery that takes longer goes on"
+                    f"{arm}: the fault {pending.faults[arm]} is not cleared after {PATIENCE:g} s; "
+                    "the recovery continues"
                 )
             yield
 
@@ -130,7 +131,7 @@ class HardwareServices:
         return State(id=number, label=_LABELS[number])
 
     def _taken(self, arm: str) -> Iterator[HardwareInterface]:
-        """Yield what the joints can be commanded; claimed is what they are commanded now."""
+        """Yield the command interfaces of the joints. The active ones are claimed."""
         state = self._cell.state(arm)
         is_available = not (state.fault or self._cell.is_resting(arm))
         for joint in self._cell.descriptions[arm].joint_names:

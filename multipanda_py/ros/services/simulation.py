@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pause, step and look into the simulated world, as simulation_interfaces has it."""
+"""Services of ``simulation_interfaces`` to pause, step, read and modify the simulated world."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.services.entities import WORLD, pose_in_world, refuse, until_entered
 
 MISSING = (
-    "spawn_entity, delete_entity and get_spawnables are not offered: simulation_interfaces has no "
-    "SpawnEntity here; update it, or make the environment anew"
+    "spawn_entity, delete_entity and get_spawnables are not offered: the installed "
+    "simulation_interfaces has no SpawnEntity. Update it, or recreate the environment"
 )
 STILL = 2.0
-"""Without a cycle for that long a step has failed [s]."""
+"""Time without a cycle after which a step has failed [s]."""
 
 
 class SimulationServices:
     """Services ``{get,set}_simulation_state``, ``step_simulation``, ``{get,set}_entity_state``.
 
-    Entities are the things of the cell file that have a mass and are in the scene; poses are in
-    ``world``. Nothing is put into an arm, which it would throw aside.
+    Entities are the objects of the cell file that have a mass and are present in the scene. Poses
+    are in ``world``. A pose inside an arm is rejected, because the contact would throw the arm
+    aside.
 
     Args:
-        node: Offers them.
-        cell: All its arms are simulated.
+        node: Node that offers the services.
+        cell: Cell whose arms are all simulated.
 
     Thread: executor.
     """
@@ -92,7 +93,7 @@ class SimulationServices:
         yield from self._wait(goal, response.result)
 
     def _wait(self, goal: int, result: Any) -> Work:
-        """Wait until there were so many cycles, as long as there are some."""
+        """Wait until the loop has run ``goal`` cycles, while cycles still occur."""
         before, since = self._world.cycles, time.monotonic()
         while (now := self._world.cycles) < goal:
             if now != before:
@@ -107,7 +108,7 @@ class SimulationServices:
     def _get_entity(self, request: Any, response: Any) -> Any:
         things = self._cell.objects()
         if request.entity not in things:
-            error = UnknownName("thing that moves", request.entity, tuple(things))
+            error = UnknownName("movable object", request.entity, tuple(things))
             refuse(response.result, Result.RESULT_NOT_FOUND, error)
             return response
         response.state.header.frame_id = WORLD
@@ -120,7 +121,7 @@ class SimulationServices:
         try:
             target = pose_in_world(request.state.header.frame_id, request.state.pose)
             speed, spin = request.state.twist.linear, request.state.twist.angular
-            # MuJoCo has the angular velocity of a free body in its own axes.
+            # MuJoCo expresses the angular velocity of a free body in the axes of that body.
             own = target.rotation.T @ (spin.x, spin.y, spin.z)
             asked = cell.ask_move(request.entity, target, (speed.x, speed.y, speed.z, *own))
             yield from until_entered(cell, asked)

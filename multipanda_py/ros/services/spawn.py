@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring things into the simulated scene and take them out, as simulation_interfaces has it."""
+"""Services of ``simulation_interfaces`` to add objects to the simulated scene and remove them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WRONG = SpawnEntity.Response
 
 
 class _Refused(Exception):
-    """A request that is refused, with the code of the answer."""
+    """Rejected request, with the code of the answer."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -36,12 +36,12 @@ class _Refused(Exception):
 class SpawnServices:
     """Services ``spawn_entity``, ``delete_entity`` and ``get_spawnables``.
 
-    Entities are the things of the cell file that have a mass, by its names; those that are absent
-    can be spawned.
+    Entities are the objects of the cell file that have a mass, by the names in the file. Absent
+    ones can be spawned.
 
     Args:
-        node: Offers them.
-        cell: All its arms are simulated.
+        node: Node that offers the services.
+        cell: Cell whose arms are all simulated.
 
     Thread: executor.
     """
@@ -86,28 +86,28 @@ class SpawnServices:
             result.result = Result.RESULT_OK
 
     def _choose(self, request: Any) -> str:
-        """Return the thing that a request asks for."""
-        # Since 2.0 of the interfaces the two are in a message of their own.
+        """Return the name of the object that a request selects."""
+        # Since version 2.0 of the interfaces both fields are in a separate message.
         resource = getattr(request, "entity_resource", request)
         if resource.resource_string:
             raise _Refused(
                 _WRONG.UNSUPPORTED_FORMAT,
-                "resource_string: got a description, allowed none: things are those of the cell "
-                "file, see get_spawnables",
+                "resource_string: got a description, allowed none. Objects are defined in the "
+                "cell file, see get_spawnables",
             )
         if request.entity_namespace:
             raise _Refused(
                 _WRONG.NAMESPACE_INVALID,
-                f"entity_namespace: got {request.entity_namespace!r:.60}, allowed none: things "
-                "have no interfaces of their own",
+                f"entity_namespace: got {request.entity_namespace!r:.60}, allowed none, "
+                "because objects have no ROS interfaces",
             )
         thing = str(resource.uri or request.name)
         if not thing:
             raise _Refused(
-                _WRONG.NO_RESOURCE, "uri: got none, allowed the name of an absent thing"
+                _WRONG.NO_RESOURCE, "uri: missing, allowed the name of an absent object"
             )
         if thing not in self._movable:
-            raise UnknownName("thing that moves", thing, tuple(self._movable))
+            raise UnknownName("movable object", thing, tuple(self._movable))
         may_rename = request.allow_renaming
         if request.name not in ("", thing) and not may_rename:
             raise _Refused(
@@ -119,7 +119,9 @@ class SpawnServices:
             return thing
         other = self._cell.absent_like(thing) if may_rename else ""
         if not other:
-            like = "nothing like it is absent" if may_rename else "allow_renaming takes another"
+            like = (
+                "no similar object is absent" if may_rename else "set allow_renaming for another"
+            )
             raise _Refused(
                 _WRONG.NAME_NOT_UNIQUE, f"name: got {thing}, which is in the scene; {like}"
             )
@@ -128,7 +130,9 @@ class SpawnServices:
     def _list(self, request: Any, response: Any) -> Any:
         if request.sources:
             unknown = ", ".join(request.sources)
-            response.result.error_message = f"sources: got {unknown:.200}, there is only the cell"
+            response.result.error_message = (
+                f"sources: got {unknown:.200}, allowed none; the cell is the only source"
+            )
         for name in self._cell.absent:
             thing = self._cell.config.objects[name]
             item = Spawnable(description=f"{thing.shape} of {thing.mass:g} kg")

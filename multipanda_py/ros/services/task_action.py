@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks as goals of an action, of the type by which trees of behaviours are executed."""
+"""Action that executes tasks, with the action type of BehaviorTree.CPP."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LEVELS = {"failed": DiagnosticStatus.ERROR, "aborted": DiagnosticStatus.WARN}
 
 
 class TaskState:
-    """``task_runner/state``; the newest is kept for who comes later.
+    """Latched topic ``task_runner/state``.
 
-    ``message`` is the newest event in words. ``values`` are ``state``, ``subtask``, ``progress``
-    (0 to 1) and ``reason``, which is empty unless the task has failed or was stopped.
+    ``message`` is the newest event. ``values`` are ``state``, ``subtask``, ``progress`` (0 to 1)
+    and ``reason``, which is empty unless the task has failed or was stopped.
 
     Args:
-        node: Publishes.
+        node: Node that publishes.
         cell: Name of the cell.
 
     Thread: executor.
@@ -41,7 +41,7 @@ class TaskState:
         self._publisher = node.create_publisher(DiagnosticStatus, topic, KEPT)
 
     def send(self, runner: TaskRunner, event: TaskEvent | None) -> None:
-        """Publish how a task goes, after an event of it or between two."""
+        """Publish the state of a task, with or without a new event."""
         if event is not None:
             self._words = str(event).lstrip()
         values = {
@@ -62,21 +62,22 @@ class TaskState:
 
 
 class TaskAction:
-    """``task_runner/execute``: starts a task, says how it goes, and ends it if that is asked for.
+    """Action ``task_runner/execute``, which starts a task, reports its progress and can cancel it.
 
-    Its type is ``btcpp_ros2_interfaces/action/ExecuteTree``. ``target_tree`` is the task, as the
-    parameter ``file`` names one; ``payload`` is empty. Feedback is the subtask, how much of the
-    task is over, and what happens, in words. The result is SUCCESS or FAILURE, with the reason.
-    The action ends as cancelled if its own client cancels it, as aborted if somebody else stops
-    the task. A goal while another task is under way is aborted, and disturbs nothing.
+    The type is ``btcpp_ros2_interfaces/action/ExecuteTree``. ``target_tree`` is a task as in the
+    parameter ``file``, and ``payload`` is empty. Feedback has the subtask, the progress and the
+    newest event. The result is SUCCESS or FAILURE, with the reason.
+
+    The action ends as canceled if its client cancels it, and as aborted if another client stops
+    the task. A goal while another task is in progress is aborted, without effect on that task.
 
     Args:
-        node: Offers the action.
-        begin: Starts the task of a name, see :meth:`.TaskServices.begin`.
-        end: Ends the task, see :meth:`.TaskServices.end`.
+        node: Node that offers the action.
+        begin: Function that starts a task by name, see :meth:`.TaskServices.begin`.
+        end: Function that ends the task, see :meth:`.TaskServices.end`.
 
     Raises:
-        ImportError: If its interface is not installed.
+        ImportError: If its interface package is not installed.
 
     Thread: executor.
     """
@@ -100,7 +101,7 @@ class TaskAction:
             ExecuteTree,
             node.resolve_service_name("~/execute"),
             execute_callback=self._take,
-            goal_callback=lambda _: GoalResponse.ACCEPT,  # a refusal would have no words
+            goal_callback=lambda _: GoalResponse.ACCEPT,  # a rejection has no text
             cancel_callback=self._cancel,
         )
         self._timer = node.create_timer(
@@ -109,7 +110,7 @@ class TaskAction:
         self._timer.cancel()  # until a task is to start or to end
 
     def hear(self, runner: TaskRunner, event: TaskEvent | None) -> None:
-        """Tell the client how its task goes, and answer it at the end."""
+        """Send feedback to the client, and the result at the end of the task."""
         if self._goal is None or self._goal[1] is not runner:
             return
         handle, _ = self._goal
@@ -121,12 +122,12 @@ class TaskAction:
             self._answer(handle, runner.state == "done", runner.reason or runner.state)
 
     def close(self) -> None:
-        """Answer a goal whose task was called off before it began."""
+        """Answer a goal whose task was cancelled before its start."""
         self._look()
 
     @property
     def is_answering(self) -> bool:
-        """Whether an answer waits for the executor to send it."""
+        """True while an answer waits for the executor."""
         return self._server.unsent > 0
 
     def _take(self, handle: Any) -> None:
@@ -135,12 +136,12 @@ class TaskAction:
             self._answer(handle, False, f"payload: got {request.payload!r:.200}, allowed ''")
             return
         work = self._begin(request.target_tree)
-        if not self._has_started(handle, work):  # no second one gets here meanwhile
+        if not self._has_started(handle, work):  # _begin rejects a second goal meanwhile
             self._starting = (handle, work)
             self._timer.reset()
 
     def _cancel(self, handle: Any) -> CancelResponse:
-        """End the task of this goal, and no other."""
+        """End the task of this goal only."""
         under_way = [goal[0].goal_id for goal in (self._starting, self._goal) if goal is not None]
         if handle.goal_id not in under_way:
             return CancelResponse.REJECT
@@ -158,7 +159,7 @@ class TaskAction:
     def _has_ended(self, work: Generator[None, None, str]) -> bool:
         try:
             next(work)
-        except (StopIteration, TaskFailed):  # it may have ended by itself meanwhile
+        except (StopIteration, TaskFailed):  # it may have ended meanwhile
             return True
         return False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks of several steps, done by a running node for clients who name a file."""
+"""Services and action with which a running node executes tasks of several subtasks."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _NEEDED = {"name", "law", "subtasks"}
 
 
 def task_of(name: str) -> TaskFile:
-    """Read the task of that name: one of the package's share, or a file by its absolute path.
+    """Read a task: one of the package's share folder by name, or a file by its absolute path.
 
     Args:
-        name: ``carry_box`` or ``/home/me/tasks/lift.yaml``. A relative path would be one of the
-            folder that the node was started in, which its clients do not know.
+        name: Name or path, such as ``carry_box`` or ``/home/me/tasks/lift.yaml``. Relative paths
+            are rejected, because clients do not know the working folder of the node.
 
     Raises:
-        ConfigurationError: If there is none, or it is faulty, with every fault.
+        ConfigurationError: If there is no such task, or it is invalid; lists every fault.
 
     Thread: any.
     """
@@ -54,7 +54,7 @@ def task_of(name: str) -> TaskFile:
     if not path.is_absolute():
         shipped = _shipped()
         if name not in shipped:
-            known = ", ".join(sorted(shipped)) or "none is installed"
+            known = ", ".join(sorted(shipped)) or "no task is installed"
             raise ConfigurationError(
                 f"file: got {name!r:.200}, allowed an absolute path, or a task of the package: "
                 f"{known}"
@@ -62,14 +62,14 @@ def task_of(name: str) -> TaskFile:
         path = shipped[name]
     data = read(path, MAX_REMOTE)
     if not isinstance(data, dict) or not _NEEDED <= data.keys() <= TaskFile.model_fields.keys():
-        raise ConfigurationError(  # without content: a client may name a private file
-            f"{path}: got no task file, allowed the keys {', '.join(TaskFile.model_fields)}"
+        raise ConfigurationError(  # no content in the message: a client may name a private file
+            f"{path}: is not a task file, allowed the keys {', '.join(TaskFile.model_fields)}"
         )
     return TaskFile.from_content(data, path)
 
 
 def _shipped() -> dict[str, Path]:
-    """Return the tasks of the package by name."""
+    """Return the task files of the package by name."""
     try:
         share = Path(get_package_share_directory("multipanda_py"))
     except PackageNotFoundError:
@@ -78,35 +78,35 @@ def _shipped() -> dict[str, Path]:
 
 
 SWITCH_TIMEOUT = 2.0
-"""How long the law may take to get its arms, which may have to come to rest first [s]."""
+"""Timeout for the activation of the controllet, whose arms may have to stop first [s]."""
 STATE_PERIOD = 0.2
-"""Between two messages about a task that goes on [s]."""
+"""Period of state messages while a task runs [s]."""
 Beginning: TypeAlias = Generator[None, None, TaskRunner]
 Ending: TypeAlias = Generator[None, None, str]
 
 
 def does_tasks(cell: Cell) -> bool:
-    """Return whether a cell has a law for tasks."""
+    """Return True if a cell has a controllet for tasks."""
     return any(spec.config.type == LAW for spec in cell.specs)
 
 
 class TaskServices:
-    """Everything of the node ``task_runner``.
+    """Interfaces of the node ``task_runner``.
 
-    Its parameter ``file`` names the task; ``start``, ``stop``, ``pause`` and ``resume`` are
-    services, and ``state`` is a topic, which says how it goes. The action ``execute`` names a task
-    and starts it in one, where its interface is installed.
+    The parameter ``file`` selects the task. ``start``, ``stop``, ``pause`` and ``resume`` are
+    services, and the topic ``state`` reports the progress. The action ``execute`` selects and
+    starts a task in one request, if its interface package is installed.
 
-    One task runs at a time. While it does, streams of targets and trajectories for its law are
-    not taken, and ``file`` cannot be changed. Whatever ends it early leaves all arms holding.
+    One task runs at a time. Meanwhile other targets and trajectories for its controllet are
+    rejected, and ``file`` cannot be changed. After an early end all arms hold.
 
     Args:
-        main: The node that stands for the cell; logs.
-        cell: The cell, with a law for tasks.
-        targets: Of the same arms.
+        main: Main node of the cell, which logs.
+        cell: Cell with a controllet for tasks.
+        targets: Target topics of the same arms.
 
     Attributes:
-        node: Carries parameter, services and topic.
+        node: Node with the parameter, services and topic.
         runner: Runner of the newest task; None before the first.
 
     Thread: executor.
@@ -124,8 +124,8 @@ class TaskServices:
             "file",
             "",
             ParameterDescriptor(
-                description="task to do: a name from the package's config/tasks, or an absolute "
-                "path on the node's machine; read again at every start"
+                description="task to execute: a name from the package's config/tasks, or an "
+                "absolute path on the node's machine; the file is read at every start"
             ),
         )
         hand_over(self.node, {"file"}, self._change)
@@ -145,8 +145,8 @@ class TaskServices:
         self._timer.cancel()  # until a task runs
 
     def close(self, why: str = "the node ends") -> None:
-        """End a task that still runs, or is about to; all arms hold."""
-        # Without a loop arms hold by themselves, and the node says why it ends.
+        """Abort a running or starting task; all arms hold."""
+        # Without a loop arms hold anyway, and the node logs why it ends.
         with contextlib.suppress(MultipandaError):
             if self._is_starting:
                 self._called_off = why
@@ -158,7 +158,7 @@ class TaskServices:
 
     @property
     def is_answering(self) -> bool:
-        """Whether a client's answer waits for the executor to send it."""
+        """True while a client's answer waits for the executor."""
         return self._action is not None and self._action.is_answering
 
     def _change(self, values: dict[str, Any]) -> None:
@@ -167,10 +167,10 @@ class TaskServices:
             task_of(values["file"]).check(self._cell.config)
 
     def _refuse_second(self) -> None:
-        """Refuse another task while one is under way.
+        """Check that no other task is in progress.
 
         Raises:
-            TaskFailed: If it is.
+            TaskFailed: If a task is in progress.
         """
         if self._is_starting:
             raise TaskFailed("a task is starting; stop it first")
@@ -178,16 +178,17 @@ class TaskServices:
             raise TaskFailed(f"{runner.task.name} is {runner.state}; stop it first")
 
     def begin(self, name: str) -> Beginning:
-        """Give the arms to the law of a task, and start it.
+        """Activate the controllet of a task on its arms, and start the task.
 
         Args:
-            name: As :func:`.task_of` takes it.
+            name: Name or path as for :func:`.task_of`.
 
         Returns:
-            It yields while the arms change hands, and returns the running task.
+            Generator that yields during the switch, and returns the running task.
 
         Raises:
-            MultipandaError: If there is no such task, or it cannot start; nothing has changed.
+            MultipandaError: If there is no such task, or it cannot start; the cell is unchanged
+                then.
         """
         while self._is_starting and self._called_off:  # until its generator has ended
             yield
@@ -205,7 +206,7 @@ class TaskServices:
                 while not self._called_off and pending.look() is None:
                     yield
             self.runner = runner
-            if self._called_off:  # the law may be there, and arms are to hold
+            if self._called_off:  # the controllet may be active already, but the arms must hold
                 runner.call_off(self._called_off)
                 raise TaskFailed(runner.reason)
             runner.start()
@@ -216,21 +217,23 @@ class TaskServices:
         return runner
 
     def _checked(self, runner: TaskRunner) -> Generator[None, None, None]:
-        """Plan all subtasks in a thread before anything moves; see :func:`.check_task`.
+        """Plan all subtasks in a thread before any motion; see :func:`.check_task`.
 
         Yields:
             None, while they are planned.
 
         Raises:
-            TaskFailed: With the subtask that cannot be executed.
+            TaskFailed: If a subtask cannot be executed; the message names it.
         """
         cell, task = self._cell, runner.task
         start = look(cell, cell.spec(task.law).config.arms)
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
         def tell(check: SubtaskCheck) -> None:
-            if self._called_off or ended.is_set():  # the end of the process waits for this thread
-                raise TaskFailed(f"{check.subtask}: the check was called off")
+            if (
+                self._called_off or ended.is_set()
+            ):  # the process waits for this thread before it ends
+                raise TaskFailed(f"{check.subtask}: the check was cancelled")
 
         try:
             found = pool.submit(check_task, cell.config, task, start, tell)
@@ -243,16 +246,16 @@ class TaskServices:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def end(self, why: str = "asked for") -> Ending:
-        """End the task, or the start of one: a stop comes before a switch that is open.
+        """Stop the running task, or cancel its start before a pending switch.
 
         Args:
-            why: In words.
+            why: Reason, for the message.
 
         Returns:
-            It yields until that is so, and returns what has ended.
+            Generator that yields until the task has ended, and returns a message.
 
         Raises:
-            TaskFailed: If none runs.
+            TaskFailed: If no task runs.
         """
         if self._is_starting:
             self._called_off = why
@@ -305,18 +308,18 @@ class TaskServices:
         """Return the task that runs or is paused.
 
         Raises:
-            TaskFailed: If none is.
+            TaskFailed: If there is no such task.
         """
         if self.runner is None or not self.runner.is_going:
-            raise TaskFailed("no task runs; nothing has changed")
+            raise TaskFailed("no task runs")
         return self.runner
 
     def _refuse(self, response: Any, what: str, error: MultipandaError) -> None:
         response.success, response.message = False, str(error)
-        self._logger.warning(f"{TASKS}: {what} refused: {error}")
+        self._logger.warning(f"{TASKS}: {what} rejected: {error}")
 
     def step(self) -> None:
-        """Go on with the task, or stop the timer after its end."""
+        """Advance the task, or stop the timer after its end."""
         if self.runner is not None:
             self._go_on(self.runner)
         if self.runner is None or not self.runner.is_going:
@@ -329,7 +332,7 @@ class TaskServices:
             runner.step()
         except LoopError:  # ends the node
             raise
-        except Exception as error:  # else the next step would meet it again
+        except Exception as error:  # the next step would raise it again
             self._logger.error(f"{runner.task.name}: {type(error).__name__}: {error}")
             runner.abort(f"{type(error).__name__}: {error}")
             self._after()
@@ -353,16 +356,16 @@ class TaskServices:
             tell(runner, event)
 
     def _hold_off(self, runner: TaskRunner) -> None:
-        """Take no targets of others for the law: they would lead its arms elsewhere."""
+        """Reject targets of other clients for the controllet during the task."""
         spec = self._cell.spec(runner.task.law)
         for channel in spec.channel_table.values():
             for who in (spec.name,) if channel.shared else spec.config.arms:
-                reason = f"{channel.name}: the task {runner.task.name} runs; its end comes first"
+                reason = f"{channel.name}: the task {runner.task.name} runs; stop it first"
                 self._targets.held_off.begin(who, channel.name, reason)
                 self._held_off.append((who, channel.name))
 
     def _after(self) -> None:
-        """Nothing runs any more."""
+        """Stop the timer, and accept targets again."""
         self._timer.cancel()
         for who, channel in self._held_off:
             self._targets.held_off.end(who, channel)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The action through which planners have trajectories followed."""
+"""Action ``follow_joint_trajectory``, with which planners execute trajectories."""
 
 from __future__ import annotations
 
@@ -46,28 +46,28 @@ from multipanda_py.targets import TRAJECTORY_CONTROLLETS, Reports
 
 Result = FollowJointTrajectory.Result
 PERIOD = 0.05
-"""Between two looks at a goal: feedback, and how soon an end is noticed [s]."""
+"""Period of feedback and of the check for the end of a goal [s]."""
 PATIENCE = 1.0
-"""How long the loop may take to begin a motion [s]."""
+"""Timeout of the loop for the start of a motion [s]."""
 _STAMPS = 64
 
 
 class Trajectories:
-    """``<controllet>/follow_joint_trajectory`` of every controllet that takes trajectories.
+    """Actions ``<controllet>/follow_joint_trajectory`` of controllets that accept trajectories.
 
-    A goal names all joints of its controllet's arms, or of some of them: the others rest. Its
-    time counts from its header's stamp; until then the arm rests, and goals with one stamp that is
-    still to come begin in one cycle.
+    A goal names all joints of the controllet's arms, or those of some arms; the others rest. Its
+    time counts from the stamp of its header. Until then the arm rests. Goals with the same future
+    stamp start in the same cycle.
 
-    A goal that cannot be followed, as its controllet is not active or for itself, is accepted and
-    aborted at once: a result says why, a rejection cannot. A newer goal ends an older one. While
-    one is followed its arm takes no other joint targets, which clients may stream all the time.
+    A goal that cannot be followed is accepted and aborted at once, because only a result has a
+    text for the reason. A newer goal ends an older one. While a trajectory is followed, its arms
+    accept no other joint targets, because clients may stream them all the time.
 
     Args:
-        node: Offers the actions.
-        cell: The cell.
-        clock: The node's time.
-        targets: Remembers why a goal was refused, as of any target.
+        node: Node that offers the actions.
+        cell: Cell of the controllets.
+        clock: Time of the node.
+        targets: Store of the reasons of rejected goals.
 
     Thread: executor.
     """
@@ -88,16 +88,16 @@ class Trajectories:
 
 
 class _FollowedGoal:
-    """A goal that is being followed.
+    """Goal in execution.
 
     Attributes:
-        handle: The action's handle.
-        points: The path from where the arms were, (p, 1 + 3 n).
-        before: Motions that the controllet had begun before.
-        number: Of this motion, or 0 until the loop has begun it.
-        canceled_at: Motions that the controllet had begun when it was canceled, -1 before.
-        asked: When it was accepted [s].
-        deadline: Until when it has to begin [s].
+        handle: Handle of the action.
+        points: Path from the initial positions of the arms, (p, 1 + 3 n).
+        before: Number of motions that the controllet had started before.
+        number: Number of this motion, or 0 until the loop has started it.
+        canceled_at: Number of started motions at the cancellation, -1 before.
+        asked: Time of acceptance [s].
+        deadline: Latest time of the start [s].
     """
 
     def __init__(self, handle: Any, points: Matrix, before: int, ahead: float) -> None:
@@ -109,24 +109,24 @@ class _FollowedGoal:
 
 
 class _Starts:
-    """When goals with a stamp begin, in the time of the controlled world.
+    """Start times of goals with a stamp, in the time of the controlled world.
 
-    Two looks at two clocks differ by some microseconds, which may be a cycle: what was found for
-    a stamp counts for all goals that have it.
+    Two readings of two clocks differ by some microseconds, which may change the cycle. Therefore
+    all goals with one stamp use the result of the first.
     """
 
     def __init__(self) -> None:
         self._found: dict[int, float] = {}
 
     def at(self, stamp_ns: int, start: float) -> float:
-        """Return the start of goals with a stamp; ``start`` if it is the first of them [s]."""
+        """Return the start time of goals with a stamp; ``start`` for the first of them [s]."""
         if stamp_ns not in self._found and len(self._found) >= _STAMPS:
             self._found.pop(next(iter(self._found)))
         return self._found.setdefault(stamp_ns, start)
 
 
 class _Follower:
-    """The action of one controllet."""
+    """Action server of one controllet."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _Follower:
         )
 
     def _begin(self, handle: Any) -> None:
-        """Hand the goal to the loop, or end it at once."""
+        """Send the goal to the loop, or end it at once."""
         try:
             self._clock.check()
             if self._name not in self._cell.active:
@@ -181,17 +181,17 @@ class _Follower:
         except (TargetRejected, ReportMissing) as error:
             self._refuse(handle, Result.INVALID_GOAL, str(error))
             return
-        self._finish("abort", Result.INVALID_GOAL, "a newer goal came")
+        self._finish("abort", Result.INVALID_GOAL, "replaced by a newer goal")
         self._goal = _FollowedGoal(handle, _whole_path(goal, q), before, goal.ahead)
-        reason = f"joint: {self._name} follows a trajectory; its end comes first"
+        reason = f"joint: {self._name} follows a trajectory; wait for its end or cancel it"
         for arm in self._arms:
             self._targets.held_off.begin(arm, JOINT.name, reason)
 
     def _read(self, request: Any) -> TrajectoryGoal:
-        """Return what a goal asks of all arms: those that it leaves out rest where they are.
+        """Return a goal for all arms. Arms that it does not name rest at their positions.
 
         Raises:
-            GoalRefused: If it cannot be followed, or an arm that it leaves out moves.
+            GoalRefused: If it cannot be followed, or an arm without joints in the goal moves.
         """
         named = named_arms(request.trajectory.joint_names, self._joints)
         names = [name for place in named for name in self._joints[place]]
@@ -205,13 +205,13 @@ class _Follower:
             if place not in named and fastest > STILL:
                 raise GoalRefused(
                     Result.INVALID_GOAL,
-                    f"joint_names: got none of {arm}, which moves at {fastest:.3f} rad/s; allowed "
-                    f"to leave an arm out below {STILL:g} rad/s",
+                    f"joint_names: {arm} has no joints in the goal but moves at {fastest:.3f} "
+                    f"rad/s; allowed below {STILL:g} rad/s",
                 )
         return with_resting(goal, places, self._measured()[0])
 
     def _follow_all(self, goal: TrajectoryGoal) -> None:
-        """Give every arm its part of a goal, all from one moment on."""
+        """Send every arm its part of a goal, with a common start."""
         start = None
         if goal.ahead > 0.0:
             now = self._cell.state(self._arms[0]).time
@@ -267,14 +267,14 @@ class _Follower:
         return int(self._cell.report(self._name).value(MOTIONS))
 
     def look(self) -> None:
-        """See how the goal is doing, and say so."""
+        """Poll the goal, and publish its feedback or result."""
         goal = self._goal
         if goal is None:
             return
         try:
             self._follow(goal, self._cell.report(self._name))
         except ReportMissing as error:
-            self._finish("abort", Result.INVALID_GOAL, f"how it goes cannot be told: {error}")
+            self._finish("abort", Result.INVALID_GOAL, f"the progress is unknown: {error}")
 
     def _follow(self, goal: _FollowedGoal, report: Reports) -> None:
         motions, state = int(report.value(MOTIONS)), MotionState(int(report.value(STATE)))
@@ -292,11 +292,11 @@ class _Follower:
                 self._finish("canceled", Result.SUCCESSFUL, "stopped on request")
         elif not goal.number:
             if time.monotonic() > goal.deadline:
-                self._finish("abort", Result.INVALID_GOAL, "the loop did not begin the motion")
+                self._finish("abort", Result.INVALID_GOAL, "the loop did not start the motion")
         elif motions != goal.number:
-            self._finish("abort", Result.INVALID_GOAL, "another target for the arm came")
+            self._finish("abort", Result.INVALID_GOAL, "replaced by another target for the arm")
         elif state is MotionState.RUNNING:
-            if not self._cell.silence_reason():  # else nothing is measured
+            if not self._cell.silence_reason():  # a stalled loop measures nothing
                 self._feed_back(goal, report.value(TIME))
         else:
             self._judge(state, report)
@@ -318,10 +318,10 @@ class _Follower:
                 if joint
                 else f"force at the tool reached {size:.1f} N (contact_force)"
             )
-            text = f"contact: {what}; the arm gave way"
+            text = f"contact: {what}; the arm yields"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state is MotionState.BLOCKED:
-            text = "an obstacle is in the way; stopped in front of it"
+            text = "stopped in front of an obstacle"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state in (MotionState.CONTACT_LOST, MotionState.MODE_CHANGED):
             words = state.name.lower().replace("_", " ")
@@ -331,7 +331,7 @@ class _Follower:
             self._finish("abort", Result.GOAL_TOLERANCE_VIOLATED, text)
 
     def _finish(self, how: str, code: int, text: str) -> None:
-        """End the goal that is being followed, if there is one."""
+        """End the goal in execution, if there is one."""
         goal, self._goal = self._goal, None
         if goal is not None:
             for arm in self._arms:
@@ -341,7 +341,7 @@ class _Follower:
             self._end(goal.handle, how, code, text)
 
     def _refuse(self, handle: Any, code: int, text: str) -> None:
-        """End a goal that was never followed; it is counted already."""
+        """End a goal that was not started; it is counted already."""
         for arm in self._arms:
             self._targets.remember(arm, text)
         self._end(handle, "abort", code, text)
@@ -381,7 +381,7 @@ class _Follower:
 
 
 def _whole_path(goal: TrajectoryGoal, q: Vector) -> Matrix:
-    """Return the points with one before them where the arms are, if the first comes later."""
+    """Return the points, preceded by the measured positions if the first point is later than 0."""
     points = goal.points
     if points[0, 0] > 0.0:
         return np.vstack([np.concatenate([[0.0], q, np.zeros(2 * len(q))]), points])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goals of FollowJointTrajectory, as the cell understands them; refuses what it cannot do.
+"""Conversion and check of FollowJointTrajectory goals.
 
-Thread: executor; nothing here keeps anything.
+Thread: executor; no function keeps state.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from multipanda_py.targets import TRAJECTORY_POINTS
 
 Result = FollowJointTrajectory.Result
 THIN_TOLERANCE = 5e-3
-"""How far a path through fewer points may pass from the points left out [rad, or m of a
-joint that slides]."""
+"""Maximum deviation of a thinned path from the omitted points [rad, m for a prismatic joint]."""
 
 
 MAX_POINTS = 5000
-"""Maximum number of points of a goal, before it is thinned out."""
+"""Maximum number of points of a goal, before thinning."""
 
 
 class GoalRefused(TargetRejected):
-    """A goal that cannot be followed.
+    """Rejected goal.
 
     Attributes:
-        code: One of the action's error codes.
+        code: Error code of the action.
     """
 
     def __init__(self, code: int, reason: str) -> None:
@@ -42,15 +41,16 @@ class GoalRefused(TargetRejected):
 
 
 class TrajectoryGoal(NamedTuple):
-    """What a goal asks for; tolerances are 0 for the controllet's own, negative for none.
+    """Checked goal. A tolerance of 0 selects that of the controllet, a negative one disables it.
 
     Attributes:
-        points: (p, 1 + 3 n): time from the start [s], positions, velocities, accelerations.
-        path_tolerance: (n,) [rad], of a joint that slides [m].
-        goal_tolerance: Likewise.
-        goal_time: [s].
-        stamp_ns: Of the goal, 0 for none [ns].
-        ahead: How long from now the start is, 0 for at once [s].
+        points: Trajectory points, (p, 1 + 3 n): time from the start [s], positions, velocities,
+            accelerations.
+        path_tolerance: Tolerance along the path, (n,) [rad, m for a prismatic joint].
+        goal_tolerance: Tolerance at the goal, (n,) [rad, m for a prismatic joint].
+        goal_time: Tolerance of the goal time [s].
+        stamp_ns: Stamp of the goal, 0 without a stamp [ns].
+        ahead: Time until the start, 0 for an immediate start [s].
     """
 
     points: Matrix
@@ -62,7 +62,7 @@ class TrajectoryGoal(NamedTuple):
 
 
 def named_arms(given: Sequence[str], arms: Sequence[Sequence[str]]) -> list[int]:
-    """Return which arms joints belong to, in order; all of them if it is none.
+    """Return the indices of the arms to which joints belong, or of all arms if none fits.
 
     Args:
         given: Names of joints.
@@ -73,12 +73,12 @@ def named_arms(given: Sequence[str], arms: Sequence[Sequence[str]]) -> list[int]
 
 
 def with_resting(goal: TrajectoryGoal, named: Sequence[int], q: Vector) -> TrajectoryGoal:
-    """Return a goal for more joints than it names: the others stay where they are.
+    """Return a goal for all joints. Joints that it does not name rest at their positions.
 
     Args:
-        goal: For m joints.
-        named: Their places among all n, (m,).
-        q: Where all joints are, (n,) [rad].
+        goal: Goal for m joints.
+        named: Indices of these joints among all n, (m,).
+        q: Positions of all joints, (n,) [rad].
     """
     points = np.zeros((len(goal.points), 3, len(q)))
     points[:, 0] = q
@@ -95,38 +95,38 @@ def with_resting(goal: TrajectoryGoal, named: Sequence[int], q: Vector) -> Traje
 def read_goal(
     goal: Any, names: Sequence[str], now_ns: int, units: Sequence[str] = ()
 ) -> TrajectoryGoal:
-    """Return what a goal asks of an arm.
+    """Return the checked goal of the action.
 
-    Joints may come in any order. What the points leave out is filled in by
-    :func:`.complete`; times count from the header's stamp, of a stamp that is past the points
-    that are past are left out, and more points than fit are thinned out.
+    Joints may have any order. Missing velocities and accelerations are computed by
+    :func:`.complete`. Times count from the stamp of the header, and points before the current time
+    are dropped. Excess points are thinned.
 
     Args:
-        goal: The action's goal.
+        goal: Goal of the action.
         names: Joints of the arms, in order.
-        now_ns: The node's time [ns].
-        units: Of the joints' positions; by default rad.
+        now_ns: Time of the node [ns].
+        units: Units of the joint positions; by default rad.
 
     Raises:
-        GoalRefused: With the code and the reason.
+        GoalRefused: If the goal is not valid, with code and reason.
     """
     trajectory = goal.trajectory
     _refuse_extras(goal, names)
     order = _order(list(trajectory.joint_names), names)
     points = trajectory.points
     if not points:
-        raise GoalRefused(Result.INVALID_GOAL, "trajectory.points: got none")
+        raise GoalRefused(Result.INVALID_GOAL, "trajectory.points: missing")
     times = np.array([_seconds(point.time_from_start) for point in points])
     if times[0] < 0 or (np.diff(times) <= 0).any():
         raise GoalRefused(
-            Result.INVALID_GOAL, "time_from_start: must start at 0 or later and grow"
+            Result.INVALID_GOAL, "time_from_start: must start at 0 or later and increase"
         )
     q, dq, ddq = (
         _gather(points, field, order, names)
         for field in ("positions", "velocities", "accelerations")
     )
     if q is None:
-        raise GoalRefused(Result.INVALID_GOAL, "positions: got none")
+        raise GoalRefused(Result.INVALID_GOAL, "positions: missing")
     rows = complete(times, q, dq, ddq)
     stamp_ns = _nanoseconds(trajectory.header.stamp)
     ahead = 0.0
@@ -135,8 +135,8 @@ def read_goal(
         if ahead > MAX_DELAY:
             raise GoalRefused(
                 Result.INVALID_GOAL,
-                f"header.stamp: got one {ahead:.3f} s in the future, allowed {MAX_DELAY:g} s: "
-                "set the clocks of both machines by one another (chrony, ntp)",
+                f"header.stamp: {ahead:.3f} s in the future, allowed {MAX_DELAY:g} s. "
+                "Synchronise the clocks of both machines (chrony, ntp)",
             )
         rows[:, 0] += min(ahead, 0.0)
         if rows[-1, 0] <= 0:
@@ -151,8 +151,8 @@ def read_goal(
         unit = units[worst] if units else "rad"
         raise GoalRefused(
             Result.INVALID_GOAL,
-            f"trajectory.points: got {len(rows)}, allowed {TRAJECTORY_POINTS}; a path through "
-            f"so many of them would pass {missed[worst]:.4f} {unit} from the others "
+            f"trajectory.points: got {len(rows)}, allowed {TRAJECTORY_POINTS}; a thinned path "
+            f"would deviate by {missed[worst]:.4f} {unit} from the other points "
             f"({names[worst]})",
         )
     time = goal.goal_time_tolerance
@@ -167,22 +167,20 @@ def read_goal(
 
 
 def _refuse_extras(goal: Any, names: Sequence[str]) -> None:
-    """Refuse fields that would otherwise be ignored, and lists that are too long."""
+    """Reject fields that would otherwise be ignored, and lists that are too long."""
     for field, size, allowed in (
         ("trajectory.points", len(goal.trajectory.points), MAX_POINTS),
         ("path_tolerance", len(goal.path_tolerance), len(names)),
         ("goal_tolerance", len(goal.goal_tolerance), len(names)),
     ):
         if size > allowed:
-            raise GoalRefused(
-                Result.INVALID_GOAL, f"{field}: got {size}, allowed {allowed} at most"
-            )
+            raise GoalRefused(Result.INVALID_GOAL, f"{field}: got {size}, allowed up to {allowed}")
     if goal.multi_dof_trajectory.points or goal.component_path_tolerance:
         raise GoalRefused(
             Result.INVALID_GOAL, "multi_dof_trajectory: these joints have one degree of freedom"
         )
     if any(len(point.effort) for point in goal.trajectory.points):
-        raise GoalRefused(Result.INVALID_GOAL, "effort: is not followed; leave it out")
+        raise GoalRefused(Result.INVALID_GOAL, "effort: not supported. Remove it")
 
 
 def _order(given: list[str], names: Sequence[str]) -> list[int]:
@@ -195,7 +193,7 @@ def _order(given: list[str], names: Sequence[str]) -> list[int]:
 def _gather(
     points: Sequence[Any], field: str, order: list[int], names: Sequence[str]
 ) -> Matrix | None:
-    """Return one field of all points in joint order, (p, n), or None if all leave it out."""
+    """Return one field of all points in joint order, (p, n), or None if all points omit it."""
     lists = [getattr(point, field) for point in points]
     if not any(len(values) for values in lists):
         return None
@@ -204,7 +202,7 @@ def _gather(
             raise GoalRefused(
                 Result.INVALID_GOAL,
                 f"{field}: point {number} has {len(values)} numbers, allowed {len(order)}"
-                + ("" if field == "positions" else " in every point, or none in any"),
+                + ("" if field == "positions" else " in every point, or 0 in all points"),
             )
     # Message fields are arrays of C doubles. Conversion by a list of lists is ten times slower.
     table = np.frombuffer(b"".join(lists)).reshape(len(lists), -1)[:, order]
@@ -219,7 +217,7 @@ def _gather(
 
 
 def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vector:
-    """Return the position tolerances in joint order; 0 where a joint is not named."""
+    """Return the position tolerances in joint order; 0 for joints that are not named."""
     found = np.zeros(len(names))
     for item in given:
         [name] = in_full([item.name], names)
@@ -228,8 +226,8 @@ def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vecto
         if item.velocity > 0 or item.acceleration > 0:
             raise GoalRefused(
                 Result.INVALID_GOAL,
-                f"{field}: {item.name}: only positions are watched; leave velocity and "
-                "acceleration at 0",
+                f"{field}: {item.name}: only positions are monitored. Set velocity and "
+                "acceleration to 0",
             )
         found[names.index(name)] = item.position
     return found

@@ -160,7 +160,7 @@ def test_a_law_made_softer_by_its_posture_is_told_in_answer_log_and_diagnostics(
     assert told in getattr(answer, "message", told)  # not in every distribution
     diagnosis = partial(client.diagnosis, f"{cell.name}/{name}")
     client.until(
-        lambda: "stiffness reduced to" in diagnosis()[0].message and diagnosis()[1]["notices"] == "2",
+        lambda: "reduced to" in diagnosis()[0].message and diagnosis()[1]["notices"] == "2",
         10.0,
         "notices in /diagnostics",
     )

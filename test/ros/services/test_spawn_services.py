@@ -78,7 +78,7 @@ def test_bricks_come_and_go_by_name(bricks, client):
 
     client.until(lambda: "brick_1" in seen(), what="its frame")
     assert "brick_2" not in seen()
-    refused(spawn("brick_1"), Wrong.NAME_NOT_UNIQUE, "allow_renaming takes another")
+    refused(spawn("brick_1"), Wrong.NAME_NOT_UNIQUE, "set allow_renaming for another")
     answer = spawn("brick_1", x=0.6, allow_renaming=True)
     assert (answer.result.result, answer.entity_name) == (OK, "brick_2"), answer.result
     refused(spawn(uri="brick_3", name="mine"), Wrong.NAME_INVALID, "got 'mine', allowed brick_3")
@@ -88,8 +88,8 @@ def test_bricks_come_and_go_by_name(bricks, client):
     refused(spawn("brick_3", w=0.0), Wrong.INVALID_POSE, "quaternion")
     refused(spawn("brick_3", frame="map"), Wrong.INVALID_POSE, "got 'map', allowed world")
     refused(spawn("duck"), Result.RESULT_NOT_FOUND, "'duck' does not exist; known: brick_1")
-    refused(spawn(), Wrong.NO_RESOURCE, "allowed the name of an absent thing")
-    refused(spawn("a", resource_string="<sdf/>"), Wrong.UNSUPPORTED_FORMAT, "those of the cell")
+    refused(spawn(), Wrong.NO_RESOURCE, "allowed the name of an absent object")
+    refused(spawn("a", resource_string="<sdf/>"), Wrong.UNSUPPORTED_FORMAT, "defined in the cell")
     refused(spawn("brick_3", entity_namespace="x"), Wrong.NAMESPACE_INVALID, "got 'x'")
     assert spawnable() == ["brick_3"]
     assert delete("brick_1").result == OK

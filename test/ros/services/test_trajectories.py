@@ -125,7 +125,7 @@ def test_a_stream_of_joints_aborted_a_goal_and_took_the_arm_back_after_it(
     """Clients repeat their newest target for ever: it counts again when it says something new."""
     counted = lambda: int(client.diagnosis(f"{cell.name}/left")[1]["refused targets"])  # noqa: E731
     counted()  # the first look takes up to a second, in which the stream would have paused
-    said = "follows a trajectory; its end comes first"
+    said = "follows a trajectory; wait for its end or cancel it"
     before = cell.log.count(said)  # of other tests on this node
     stale = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in ready])
     handle = planner.send(goal_through([1.0], [ready + STEP]))
@@ -177,10 +177,10 @@ def spoil(goal, case):
         return Result.INVALID_JOINTS, "path_tolerance: elbow unknown"
     if case == "no points":
         trajectory.points = []
-        return Result.INVALID_GOAL, "points: got none"
+        return Result.INVALID_GOAL, "points: missing"
     if case == "time stands still":
         points[3].time_from_start = points[2].time_from_start
-        return Result.INVALID_GOAL, "time_from_start: must start at 0 or later and grow"
+        return Result.INVALID_GOAL, "time_from_start: must start at 0 or later and increase"
     if case == "68 years":  # was accepted, and had the arm for as long
         points[-1].time_from_start = Duration(sec=2**31 - 1)
         return (
@@ -195,7 +195,7 @@ def spoil(goal, case):
         return Result.INVALID_GOAL, "velocities: point 0 has 0 numbers, allowed 7 in every point"
     if case == "effort":
         points[2].effort = [0.0] * 7
-        return Result.INVALID_GOAL, "effort: is not followed"
+        return Result.INVALID_GOAL, "effort: not supported"
     if case == "nan":
         points[2].positions[4] = float("nan")
         return Result.INVALID_GOAL, "point 2 has nan for left_fr3_joint"
@@ -212,7 +212,7 @@ def spoil(goal, case):
         return Result.INVALID_GOAL, "and +-2.62"
     if case == "velocity tolerance":
         goal.goal_tolerance = [JointTolerance(name=LEFT_JOINTS[0], velocity=0.1)]
-        return Result.INVALID_GOAL, "only positions are watched"
+        return Result.INVALID_GOAL, "only positions are monitored"
     if case == "begins in an hour":
         trajectory.header.stamp.sec = int(time.time()) + 3600
         return Result.INVALID_GOAL, "s in the future, allowed 10 s. Synchronise"
@@ -298,7 +298,7 @@ def test_newer_goal_and_switch_end_a_goal(ready, planner, client):
     client.until(lambda: len(planner.feedback) > 2, 10.0, "feedback")
     second = planner.send(goal_through([4.0], [ready - STEP]))
     status, result = planner.result(first)
-    assert (status, result.error_string) == (GoalStatus.STATUS_ABORTED, "a newer goal came")
+    assert (status, result.error_string) == (GoalStatus.STATUS_ABORTED, "replaced by a newer goal")
     client.until(lambda: len(planner.feedback) > 2, 10.0, "feedback")
     assert client.switch((), [TRAJECTORY], 2, "/left").ok
     status, result = planner.result(second)
