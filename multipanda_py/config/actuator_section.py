@@ -250,9 +250,9 @@ def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, 
 def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     """Return a robot with the inertias and torque limits of its compliant actuators.
 
-    The output inertias replace the rotor inertias. Torque limits become those of springs and
-    motors where these are lower than the robot's limits, or lower than these limits plus the
-    weight.
+    The output inertias replace the rotor inertias. A torque limit becomes the maximum torque of
+    springs and motors where this is lower. ``whole_torque`` becomes their maximum torque, which
+    has to include the weight.
     """
     armature: list[float] = robot.armature.tolist()
     whole = [math.inf] * robot.n_joints

@@ -52,8 +52,8 @@ def same_place(config: CellConfig) -> list[str]:
 
 STANDS = 0.007
 """Maximum total delay and lag, motors of compliant actuators included, for which ``hold`` stops an
-arm from any state of motion, also with 0.8 of the inertia [s]. With 10 ms, 1 of 8 arms does not
-stop; with 14 ms, none does. See doc/faults.md."""
+arm from any state of motion, also with 0.8 of the inertia [s]. With 10 ms ``hold`` fails in 1 of 8
+motions, with 14 ms in all. See doc/faults.md."""
 LATE = ("delay", "command_delay", "torque_lag")
 
 
@@ -134,9 +134,9 @@ def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
 def short_stops(config: CellConfig) -> list[str]:
     """Return warnings about arms whose motor stops lie within the range of their joints.
 
-    Motors of unloaded springs are at the joint angle, or at a preset on both sides of it. The
-    additional deflection by the weight is checked when the cell starts, for its start
-    configuration.
+    Motors of unloaded springs are at the joint angle, or offset from it by the preset in both
+    directions. The additional deflection by the weight is checked when the cell starts, for its
+    start configuration.
     """
     found = []
     for name, arm in config.arms.items():

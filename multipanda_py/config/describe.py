@@ -123,7 +123,7 @@ def describe_objects(config: CellSections) -> list[SceneObject]:
 
 
 def first_real_arm(config: CellSections) -> str:
-    """Return key and backend of the first arm whose time cannot be stopped, or an empty text."""
+    """Return key and backend of the first arm that is not simulated, or an empty text."""
     for name, arm in config.arms.items():
         if not find_backend(arm.backend).keeps_time:
             return f"arms.{name}.backend: {arm.backend}"

@@ -73,7 +73,7 @@ class InstanceSpec:
 
     @cached_property
     def own_channels(self) -> frozenset[str]:
-        """Names of the channels that the controllet reads itself, not only its features."""
+        """Names of the channels that the controllet reads itself; features read the others."""
         law = self.law
         return frozenset(map(str, law.Target.channels)).difference(law.for_features)
 

@@ -160,7 +160,7 @@ def _names(kind: str) -> list[str]:
 
 
 class HandConfig(Section):
-    """Files of a parallel gripper that is described by data; see :func:`.read_gripper`.
+    """Files that describe a parallel gripper; see :func:`.read_gripper`.
 
     Paths in a cell file are relative to that file, other paths to the current folder.
     """
@@ -199,7 +199,7 @@ Hand = Annotated[
 
 
 class ModelConfig(Section):
-    """Files of a robot that is described by data; see :func:`.read_robot`.
+    """Files that describe a robot; see :func:`.read_robot`.
 
     Values given here override those of ``extra``. Paths in a cell file are relative to that file,
     other paths to the current folder.

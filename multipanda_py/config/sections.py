@@ -111,11 +111,11 @@ class JointsConfig(Section):
     """Elasticity and ripple between motors and joints of a simulated arm; rigid by default.
 
     A Franka has strain wave gears and compliant torque sensors. libfranka accepts joint
-    stiffnesses
-    up to 14250 Nm/rad. Lightweight arms of this design have 5000 to 15000 Nm/rad (Albu-Schäffer,
-    Ott and Hirzinger, 2007). An estimate for an FR3 is 14000 Nm/rad for joints 1 to 4 and
-    9000 Nm/rad for the wrist, with a damping of 0.001 s times that. Gears are specified with an
-    error of 3e-4 rad, of which the robot's torque loop leaves a few tenths of a Nm.
+    stiffnesses up to 14250 Nm/rad. Lightweight arms of this design have 5000 to 15000 Nm/rad
+    (Albu-Schäffer, Ott and Hirzinger, 2007). An estimate for an FR3 is 14000 Nm/rad for joints 1
+    to 4 and 9000 Nm/rad for the wrist, with a damping of 0.001 s times that. Gears are specified
+    with an error of 3e-4 rad. The robot's torque loop reduces the resulting ripple to a few tenths
+    of a Nm.
     """
 
     stiffness: JointStiffness = [0.0] * JOINTS
@@ -349,7 +349,7 @@ class ControlletConfig(Section):
 
 
 class CollisionsConfig(Section):
-    """Exceptions of collision avoidance, which the shapes of objects do not show."""
+    """Settings of collision avoidance that do not follow from the shapes of objects."""
 
     touching: Annotated[
         list[Annotated[str, Field(pattern=r"^\S+ \S+$")]], BeforeValidator(_empty_list)
@@ -402,7 +402,7 @@ class RecorderConfig(Section):
     faults: bool = True
     """True to save faults; needs ``mcap``, which the extra ``logs`` installs."""
     folder: str = ""
-    """Folder, in which a folder with the cell's name is made; empty:
+    """Parent folder of a folder with the cell's name; empty:
     ``~/.local/state/multipanda``."""
     keep: Annotated[int, Field(ge=1, le=10000)] = 20
     """Maximum number of saved faults; the oldest are removed."""
@@ -427,8 +427,7 @@ class CellSettings(Section):
     joint_state_rate: Annotated[float, Field(ge=0.1, le=1000)] = 100.0
     tf_rate: Annotated[float, Field(ge=0, le=1000)] = 50.0
     """Rate of ``/tf``, no higher than ``joint_state_rate``; 0 if another node publishes ``/tf``
-    and
-    ``/tf_static`` [Hz]."""
+    and ``/tf_static`` [Hz]."""
     introspection_rate: Annotated[float, Field(ge=0, le=1000)] = 50.0
     """Rate at which torque terms and reports of controllets are published, no higher than
     ``joint_state_rate``; 0 is never [Hz]."""

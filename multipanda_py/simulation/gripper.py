@@ -31,8 +31,8 @@ class SimGripper:
     r"""Execution of gripper commands by the position servos of both fingers.
 
     The set point :math:`q_d` of a finger's opening :math:`q` moves towards its goal at half the
-    commanded speed :math:`v`. It moves faster when the fingers are blocked. It stops when its
-    distance reaches the servo's needs,
+    commanded speed :math:`v`. It moves faster when the fingers are blocked. It waits when it
+    would exceed the distance to the fingers that the servo needs for its force,
 
     .. math:: |q_d - q| \le \frac{F + d \, v / 2}{k} + 1\,\mathrm{mm} .
 

@@ -224,8 +224,8 @@ def stretched(inertial: Inertial, mass: float, shift: Vector, stretch: Vector) -
     with principal values :math:`\sigma` and axes R. For positive factors s and k, :math:`\Sigma`
     stays positive semidefinite, which is the condition for a physical body. Source: Wensing, Kim
     and Slotine, Linear matrix inequalities for physically consistent inertial parameter
-    identification, 2018. Factors on principal moments of inertia could violate :math:`I_1 + I_2
-    \ge I_3`.
+    identification, 2018. Factors on principal moments of inertia could violate
+    :math:`I_1 + I_2 \ge I_3`.
 
     Args:
         inertial: Inertial parameters of the link.

@@ -95,7 +95,7 @@ class ExternalTorque:
     def estimate(self) -> None:
         """Update :attr:`torque`."""
         data, out = self._data, self.torque
-        # The first four terms are the applied forces that mj_fwdAcceleration has summed up.
+        # qfrc_smooth + qfrc_bias - qfrc_passive - qfrc_actuator are the applied forces.
         np.add(self._smooth, self._bias, out)
         np.subtract(out, self._passive, out)
         np.subtract(out, self._actuator, out)

@@ -19,8 +19,8 @@ def start_contacts(
 ) -> list[str]:
     """Return a warning for each arm that starts inside another body, with the deepest link.
 
-    The simulation pushes such bodies apart with large forces. The arm is thrown away, or a joint
-    jams that cannot move away.
+    The simulation pushes such bodies apart with large forces. The arm is pushed away abruptly, or
+    a joint that cannot move away jams.
 
     Args:
         model: Model of the scene.

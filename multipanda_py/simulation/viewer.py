@@ -125,7 +125,7 @@ def main() -> int:
     try:
         config = CellConfig.from_dict(read_data())
         require_display()
-        # Rendering has low priority. Errors are reported before, to appear also on a busy machine.
+        # Rendering has low priority. The check above comes first, to report its error promptly.
         os.nice(NICENESS)
         _leave_core_of_loop(config)
         follower = RowFollower(config, int(sys.argv[1]))

@@ -51,9 +51,9 @@ class CompliantArm(Stage):
     .. math:: \tau_{link} = \tau + \hat g(q) .
 
     Here :math:`\tau` is the commanded torque and :math:`\hat g` the gravity torque by the
-    description of the arm. :math:`\hat g` is zero for an arm
-    that does not compensate gravity. MuJoCo does not compensate the weight of a compliant arm.
-    MuJoCo's motors exert the spring torque, which the arm state reports.
+    description of the arm. :math:`\hat g` is zero for an arm that does not compensate gravity.
+    MuJoCo does not compensate the weight of a compliant arm. MuJoCo's motors exert the spring
+    torque, which the arm state reports.
 
     Args:
         model: MuJoCo model.
@@ -109,7 +109,7 @@ class CompliantArm(Stage):
         self.actuators.carried[self.elastic] = self.wanted
 
     def execute(self, tau: Vector) -> None:
-        """Take the torque for the springs from ``tau``, (n,) [Nm]; keep that of rigid joints."""
+        """Move the torques of compliant joints from ``tau``, (n,) [Nm], to their springs."""
         tau[:] = self._with_weight(tau)
         self.wanted = tau[self.elastic]
         self.actuators.carried[self.elastic] = self.wanted - self._tau[self.elastic]

@@ -56,7 +56,7 @@ class Awas2(Actuator[Awas2Params]):
 
     Params = Awas2Params
     preset_unit = "m"
-    identified = ("spring",)  # Lever and radius are known from the drawing.
+    identified = ("spring",)  # Lever and radius can be measured directly.
     source = "Jafari, Tsagarakis and Caldwell, AwAS-II, 2011; defaults of Mengacci et al., 2021"
 
     def on_parameters(self) -> None:

@@ -43,8 +43,7 @@ class Bavs(Actuator[BavsParams]):
         d_i = \mathrm{sat}(\theta_i - q), \qquad \tau_{link} = \tau_1 + \tau_2 .
 
     Here :math:`\theta_i` are the motor angles, q is the joint angle and c the exponent. The flanks
-    differ, so
-    the motors exert opposing torques even at preset 0.
+    differ, so the motors exert opposing torques even at preset 0.
     """
 
     Params = BavsParams

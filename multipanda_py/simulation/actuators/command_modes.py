@@ -209,8 +209,7 @@ class CommandedJoints(Readings):
         """Have springs exert the torques on links that an effort controllet commands.
 
         The springs are inverted at the current joint angles: each motor gets the reference at
-        which
-        its spring exerts the torque, in the commands of its mode. For PID controllers the
+        which its spring exerts the torque, in the commands of its mode. For PID controllers the
         reference includes the offset by the motor's load. Torques that springs cannot exert are
         limited and counted in ``bounded``.
 

@@ -23,7 +23,9 @@ higher preload relax unevenly, because motor speeds are limited. Presets have th
 
 
 class AskedOfJoints:
-    """Change modes and commands of m compliant joints when the commands of controllets change.
+    """Dispatcher of actuator commands: sets modes and commands of m compliant joints.
+
+    It acts when the commands of controllets change.
 
     Args:
         joints: Compliant joints.

@@ -291,8 +291,8 @@ def choose_substeps(
     .. math:: \omega^2 \le \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j .
 
     The reason is that no eigenvalue of :math:`C\, \mathrm{diag}(\sigma)` exceeds its maximum row
-    sum. Motors add no more than their own frequency. A motor that moves a pivot s
-    by a force F has its own stiffness and a mixed one. With its mass m, the bound is as follows.
+    sum. Motors add no more than their own frequency. A motor that moves a pivot s by a force F has
+    its own stiffness and a mixed one. With its mass m, the bound is as follows.
 
     .. math::
         \omega^2 \le \max\left(\omega^2, \max_j \frac{1}{m_j}

@@ -122,9 +122,8 @@ class CompliantJoints(CommandedJoints):
     velocity of the end only.
 
     The second half kick uses r of the next step. The caller that steps the world must therefore
-    add
-    :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where :attr:`inner` is 1.
-    Without it vibrations gain energy. Here r excludes the joints' own damping.
+    add :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where :attr:`inner` is
+    1. Without it vibrations gain energy. Here r excludes the joints' own damping.
 
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.

@@ -30,20 +30,18 @@ _WALL = 200.0, 0.3
 
 
 class KeptMotors:
-    r"""Limit motors such that springs do not exceed the torque limits of links.
+    r"""Limiter of motors that keeps spring torques within the torque limits of links.
 
     The torque that springs exert on a link is limited to
 
     .. math::
         \tau^\pm = \hat g \pm 0.9\, \tau_{max}\,
         \mathrm{clip}\!\left(\frac{0.8\, \dot q_{max} \mp \dot q}{0.7\, \dot q_{max}}, -1, 1\right)
-        .
 
     Here :math:`\hat g` is the gravity torque, :math:`\tau_{max}` the torque limit and
     :math:`\dot q_{max}` the maximum speed of the link. The limit falls as the link speed
-    approaches
-    :math:`0.8\, \dot q_{max}`, beyond which springs brake. Let :math:`\theta^\pm` be the motor
-    positions at which springs exert :math:`\tau^\pm`. Motor torques are limited to
+    approaches :math:`0.8\, \dot q_{max}`, beyond which springs brake. Let :math:`\theta^\pm` be
+    the motor positions at which springs exert :math:`\tau^\pm`. Motor torques are limited to
 
     .. math::
         u^\pm = \tau_{spring}^\pm + J \left(\omega^2 (\theta^\pm - \theta)
@@ -191,7 +189,7 @@ def mode_of_laws(mode: OperationMode) -> OperationMode:
 
 
 class LinkTorque:
-    r"""Command motors such that springs exert torques on links.
+    r"""Torque control of links: commands motors such that springs exert the desired torques.
 
     .. math::
         \tau_{link}(q + \tfrac T2 \dot q,\, \theta^*) = \tau, \qquad

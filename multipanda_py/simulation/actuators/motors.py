@@ -28,10 +28,9 @@ class Motors:
         \tau_m = P (\theta^* - \theta) + I \int (\theta^* - \theta)\, dt - D_{pid} \dot\theta .
 
     Here :math:`\theta` is the motor angle, :math:`\theta^*` its reference and :math:`\tau_f` the
-    friction. Values
-    are on the joint side of the gear. The defaults are those of the toolbox's plug-ins. For joints
-    with one motor, the second row is ignored. A second motor that moves a pivot has units of the
-    pivot: kg, N s/m, N, m/s, m, N, N/m.
+    friction. Values are on the joint side of the gear. The defaults are those of the toolbox's
+    plug-ins. For joints with one motor, the second row is ignored. The units of a second motor
+    that moves a pivot are kg, N s/m, N, m/s, m, N and N/m.
 
     Attributes:
         inertia: Inertia J [kg m^2].

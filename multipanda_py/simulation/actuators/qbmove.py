@@ -41,9 +41,9 @@ class Qbmove(Actuator[QbmoveParams]):
 
     Here q is the joint angle, :math:`\sigma` the stiffness, and
     :math:`\theta_{1,2} = \theta_{eq} \pm p` are the motor angles. A larger preset p makes the
-    joint stiffer. With equal
-    springs, :math:`\tau_{link} = 2 k \cosh(a p) \sinh(a (\theta_{eq} - q))`. With unequal springs,
-    the unloaded joint does not rest at :math:`\theta_{eq}`.
+    joint stiffer. With equal springs,
+    :math:`\tau_{link} = 2 k \cosh(a p) \sinh(a (\theta_{eq} - q))`. With unequal springs, the
+    unloaded joint does not rest at :math:`\theta_{eq}`.
     """
 
     Params = QbmoveParams

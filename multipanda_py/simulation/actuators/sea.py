@@ -24,10 +24,10 @@ class SeaParams(ActuatorParams):
 class Sea(Actuator[SeaParams]):
     r"""Series elastic actuator with one linear spring.
 
-    .. math:: \tau_{link} = \tau_1 = k\, \mathrm{sat}(\theta_1 - q), \qquad \sigma = k
+    .. math:: \tau_{link} = \tau_1 = k\, \mathrm{sat}(\theta_1 - q), \qquad \sigma = k .
 
-    with motor angle :math:`\theta_1`, joint angle q and stiffness :math:`\sigma`. It has no second
-    motor and no preset.
+    Here :math:`\theta_1` is the motor angle, q the joint angle and :math:`\sigma` the stiffness.
+    There is no second motor and no preset.
     """
 
     Params = SeaParams

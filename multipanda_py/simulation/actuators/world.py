@@ -37,7 +37,7 @@ class SavedSprings:
 
 
 class CompliantWorld:
-    r"""Advance MuJoCo and the springs of all compliant arms together.
+    r"""Coupled simulation of MuJoCo and the springs of all compliant arms.
 
     Springs and motors can be much faster than a step of MuJoCo, so they take smaller substeps:
     see :class:`.CompliantJoints`. MuJoCo's motors exert the mean spring torque. After each step,

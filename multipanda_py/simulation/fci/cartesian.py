@@ -37,12 +37,12 @@ class Trend:
     r"""Velocity and acceleration of commands that arrive once a period, or are lost.
 
     A missing command is replaced by constant acceleration (FCI documentation). The next command is
-    judged over the whole gap of N periods (assumed). The judged acceleration a is the constant one
-    that leads to it from the velocity :math:`v` at the last command,
+    checked over the whole gap of N periods (assumed). The checked acceleration a is the constant
+    one that leads to it from the velocity :math:`v` at the last command,
 
     .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2 .
 
-    Here T is the period. Lost commands therefore do not cause an error. Jerk is judged only after
+    Here T is the period. Lost commands therefore do not cause an error. Jerk is checked only after
     enough consecutive commands.
 
     Attributes:
@@ -76,7 +76,7 @@ class Trend:
         self._take(velocity, mean, exact=periods == 1)
 
     def told(self, velocity: Vector, *, exact: bool = True) -> None:
-        """Process a velocity command, (n,), or a velocity that was estimated from a command."""
+        """Process a velocity command, (n,), or a velocity that was estimated over a gap."""
         mean = (velocity - self._arrived) / ((self._lost + 1) * PERIOD)
         self._take(velocity, mean, exact=exact)
 

@@ -53,7 +53,7 @@ class ControlUnit:
         address: IPv4 address.
         selector: Selector of all ports.
         timing: Timing of the robot's states.
-        world: Scene of the arm; if None, an own scene, which every start resets.
+        world: Scene of the arm; None for a separate scene that is created at every start.
         place: Index of the arm in the scene.
 
     Attributes:

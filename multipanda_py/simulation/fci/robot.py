@@ -173,7 +173,7 @@ class FciRobot:
 
     Args:
         answer: Function that sends delayed answers.
-        physics: Simulation of the arm and its load; None for an own scene.
+        physics: Simulation of the arm and its load; None for a separate scene.
 
     Attributes:
         physics: Simulation of the arm and its load.

@@ -219,7 +219,7 @@ class Physics:
     command, joints and sensors.
 
     Args:
-        world: Scene of the arm; None for an own scene.
+        world: Scene of the arm; None for a separate scene.
         place: Index of the arm in the scene.
 
     Attributes:
