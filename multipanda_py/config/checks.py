@@ -101,15 +101,15 @@ def weak_springs(config: CellConfig) -> list[str]:
         weak = np.flatnonzero(whole < rigid + most).tolist()
         parts = [
             f"{arm.robot.joints[joint].name} {whole[joint]:.3g} Nm instead of "
-            f"{rigid[joint]:.3g} Nm, and the weight takes {here[joint]:.2g} Nm at q_start and up "
-            f"to {most[joint]:.2g} Nm"
+            f"{rigid[joint]:.3g} Nm, of which the weight takes {here[joint]:.2g} Nm at q_start "
+            f"and up to {most[joint]:.2g} Nm"
             + (", more than available" if most[joint] > whole[joint] else "")
             for joint in weak
         ]
         if parts:
             found.append(
                 f"arms.{name}.actuators: springs and motors exert less than the torque limits "
-                f"plus the weight; controllets have the rest: {'; '.join(parts)}"
+                f"plus the weight, so controllets have less torque: {'; '.join(parts)}"
             )
     return found
 
@@ -148,8 +148,8 @@ def short_stops(config: CellConfig) -> list[str]:
         ]
         if parts:
             found.append(
-                f"arms.{name}.actuators: motor stops limit the joints. Beyond them, springs "
-                f"deflect to the end, and a load needs part of it: {'; '.join(parts)}"
+                f"arms.{name}.actuators: motor stops are inside the joint ranges. Beyond them "
+                f"only springs deflect, and a load uses part of that: {'; '.join(parts)}"
             )
     return found
 

@@ -152,7 +152,10 @@ def _check_collisions(config: CellSections, faults: Faults) -> None:
             if name not in known:
                 _unknown(faults, where, name, known)
         if not set(pair) & {*config.arms, *hands}:
-            faults.append(f"{where}: got '{' '.join(pair)}', allowed pairs with an arm or a hand")
+            faults.append(
+                f"{where}: got '{' '.join(pair)}', allowed pairs with an arm or its gripper "
+                "(ARM/hand)"
+            )
 
 
 def _check_backends(config: CellSections, faults: Faults) -> None:

@@ -72,7 +72,7 @@ class SimGripper:
         motors = [int(model.actuator(name).id) for name in arm.finger_joint_names]
         at, dof, motor = int(first.qposadr[0]), int(first.dofadr[0]), motors[0]
         if (int(second.qposadr[0]), motors[1]) != (at + 1, motor + 1):
-            raise IndexError(f"fingers of {arm.name} do not follow each other in the scene")
+            raise IndexError(f"fingers of {arm.name} are not adjacent in the scene")
         self.fingers: Vector = data.qpos[at : at + 2]
         self._speeds: Vector = data.qvel[dof : dof + 2]
         self._control: Vector = data.ctrl[motor : motor + 2]

@@ -164,7 +164,7 @@ class CompliantWorld:
         kind = _NUMBER.sub("", joints.complaint)
         if kind and kind not in self._said:
             self._said.add(kind)
-            found.append(f"arms on springs ({', '.join(self.arms)}): {joints.complaint}")
+            found.append(f"compliant arms ({', '.join(self.arms)}): {joints.complaint}")
         names = [name for arm in self._arms for name in arm.joint_names]
         for joint in [] if self.drive.kept is None else self.drive.kept.news():
             found.append(

@@ -73,7 +73,7 @@ class AdminPort:
         except (ValueError, RecursionError) as error:
             return {"ok": False, "error": f"not JSON: {error}"}
         if not isinstance(request, dict):
-            return {"ok": False, "error": "a request is a JSON object"}
+            return {"ok": False, "error": "a request must be a JSON object"}
         return self._admin.execute(request)
 
 
@@ -208,7 +208,7 @@ class Admin:
         """Move an idle arm to joint positions [rad] at once."""
         robot = self._unit.robot
         if robot.mode is not Mode.IDLE:
-            raise ConfigurationError(f"place needs an idle robot, it is {robot.mode.name}")
+            raise ConfigurationError(f"place: the robot must be idle, got mode {robot.mode.name}")
         robot.hold_q = _vector("q", q, 7)
         robot.physics.place(robot.hold_q)
 
