@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes for learning: recorded, read, checked and replayed, in files that LeRobot reads.
+"""Episode data sets in the LeRobot format: recording, reading, checking and replay.
 
-Needs pyarrow and pandas, of the extra ``logs``, and the extra ``gym``.
+Requires pyarrow and pandas from the extra ``logs``, and the extra ``gym``.
 """
 
 from multipanda_py.registry import require

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Least, most, mean, deviation and quantiles of every number, as learning normalises by them."""
+"""Features of data set frames, and statistics for their normalisation."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from multipanda_py.state import Vector
 STATE, AROUND, ACTION = "observation.state", "observation.environment_state", "action"
 IMAGES = "observation.images."
 TIME = "cell_time"
-"""The cell's clock when the frame was seen [s]."""
+"""Cell time of the observation of a frame [s]."""
 PICTURE_TIME = "picture_time"
-"""Likewise, of its pictures; the same in lockstep, and without cameras."""
+"""Cell time of the images of a frame [s]. Equal to :data:`TIME` in lockstep and without cameras.
+Cell time of the images of a frame [s]. Equal to :data:`TIME` in lockstep and without cameras."""
 SCALARS: Mapping[str, str] = {
     "next.reward": "float32",
     "next.done": "bool",
@@ -34,18 +35,18 @@ SCALARS: Mapping[str, str] = {
     "index": "int64",
     "task_index": "int64",
 }
-"""One number a frame, and its type."""
+"""Scalar columns and their types."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """Say what frames of a data set have.
+    """Contents of the frames of a data set.
 
     Attributes:
-        fps: Frames a second.
-        robot: Kinds of the arms, by name of the arm.
-        vectors: Names of the numbers of state, surroundings and action, by key of the format.
-        cameras: Height and width of pictures [pixels], by name.
+        fps: Frames per second.
+        robot: Robot models by arm name.
+        vectors: Component names of state, surroundings and action, by key of the format.
+        cameras: Height and width of the images by camera name [pixels].
     """
 
     fps: int
@@ -62,11 +63,11 @@ class Features:
 
     @property
     def films(self) -> tuple[str, ...]:
-        """Keys of the cameras, as the format names them."""
+        """Keys of the cameras in the format."""
         return tuple(IMAGES + name for name in self.cameras)
 
     def described(self) -> dict[str, Any]:
-        """Return them as ``features`` of ``meta/info.json``."""
+        """Return the section ``features`` of ``meta/info.json``."""
         shown: dict[str, Any] = {
             key: {"dtype": "float32", "shape": [len(names)], "names": list(names)}
             for key, names in self.vectors.items()
@@ -94,10 +95,10 @@ class Features:
 
 
 def features_of(env: CellEnv) -> Features:
-    """Return what frames of an environment have.
+    """Return the contents of the frames of an environment.
 
     Raises:
-        ConfigurationError: If the rate is no whole number, or a picture has odd sides.
+        ConfigurationError: If the rate is not an integer, or an image has an odd height or width.
     """
     if env.rate != round(env.rate):
         raise ConfigurationError(
@@ -131,7 +132,7 @@ def features_of(env: CellEnv) -> Features:
 
 
 def numbers_of(env: CellEnv, seen: Observation) -> dict[str, Vector]:
-    """Return the vectors of an observation, by key of the format, in the order of the names."""
+    """Return the vectors of an observation by key of the format, ordered like their names."""
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]
     parts = [seen[arm][part] for arm in env.controls for part in spaces[arm].spaces]
     parts += [seen["sensors"][name] for name in _sensors(spaces)]
@@ -144,7 +145,7 @@ def numbers_of(env: CellEnv, seen: Observation) -> dict[str, Vector]:
 
 
 def _sensors(spaces: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the spaces of what is seen beside the cell, by name."""
+    """Return the spaces of additional sensors by name."""
     return spaces["sensors"].spaces if "sensors" in spaces else {}
 
 
@@ -153,7 +154,10 @@ Stats = dict[str, NDArray[Any]]
 
 
 def stats_of(rows: NDArray[Any]) -> Stats:
-    """Return them of a column, (n,) or (n, k), over its rows; each is (k,), ``count`` is (1,)."""
+    """Return statistics of an array of shape (n,) or (n, k) over its n rows, by name.
+
+    Each statistic has the shape (k,), and ``count`` has the shape (1,).
+    """
     table = np.asarray(rows, np.float64).reshape(len(rows), -1)
     found = {
         "min": table.min(axis=0),
@@ -166,10 +170,12 @@ def stats_of(rows: NDArray[Any]) -> Stats:
 
 
 class PictureStats:
-    """Gather them of red, green and blue, 0 to 1, from some pictures and some of their pixels.
+    """Statistics of the colour channels of a camera, scaled to 0 to 1.
+
+    They are computed from a subset of images and pixels.
 
     Args:
-        every: Which pictures count: the first one and every so manieth.
+        every: Decimation: every n-th image is used, starting with the first.
     """
 
     def __init__(self, every: int) -> None:
@@ -177,26 +183,28 @@ class PictureStats:
         self._pixels: list[NDArray[np.uint8]] = []
 
     def add(self, image: Image) -> None:
-        """Take a picture into account, (height, width, 3)."""
+        """Add an image, (height, width, 3)."""
         if self._seen % self._every == 0:
             step = max(1, min(image.shape[:2]) // 32)
             self._pixels.append(image[::step, ::step].reshape(-1, 3))
         self._seen += 1
 
     def result(self) -> Stats:
-        """Return them, (3, 1, 1); ``count`` is that of pictures, (1,)."""
+        """Return the statistics, (3, 1, 1) each, and the number of used images ``count``, (1,)."""
         found = stats_of(np.concatenate(self._pixels) / 255.0)
         shaped = {key: value.reshape(-1, 1, 1) for key, value in found.items() if key != "count"}
         return shaped | {"count": np.array([len(self._pixels)])}
 
 
 def together(parts: Sequence[Mapping[str, Any]]) -> Stats:
-    r"""Return statistics of episodes as those of all of them.
+    r"""Combine the statistics of episodes.
 
     .. math:: \mu = \sum_i w_i \mu_i, \quad
-        \sigma^2 = \sum_i w_i (\sigma_i^2 + (\mu_i - \mu)^2), \quad w_i = n_i / \sum_j n_j
+        \sigma^2 = \sum_i w_i (\sigma_i^2 + (\mu_i - \mu)^2), \quad w_i = n_i / \sum_j n_j.
 
-    Quantiles are means of those of the episodes, weighted alike: not exact.
+    Symbols: mean :math:`\mu_i`, standard deviation :math:`\sigma_i` and frame count :math:`n_i` of
+    episode i. Quantiles are approximated by the mean of the episodes' quantiles with the same
+    weights.
     """
     of = {key: np.array([np.asarray(part[key], float) for part in parts]) for key in parts[0]}
     counts = of["count"].reshape(-1)

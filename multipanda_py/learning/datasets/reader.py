@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes of a data set, read as arrays."""
+"""Reader of episode data sets."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from multipanda_py.learning.datasets.features import PICTURE_TIME, SCALARS, TIME
 from multipanda_py.registry import needed
 
 VERSION = "v3.0"
-"""Of the format."""
+"""Version of the format."""
 CHUNK = 1000
-"""Files in a folder."""
+"""Maximum number of files in a folder."""
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
 OURS = "meta/multipanda.json"
-"""What the format has no place for: arms, control, cell."""
+"""File for metadata outside the format: arms, control and cell."""
 RUNNING = "running"
-"""Folder of the films of the episode that is being recorded."""
+"""Folder of the videos of the episode that is being recorded."""
 _FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 DATA_PATH = f"data/{_FILE}.parquet"
 VIDEO_PATH = "videos/{video_key}/" + f"{_FILE}.mp4"
@@ -33,27 +33,30 @@ _ANY = "{}/chunk-*/file-*.parquet"
 
 
 def place(episode: int) -> dict[str, int]:
-    """Return number of folder and file of an episode, as the format calls them."""
+    """Return the indices of folder and file of an episode, with the keys of the format."""
     return {"chunk_index": episode // CHUNK, "file_index": episode % CHUNK}
 
 
 def data_file(folder: Path, episode: int) -> Path:
-    """Return where the numbers of an episode are."""
+    """Return the path of the data file of an episode."""
     return folder / DATA_PATH.format(**place(episode))
 
 
 def episode_file(folder: Path, episode: int) -> Path:
-    """Return where it is said that an episode is there; written last."""
+    """Return the path of the metadata file of an episode.
+
+    It is written last and marks the episode as complete.
+    """
     return folder / EPISODE_PATH.format(**place(episode))
 
 
 def film_file(folder: Path, key: str, episode: int) -> Path:
-    """Return where the pictures of a camera are, ``observation.images.NAME``."""
+    """Return the path of the video of a camera, whose key is ``observation.images.NAME``."""
     return folder / VIDEO_PATH.format(video_key=key, **place(episode))
 
 
 def count_episodes(folder: Path) -> int:
-    """Return how many episodes there are, without a gap from the first one."""
+    """Return the number of complete episodes without a gap, starting at the first."""
     count = 0
     while episode_file(folder, count).exists():
         count += 1
@@ -61,15 +64,15 @@ def count_episodes(folder: Path) -> int:
 
 
 def missing_word(folder: Path, count: int, told: int) -> Path | None:
-    """Return the file whose loss hides episodes that are there, or None.
+    """Return a missing metadata file that hides later episodes, or None.
 
-    The writer makes the word that an episode is there last and removes it first, and one at a
-    time: what it leaves when it is killed is of episode ``count`` and no other.
+    The writer creates the metadata file of an episode last and deletes it first, one episode at a
+    time. An interrupted writer therefore leaves files only of episode ``count``.
 
     Args:
-        folder: Of the data set.
-        count: Episodes without a gap from the first one.
-        told: How many there are by :data:`INFO`.
+        folder: Folder of the data set.
+        count: Number of complete episodes without a gap, starting at the first.
+        told: Number of episodes in :data:`INFO`.
     """
     words = {episode_file(folder, number) for number in range(count)}
     numbers = {data_file(folder, number) for number in range(count + 1)}
@@ -79,10 +82,10 @@ def missing_word(folder: Path, count: int, told: int) -> Path | None:
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """Return what :data:`INFO` holds, of which the names and kinds that are read are checked.
+    """Return the contents of :data:`INFO` and check the values that are used.
 
     Raises:
-        DatasetRefused: If it is not there, cut, or not of this format.
+        DatasetRefused: If the file is missing, truncated or not of this format.
     """
     info = read_json(folder, INFO)
     version = info.get("codebase_version")
@@ -103,10 +106,10 @@ def read_info(folder: Path) -> dict[str, Any]:
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """Return what a JSON file holds, by name.
+    """Return the contents of a JSON file.
 
     Raises:
-        DatasetRefused: If it is not there, cut, or has something else than names.
+        DatasetRefused: If the file is missing, truncated or not a JSON object.
     """
     try:
         content = json.loads(read_text(folder / name, MAX_DESCRIPTION))
@@ -122,7 +125,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def write_json(folder: Path, name: str, content: Any) -> None:
-    """Write a JSON file whole or not at all."""
+    """Write a JSON file atomically."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
@@ -131,13 +134,13 @@ def write_json(folder: Path, name: str, content: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """What was recorded from a beginning to an end.
+    """Recorded episode.
 
     Attributes:
-        number: From 0.
+        number: Number of the episode, from 0.
         columns: Vectors, (n, k), and scalars, (n,), by key of the format.
-        facts: ``success``, ``seed`` and what else was said of it.
-        task: What was to be done.
+        facts: Metadata such as ``success`` and ``seed``.
+        task: Instruction of the task.
     """
 
     number: int
@@ -149,14 +152,14 @@ class Episode:
         return len(self.columns["index"])
 
     def __getitem__(self, key: str) -> Any:
-        """Return a column."""
+        """Return the column of a key."""
         return self.columns[key]
 
     @property
     def skew(self) -> float:
-        """How far a frame or its pictures were from their instant at most [s].
+        """Maximum deviation of a frame or its images from the nominal time [s].
 
-        On the cell's clock; the first frame is at its instant by definition.
+        It is measured in cell time relative to the first frame.
         """
         begin = self.columns[TIME][0]
         nominal = np.asarray(self.columns["timestamp"], float)
@@ -165,21 +168,22 @@ class Episode:
 
 
 _NEEDED = ("task", "control", "rate", "things", "features", "arms", "fps")
-"""What every recorder writes of an environment."""
+"""Metadata that every recorder writes."""
 
 
 class Dataset:
-    """Read the episodes that a folder has; what is broken off behind them does no harm.
+    """Episodes of a folder. Files of an interrupted recording after the last episode are ignored.
 
     Args:
-        folder: Of the data set.
+        folder: Folder of the data set.
 
     Attributes:
-        info: ``meta/info.json``.
-        ours: What the format has no place for: arms, control, and what made the environment.
+        info: Contents of ``meta/info.json``.
+        ours: Metadata outside the format: arms, control and arguments of the environment.
 
     Raises:
-        DatasetRefused: If it is none, of another version, or not recorded by this package.
+        DatasetRefused: If the folder is not a data set, has another version, or was not recorded
+            by this package.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -206,7 +210,7 @@ class Dataset:
         """Return an episode.
 
         Raises:
-            DatasetRefused: If there is none of that number, or its file is cut.
+            DatasetRefused: If the episode does not exist or its file is truncated.
         """
         if not 0 <= number < len(self):
             raise DatasetRefused(
@@ -242,13 +246,13 @@ class Dataset:
 
 
 def summary_of(folder: Path, episode: int) -> dict[str, Any]:
-    """Return what ``meta/episodes`` says of an episode, without statistics."""
+    """Return the metadata of an episode in ``meta/episodes``, without statistics."""
     row: dict[str, Any] = _table(episode_file(folder, episode)).to_pylist()[0]
     return {key: value for key, value in row.items() if not key.startswith("stats/")}
 
 
 def stats_in(folder: Path, episode: int) -> dict[str, Stats]:
-    """Return the statistics of an episode, by key of the format."""
+    """Return the statistics of an episode by key of the format."""
     row = _table(episode_file(folder, episode)).to_pylist()[0]
     found: dict[str, Stats] = {}
     for column, value in row.items():
@@ -259,16 +263,16 @@ def stats_in(folder: Path, episode: int) -> dict[str, Stats]:
 
 
 def read_tasks(folder: Path) -> list[str]:
-    """Return what was to be done, by ``task_index``."""
+    """Return the task instructions in the order of ``task_index``."""
     rows = _table(folder / TASKS).to_pylist()
     return [row["task"] for row in sorted(rows, key=lambda row: int(row["task_index"]))]
 
 
 def _table(path: Path) -> Any:
-    """Return a table of a parquet file.
+    """Read a parquet file.
 
     Raises:
-        DatasetRefused: If it is not there, or cut.
+        DatasetRefused: If the file is missing or truncated.
     """
     arrow = needed("pyarrow")
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes of an environment, recorded while somebody acts in it."""
+"""Recording of environment episodes to a data set."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from multipanda_py.registry import VERSION, needed
 from multipanda_py.simulation.rendering import Image
 
 WAITING = 120
-"""Pictures that may wait; then :meth:`FilmWriter.add` waits for the encoder."""
+"""Maximum number of queued images. With a full queue, :meth:`FilmWriter.add` blocks."""
 _OPTIONS = ["-crf", "20", "-preset", "veryfast", "-g", "2", "-bf", "0", "-threads", "1"]
-"""Every second picture stands for itself, so that any of them is found at once."""
+"""Encoder options. Every second image is a key frame, for fast random access."""
 
 
 class FilmWriter(Closing):
-    """Write pictures to an MP4 file, H.264 in 4:2:0, at a constant rate.
+    """Writer of an MP4 video in H.264 4:2:0 at a constant rate.
 
     Args:
-        path: Of the file, whose folder is there.
-        height: Of pictures [pixels], even.
-        width: Likewise.
-        fps: Pictures a second.
+        path: Path of the video in an existing folder.
+        height: Height of the images [pixels], even.
+        width: Width of the images [pixels], even.
+        fps: Images per second.
 
     Attributes:
-        count: Pictures that were given.
+        count: Number of added images.
 
-    Thread: one gives pictures, another one of its own encodes them.
+    Thread: one adds images, and an internal one encodes them.
     """
 
     def __init__(self, path: Path, height: int, width: int, fps: int) -> None:
@@ -68,10 +68,10 @@ class FilmWriter(Closing):
         self._thread.start()
 
     def add(self, image: Image) -> None:
-        """Add a picture, (height, width, 3).
+        """Add an image, (height, width, 3).
 
         Raises:
-            DatasetRefused: If it has another shape, or the encoder has ended.
+            DatasetRefused: If the shape differs or the encoder has ended.
         """
         if image.shape != self._shape:
             raise DatasetRefused(
@@ -82,14 +82,14 @@ class FilmWriter(Closing):
         self.count += 1
 
     def close(self) -> None:
-        """Wait until all is encoded, and finish the file.
+        """Finish encoding and close the file.
 
         Raises:
-            DatasetRefused: If the encoder had ended before.
+            DatasetRefused: If the encoder has ended early.
         """
         if self._thread is None:
             return
-        if not self.count:  # the encoder complains of films of nothing, which nobody keeps
+        if not self.count:  # The encoder fails without images. This video is discarded anyway.
             self._queue.put(np.zeros(self._shape, np.uint8))
         self._queue.put(None)
         self._thread.join()
@@ -117,10 +117,10 @@ class FilmWriter(Closing):
 
 
 def count_pictures(path: Path) -> int:
-    """Return how many pictures a film has.
+    """Return the number of images of a video.
 
     Raises:
-        DatasetRefused: If it is not there, or cut.
+        DatasetRefused: If the file is missing or truncated.
     """
     if not path.exists():
         raise DatasetRefused(f"{path}: the film is not there")
@@ -132,7 +132,7 @@ def count_pictures(path: Path) -> int:
 
 
 def damage(path: Path) -> str:
-    """Say what keeps pictures of a film from being as they were, or nothing; decodes all of it."""
+    """Return a message if a video is damaged, else an empty string. All images are decoded."""
     line = [needed("imageio_ffmpeg").get_ffmpeg_exe(), "-v", "error", "-xerror", "-i", str(path)]
     done = subprocess.run([*line, "-f", "null", "-"], capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -142,32 +142,31 @@ def damage(path: Path) -> str:
 
 
 MOST_UNFILMED = 300
-"""Frames whose pictures may wait for each other in memory."""
+"""Maximum number of frames in memory whose images are not rendered yet."""
 _Frame: TypeAlias = tuple[Observation, dict[str, Any], RecordedMoment | None]
-"""What was seen, what else there was to say, and from what its pictures are still to be drawn."""
+"""Observation, info, and the recorded state for rendering its images later."""
 
 
 class EpisodeRecorder(Closing):
-    """Act in an environment through this, and have each episode kept or thrown away.
+    """Recorder that steps an environment and keeps or discards each episode.
 
-    A frame is what was seen, and the action that answered it. While the program is late by more
-    than a tenth of a second nobody acts: frames of these instants have what the loop recorded
-    then, and the action that changes nothing. Nothing of an episode is in the data set before
-    :meth:`end`; a program that dies loses the episode that runs, and no other.
+    A frame consists of an observation and the action that follows it. If the program is late by
+    more than 0.1 s, frames are filled from the records of the loop with the hold action. An
+    episode is added to the data set only in :meth:`end`. A crash loses the running episode only.
 
     Args:
-        env: Where episodes are; it is not closed with the recorder.
-        folder: Of the data set; one that is there goes on if it is of the same arms.
-        instruction: What is to be done, in a sentence, for policies that read.
+        env: Environment of the episodes. It is not closed with the recorder.
+        folder: Folder of the data set. An existing data set of the same arms is extended.
+        instruction: Task instruction for language-conditioned policies.
 
     Attributes:
-        held: Frames of the episode at whose instants nobody acted.
+        held: Number of frames of the episode filled with the hold action.
         env: Environment of the episodes.
 
     Raises:
-        DatasetRefused: If the folder has something else, or episodes of other arms, or has lost
-            some, another recorder adds to it, or the instruction is no text.
-        ConfigurationError: If the rate is no whole number, or pictures have odd sides.
+        DatasetRefused: If the folder contains other files, episodes of other arms or incomplete
+            data, another recorder uses it, or the instruction is not a text.
+        ConfigurationError: If the rate is not an integer, or images have an odd height or width.
 
     Thread: one, that of the environment.
     """
@@ -194,46 +193,46 @@ class EpisodeRecorder(Closing):
 
     @property
     def count(self) -> int:
-        """Episodes that are kept."""
+        """Number of recorded episodes."""
         return self._writer.count
 
     @property
     def is_running(self) -> bool:
-        """Whether an episode has begun, and not been ended or thrown away."""
+        """True after :meth:`begin` until the episode is ended or discarded."""
         return self._is_running
 
     def begin(self, seed: int | None = None) -> tuple[Observation, dict[str, Any]]:
         """Reset the environment and begin an episode.
 
         Args:
-            seed: Of the episode; drawn, and kept with it, if none is given.
+            seed: Seed of the episode. By default a random seed, which is stored in the episode.
 
         Raises:
-            DatasetRefused: If one is running, or the seed is no whole number from 0.
+            DatasetRefused: If an episode is running, or the seed is not a non-negative integer.
         """
         if self._is_closed:
             raise DatasetRefused("begin: the recorder is closed, allowed before close")
         if self._is_running:
             raise DatasetRefused("begin: an episode is running, allowed after end or discard")
-        self.discard()  # of an episode whose environment could not be reset
+        self.discard()  # removes an episode whose reset failed
         self._seed = int(self._numbers.integers(2**31)) if seed is None else _checked_seed(seed)
         features, folder = self._writer.features, self._writer.begin()
         for name, (height, width) in features.cameras.items():
             path = folder / f"{name}.mp4"
             film = FilmWriter(path, height, width, features.fps)
             self._films[name] = film, path, PictureStats(features.fps)
-        # Last, as arms that move do not wait for encoders to start.
+        # The reset comes last because moving arms do not wait for encoders to start.
         self._seen, self._info = self.env.reset(seed=self._seed)
         self._rows, self._is_running, self._has_ended, self._is_kept = {}, True, False, False
         self.held = 0
         return self._seen, self._info
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Act for one step, as the environment does; what was seen before is recorded with it.
+        """Step the environment and record the previous observation with this action.
 
         Raises:
-            DatasetRefused: If no episode is running, or this one is over.
-            ActionRejected: If the environment refuses the action; nothing is recorded.
+            DatasetRefused: If no episode is running, or the episode has ended.
+            ActionRejected: If the environment rejects the action. Then nothing is recorded.
         """
         if not self._is_running or self._has_ended:
             raise DatasetRefused(
@@ -244,7 +243,7 @@ class EpisodeRecorder(Closing):
         before, hold = self._seen, self.env.hold_action()
         result = self.env.step(action)
         self._seen, reward, ends, cut, self._info = result
-        for moment in self.env.past.left_out():  # before the action came
+        for moment in self.env.past.left_out():  # frames missed before this action
             seen, info = self.env.past.seen(moment)
             for arm in self.env.controls:
                 seen[arm]["target"] = before[arm]["target"]
@@ -257,7 +256,7 @@ class EpisodeRecorder(Closing):
         return result
 
     def _keep(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
-        """Add the numbers of a frame; its pictures are for :meth:`_film`."""
+        """Add the values of a frame. Its images are added by :meth:`_film`."""
         seen, info, moment = frame
         row = numbers_of(self.env, seen) | {
             ACTION: np.asarray(action, np.float32),
@@ -273,11 +272,11 @@ class EpisodeRecorder(Closing):
             self._unfilmed.append((seen.get("images", {}), moment))
 
     def _film(self, waits: bool) -> None:
-        """Add pictures to the films, in their order.
+        """Add queued images to the videos in order.
 
         Args:
-            waits: Whether those that are still to be drawn wait for a step that leaves time:
-                drawn at once, a stall would make itself longer.
+            waits: True to defer rendering until a step has spare time, so that rendering does not
+                prolong a delay.
         """
         while self._unfilmed:
             images, moment = self._unfilmed[0]
@@ -294,17 +293,17 @@ class EpisodeRecorder(Closing):
                 stats.add(images[name])
 
     def end(self, success: bool | None = None) -> int:
-        """Keep the episode.
+        """Add the episode to the data set.
 
         Args:
-            success: Whether it is what was wanted; None for what the task says.
+            success: True if the episode succeeded. None uses the result of the task.
 
         Returns:
-            Its number.
+            Number of the episode.
 
         Raises:
-            DatasetRefused: If none is running, it has no steps, or the success is neither True
-                nor False; it then goes on.
+            DatasetRefused: If no episode with steps is running, or ``success`` has a wrong type.
+                The episode then continues.
         """
         if success is not None and not isinstance(success, (bool, np.bool_)):
             raise DatasetRefused(f"end: success: got {success!r:.40}, allowed True, False or None")
@@ -332,7 +331,7 @@ class EpisodeRecorder(Closing):
         return number
 
     def discard(self) -> None:
-        """Throw the running episode away; does nothing if none is running."""
+        """Discard the running episode, if any."""
         self._is_running = False
         self._unfilmed.clear()
         for film, _, _ in self._films.values():
@@ -341,10 +340,10 @@ class EpisodeRecorder(Closing):
         self._writer.forget()
 
     def redo(self) -> tuple[Observation, dict[str, Any]]:
-        """Begin the episode anew from the same seed, instead of this one or of the last one kept.
+        """Discard the running or last recorded episode and restart it with the same seed.
 
         Raises:
-            DatasetRefused: If this recorder has not begun any.
+            DatasetRefused: If this recorder has not begun an episode.
         """
         if not self._info:
             raise DatasetRefused("redo: no episode was begun, allowed after begin")
@@ -355,7 +354,7 @@ class EpisodeRecorder(Closing):
         return self.begin(self._seed)
 
     def close(self) -> None:
-        """Throw a running episode away, and let others add; what was kept is whole already."""
+        """Discard a running episode and release the folder."""
         if not self._is_closed:
             self.discard()
             self._is_closed = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An episode done again: the same actions, and how far tools were from where they had been."""
+"""Checks of a data set, and replay of an episode with a comparison of the tool paths."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from multipanda_py.learning.datasets.recorder import count_pictures, damage
 from multipanda_py.learning.gym.env import CellEnv
 
 MAX_SKEW = 0.010
-"""How far a frame may be from its instant [s]."""
+"""Maximum deviation of a frame from its nominal time [s]."""
 
 
 def check(dataset: Dataset) -> list[str]:
-    """Return all faults of a data set, in sentences; none if it is whole."""
+    """Return messages about all faults of a data set, empty without faults."""
     faults = []
     told = dataset.info["total_episodes"]
     lost = missing_word(dataset.folder, len(dataset), told)
@@ -98,7 +98,7 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
 
 
 def _rest(dataset: Dataset) -> list[str]:
-    """Say what other readers would take for episodes."""
+    """Return messages about leftover files that other readers would read as episodes."""
     there = {data_file(dataset.folder, number) for number in range(len(dataset))}
     pattern = DATA_PATH.partition("/")[0] + "/*/*.parquet"
     faults = [
@@ -116,13 +116,14 @@ def _rest(dataset: Dataset) -> list[str]:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of doing an episode again.
+    """Result of a replay.
 
     Attributes:
-        apart: How far a tool was from where it had been at that frame, at most, by arm [m].
-        success: Whether the task was done at the end.
-        frames: How many were done; fewer than the episode has if the environment ended it.
-        fault: Of an arm, in words.
+        apart: Maximum distance between replayed and recorded tool position, by arm [m].
+        success: True if the task was successful at the end.
+        frames: Number of replayed frames, fewer than recorded if the environment ended the
+            episode.
+        fault: Fault message of an arm, else empty.
     """
 
     apart: dict[str, float]
@@ -132,10 +133,10 @@ class Replayed:
 
 
 def check_fits(dataset: Dataset, env: CellEnv) -> None:
-    """Raise if the actions of a data set mean something else, or nothing, in an environment.
+    """Check that the actions of a data set are valid in an environment.
 
     Raises:
-        DatasetRefused: If arms, control, rate or names of actions and states differ.
+        DatasetRefused: If arms, control, rate or component names of actions and states differ.
     """
     features = features_of(env)
     here = {
@@ -158,14 +159,14 @@ def check_fits(dataset: Dataset, env: CellEnv) -> None:
 
 
 def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
-    """Do an episode again, from the same seed.
+    """Replay the actions of an episode with the same seed.
 
-    In lockstep that is the same episode; on arms that move in real time it is the same actions
-    from where the arms start. **Real arms MOVE.**
+    In lockstep this reproduces the episode. In real time the same actions start from the current
+    start configuration. **Real arms MOVE.**
 
     Raises:
-        DatasetRefused: If the environment is not of the same arms, control and rate.
-        MultipandaError: As the environment's.
+        DatasetRefused: If arms, control or rate of the environment differ.
+        MultipandaError: If the environment fails.
     """
     check_fits(dataset, env)
     episode = dataset[number]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A data set that grows by whole episodes."""
+"""Writer of data sets that grow by complete episodes."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def write_numbers(
     """Write the frames of an episode.
 
     Args:
-        folder: Of the data set.
-        features: What frames have.
+        folder: Folder of the data set.
+        features: Contents of the frames.
         episode: Number of the episode.
         table: Vectors, (n, k), and scalars, (n,), by key.
-        facts: What else there is to say of the episode.
+        facts: Metadata of the episode.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
     fields, arrays = [], []
@@ -92,15 +92,16 @@ def write_episode(
     rows: tuple[int, int],
     stats: Mapping[str, Stats],
 ) -> None:
-    """Write that an episode is there.
+    """Write the metadata file that marks an episode as complete.
 
     Args:
-        folder: Of the data set.
-        features: What frames have.
+        folder: Folder of the data set.
+        features: Contents of the frames.
         episode: Number of the episode.
-        task: What was to be done.
-        rows: First of its rows among those of all episodes, and the one after its last.
-        stats: By key.
+        task: Instruction of the task.
+        rows: Index of the first frame among those of all episodes, and of the frame after the
+            last.
+        stats: Statistics by key.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
     begin, end = rows
@@ -124,7 +125,7 @@ def write_episode(
 
 
 def write_tasks(folder: Path, tasks: list[str]) -> None:
-    """Write what was to be done, in the order of the numbers that frames have of it."""
+    """Write the task instructions in the order of ``task_index``."""
     pandas = needed("pandas")
     frame = pandas.DataFrame(
         {"task_index": np.arange(len(tasks))},
@@ -135,23 +136,23 @@ def write_tasks(folder: Path, tasks: list[str]) -> None:
 
 
 class DatasetWriter:
-    """Add episodes to a folder, which is made, or goes on if it has the same features.
+    """Writer that adds episodes to a new folder or to a data set with the same features.
 
-    Films are moved to their place first, then numbers are written, then that the episode is
-    there. What is left of an episode that was broken off is removed when the folder is opened.
+    For each episode it first moves the videos, then writes the frames, then the metadata file.
+    Files of an interrupted episode are removed when the folder is opened.
 
     Args:
-        folder: Of the data set.
-        features: What frames have.
-        ours: What else there is to say of it; arms, control and rate have to be the same when it
-            goes on.
+        folder: Folder of the data set.
+        features: Contents of the frames.
+        ours: Metadata outside the format. Arms, control and rate have to match an existing data
+            set.
 
     Attributes:
-        count: Episodes that are there.
+        count: Number of episodes.
 
     Raises:
-        DatasetRefused: If the folder has something else, or a data set of other features, cannot
-            be made, or another writer adds to it.
+        DatasetRefused: If the folder contains other files or other features, cannot be created, or
+            is in use by another writer.
     """
 
     def __init__(self, folder: Path, features: Features, ours: Mapping[str, Any]) -> None:
@@ -166,7 +167,7 @@ class DatasetWriter:
             raise
 
     def _open(self) -> None:
-        """Find out what is there, and make the summary be of that."""
+        """Read an existing data set and update its summary."""
         folder = self.folder
         if any(folder.iterdir()):
             self._check_same()
@@ -183,10 +184,10 @@ class DatasetWriter:
             self._write_summary()
 
     def begin(self) -> Path:
-        """Return an empty folder for the films of an episode.
+        """Return an empty folder for the videos of an episode.
 
         Raises:
-            DatasetRefused: If the data set is not there any more, or cannot be written.
+            DatasetRefused: If the data set was moved or removed, or is read-only.
         """
         self._check_there()
         with self._writing():
@@ -204,17 +205,17 @@ class DatasetWriter:
         """Add an episode.
 
         Args:
-            columns: Vectors, (n, k), and scalars that come with them, (n,), by key.
-            films: Finished files, which are moved, and the statistics of their pictures.
-            task: What was to be done, in a sentence.
-            facts: What else there is to say of the episode; kept beside its numbers.
+            columns: Vectors, (n, k), and the scalars recorded with them, (n,), by key.
+            films: Finished video files, which are moved, and the statistics of their images.
+            task: Instruction of the task.
+            facts: Metadata of the episode, stored with its frames.
 
         Returns:
-            Its number.
+            Number of the episode.
 
         Raises:
-            DatasetRefused: If it has no frames, the data set is not there any more, or cannot be
-                written.
+            DatasetRefused: If it has no frames, or the data set was moved, removed or is
+                read-only.
         """
         if not len(columns[ACTION]):
             raise DatasetRefused("episode: got no frames, allowed one and more")
@@ -257,18 +258,18 @@ class DatasetWriter:
         return episode
 
     def close(self) -> None:
-        """Let others add to the folder; safe to call twice."""
+        """Release the folder for other writers. Repeated calls have no effect."""
         self._release()
 
     def forget(self) -> None:
-        """Remove the films of an episode that is not kept."""
+        """Remove the videos of a discarded episode."""
         shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
 
     def take_back(self) -> None:
-        """Remove the last episode; does nothing if there is none.
+        """Remove the last episode, if any.
 
         Raises:
-            DatasetRefused: If the data set is not there any more, or cannot be written.
+            DatasetRefused: If the data set was moved or removed, or is read-only.
         """
         if not self.count:
             return
@@ -277,15 +278,12 @@ class DatasetWriter:
             self.count -= 1
             self._stats.pop()
             self._lengths.pop()
-            self._write_summary()  # first: one that tells of more says that files were lost
+            self._write_summary()  # comes first: a larger count would look like lost files
             episode_file(self.folder, self.count).unlink()
             self._remove_rest()
 
     def _check_there(self) -> None:
-        """Raise if what is at the folder's name is not what was opened, or has become read-only.
-
-        Else episodes would be kept where nobody finds them.
-        """
+        """Check that the folder is the opened one and writable, so that no episode is lost."""
         try:
             there = os.path.samestat(os.stat(self.folder), os.fstat(self._claim))
         except OSError:
@@ -306,7 +304,7 @@ class DatasetWriter:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Say what a disk refuses in a sentence."""
+        """Convert file system errors to :class:`.DatasetRefused`."""
         try:
             yield
         except OSError as error:
@@ -315,7 +313,7 @@ class DatasetWriter:
             ) from None
 
     def _check_same(self) -> None:
-        """Raise if what is there is not what is to be added to."""
+        """Check that the existing data set matches the new episodes."""
         there = read_json(self.folder, OURS)
         for key in ("arms", "control", "fps"):
             if there.get(key) != self._ours.get(key):
@@ -337,7 +335,7 @@ class DatasetWriter:
                 )
 
     def _refuse_hidden(self) -> None:
-        """Raise if there are more episodes than can be seen; they would be written over."""
+        """Refuse a folder with hidden episodes, which would be overwritten."""
         there = (self.folder / INFO).exists()
         told = read_info(self.folder)["total_episodes"] if there else 0
         if lost := missing_word(self.folder, self.count, told):
@@ -347,14 +345,14 @@ class DatasetWriter:
             )
 
     def _remove_rest(self) -> None:
-        """Remove what is left of an episode that is not there."""
+        """Remove the files of an incomplete episode."""
         data_file(self.folder, self.count).unlink(missing_ok=True)
         for key in self.features.films:
             film_file(self.folder, key, self.count).unlink(missing_ok=True)
         shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
 
     def _write_summary(self) -> None:
-        """Write what all episodes are together; made anew from them, so never out of step."""
+        """Write the summary of all episodes, recomputed from their metadata."""
         info = {
             "codebase_version": VERSION,
             "robot_type": "+".join(self.features.robot.values()),
@@ -382,10 +380,10 @@ class DatasetWriter:
 
 
 def _claimed(folder: Path) -> int:
-    """Make a folder if it is not there, and return its descriptor, locked for this writer.
+    """Create a folder if necessary and return its descriptor, locked for this writer.
 
     Raises:
-        DatasetRefused: If it cannot be made, or another writer has it.
+        DatasetRefused: If the folder cannot be created or is in use by another writer.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
