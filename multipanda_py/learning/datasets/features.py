@@ -58,7 +58,7 @@ class Features:
         for name, (height, width) in self.cameras.items():
             if height % 2 or width % 2:
                 raise ConfigurationError(
-                    f"camera {name}: got {height} by {width} pixels, films allow even numbers"
+                    f"camera {name}: got {height} by {width} pixels, videos need even numbers"
                 )
 
     @property
@@ -102,7 +102,7 @@ def features_of(env: CellEnv) -> Features:
     """
     if env.rate != round(env.rate):
         raise ConfigurationError(
-            f"rate: got {env.rate:g}, a data set allows whole numbers of frames a second"
+            f"rate: got {env.rate:g} Hz, a data set needs whole numbers of frames per second"
         )
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]  # a Dict
     state: list[str] = []

@@ -118,7 +118,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
             f"{folder}: not a data set: {name} cannot be read: {error.strerror}"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise DatasetRefused(f"{folder / name}: not JSON, maybe cut: {error}") from None
+        raise DatasetRefused(f"{folder / name}: not JSON, possibly truncated: {error}") from None
     if not isinstance(content, dict):
         raise DatasetRefused(f"{folder / name}: got {content!r:.40}, allowed values by name")
     return content
@@ -191,12 +191,12 @@ class Dataset:
         self.info = read_info(self.folder)
         if not (self.folder / OURS).exists():
             raise DatasetRefused(
-                f"{folder}: {OURS} is not there: allowed data sets that this package recorded"
+                f"{folder}: {OURS} is missing. Use a data set recorded by this package."
             )
         self.ours = read_json(self.folder, OURS)
         if missing := [key for key in _NEEDED if key not in self.ours]:
             raise DatasetRefused(
-                f"{folder}: {OURS} has no {', '.join(missing)}: it was cut or edited"
+                f"{folder}: {OURS} has no {', '.join(missing)}: truncated or edited"
             )
         self._count = count_episodes(self.folder)
 
@@ -280,5 +280,5 @@ def _table(path: Path) -> Any:
         return needed("pyarrow.parquet").ParquetFile(path).read()
     except (arrow.ArrowException, OSError) as error:
         words = " ".join(str(error).split())
-        reason = f"maybe cut: {words}" if path.exists() else "it is not there"
+        reason = f"possibly truncated: {words}" if path.exists() else "it is missing"
         raise DatasetRefused(f"{path}: cannot be read: {reason}") from None

@@ -75,7 +75,7 @@ class FilmWriter(Closing):
         """
         if image.shape != self._shape:
             raise DatasetRefused(
-                f"{self._path.name}: got a picture of {image.shape}, allowed {self._shape}"
+                f"{self._path.name}: got an image of shape {image.shape}, allowed {self._shape}"
             )
         self._check()
         self._queue.put(np.ascontiguousarray(image, np.uint8))
@@ -123,11 +123,11 @@ def count_pictures(path: Path) -> int:
         DatasetRefused: If the file is missing or truncated.
     """
     if not path.exists():
-        raise DatasetRefused(f"{path}: the film is not there")
+        raise DatasetRefused(f"{path}: the video is missing")
     try:
         count, _ = needed("imageio_ffmpeg").count_frames_and_secs(str(path))
     except (RuntimeError, OSError, ValueError):
-        raise DatasetRefused(f"{path}: cannot be read as a film, maybe cut") from None
+        raise DatasetRefused(f"{path}: cannot be read as a video, possibly truncated") from None
     return int(count)
 
 
@@ -138,7 +138,7 @@ def damage(path: Path) -> str:
     if done.returncode == 0:
         return ""
     why = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}")
-    return f"{path}: has a picture that is damaged: {why}"
+    return f"{path}: contains a damaged image: {why}"
 
 
 MOST_UNFILMED = 300
@@ -211,9 +211,9 @@ class EpisodeRecorder(Closing):
             DatasetRefused: If an episode is running, or the seed is not a non-negative integer.
         """
         if self._is_closed:
-            raise DatasetRefused("begin: the recorder is closed, allowed before close")
+            raise DatasetRefused("begin: the recorder is closed. Create a new one.")
         if self._is_running:
-            raise DatasetRefused("begin: an episode is running, allowed after end or discard")
+            raise DatasetRefused("begin: an episode is running. Call end or discard first.")
         self.discard()  # removes an episode whose reset failed
         self._seed = int(self._numbers.integers(2**31)) if seed is None else _checked_seed(seed)
         features, folder = self._writer.features, self._writer.begin()
@@ -236,8 +236,8 @@ class EpisodeRecorder(Closing):
         """
         if not self._is_running or self._has_ended:
             raise DatasetRefused(
-                f"step: {'the episode is over' if self._is_running else 'no episode is running'}, "
-                "allowed after begin"
+                f"step: {'the episode has ended' if self._is_running else 'no episode is running'}"
+                ". Call begin first."
             )
         frames: list[_Frame] = [(self._seen, self._info, None)]
         before, hold = self._seen, self.env.hold_action()
@@ -308,7 +308,7 @@ class EpisodeRecorder(Closing):
         if success is not None and not isinstance(success, (bool, np.bool_)):
             raise DatasetRefused(f"end: success: got {success!r:.40}, allowed True, False or None")
         if not self._is_running or not self._rows:
-            raise DatasetRefused("end: no episode with steps is running, allowed after step")
+            raise DatasetRefused("end: no episode with steps is running. Call step first.")
         rows = self._rows
         self._film(waits=False)
         if success is not None:
@@ -346,7 +346,7 @@ class EpisodeRecorder(Closing):
             DatasetRefused: If this recorder has not begun an episode.
         """
         if not self._info:
-            raise DatasetRefused("redo: no episode was begun, allowed after begin")
+            raise DatasetRefused("redo: no episode was begun. Call begin first.")
         if self._is_running:
             self.discard()
         elif self._is_kept:

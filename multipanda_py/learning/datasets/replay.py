@@ -36,11 +36,11 @@ def check(dataset: Dataset) -> list[str]:
     lost = missing_word(dataset.folder, len(dataset), told)
     if lost is not None:
         faults.append(
-            f"{lost.relative_to(dataset.folder)}: is not there; episodes from {len(dataset)} on "
-            "are not seen without it, and nothing is recorded to this folder"
+            f"{lost.relative_to(dataset.folder)}: is missing; episodes from {len(dataset)} on "
+            "are not readable without it, and this folder accepts no new episodes"
         )
     elif told != len(dataset):
-        faults.append(f"{INFO}: {told} episodes, but {len(dataset)} are there")
+        faults.append(f"{INFO}: {told} episodes, but {len(dataset)} exist")
     first = 0
     for number in range(len(dataset)):
         try:
@@ -51,9 +51,7 @@ def check(dataset: Dataset) -> list[str]:
         faults += [f"episode {number}: {fault}" for fault in _faults(dataset, episode, first)]
         first += len(episode)
     if not faults and dataset.info["total_frames"] != first:
-        faults.append(
-            f"meta/info.json: {dataset.info['total_frames']} frames, but {first} are there"
-        )
+        faults.append(f"meta/info.json: {dataset.info['total_frames']} frames, but {first} exist")
     if len(dataset):
         try:
             read_json(dataset.folder, STATS)
@@ -66,19 +64,19 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
     faults = []
     length = len(episode)
     if not np.array_equal(episode["index"], np.arange(first, first + length)):
-        faults.append(f"index does not count on from {first}")
+        faults.append(f"index does not continue from {first}")
     if not np.array_equal(episode["frame_index"], np.arange(length)):
         faults.append("frame_index does not count from 0")
     if not (np.diff(episode[TIME]) > 0.0).all():
-        faults.append(f"{TIME} does not grow")
+        faults.append(f"{TIME} does not increase")
     faults += [
-        f"{key} has numbers that are not finite"
+        f"{key} contains values that are not finite"
         for key in (STATE, ACTION)
         if not np.isfinite(episode[key]).all()
     ]
     if episode.skew > MAX_SKEW:
         faults.append(
-            f"a frame is {1e3 * episode.skew:.1f} ms from its instant, allowed "
+            f"a frame deviates from its nominal time by {1e3 * episode.skew:.1f} ms, allowed "
             f"{1e3 * MAX_SKEW:.0f} ms"
         )
     if not set(episode["task_index"]) <= set(range(len(read_tasks(dataset.folder)))):
@@ -91,7 +89,7 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
             faults.append(str(error))
             continue
         if count != length:
-            faults.append(f"{key} has {count} pictures, but there are {length} frames")
+            faults.append(f"{key} has {count} images, but there are {length} frames")
         elif damaged := damage(film):
             faults.append(damaged)
     return faults
@@ -102,13 +100,13 @@ def _rest(dataset: Dataset) -> list[str]:
     there = {data_file(dataset.folder, number) for number in range(len(dataset))}
     pattern = DATA_PATH.partition("/")[0] + "/*/*.parquet"
     faults = [
-        f"{path.relative_to(dataset.folder)}: left of an episode that was broken off; the next "
-        "recording removes it"
+        f"{path.relative_to(dataset.folder)}: left by an interrupted episode; the next recording "
+        "removes it"
         for path in sorted(set(dataset.folder.glob(pattern)) - there)
     ]
     if (dataset.folder / RUNNING).exists():
         faults.append(
-            f"{RUNNING}: an episode is being recorded, or was broken off; the next recording "
+            f"{RUNNING}: an episode is being recorded or was interrupted; the next recording "
             "removes it"
         )
     return faults
@@ -154,7 +152,7 @@ def check_fits(dataset: Dataset, env: CellEnv) -> None:
         recorded = dataset.info["features"].get(key, {}).get("names")
         if recorded != list(features.vectors[key]):
             raise DatasetRefused(
-                f"{dataset.folder}: other numbers in {key} than those of the environment"
+                f"{dataset.folder}: the components of {key} differ from those of the environment"
             )
 
 

@@ -218,7 +218,7 @@ class DatasetWriter:
                 read-only.
         """
         if not len(columns[ACTION]):
-            raise DatasetRefused("episode: got no frames, allowed one and more")
+            raise DatasetRefused("episode: got no frames, allowed one or more")
         self._check_there()
         with self._writing():
             return self._add(columns, films, task, facts)
@@ -296,11 +296,11 @@ class DatasetWriter:
         ]
         if not there or not all(part.exists() for part in parts):
             raise DatasetRefused(
-                f"{self.folder}: was moved, removed or emptied since it was opened; allowed where "
-                "it is now, by a new recorder"
+                f"{self.folder}: was moved, removed or emptied since it was opened. Open it at "
+                "its current path with a new recorder."
             )
         if not os.access(self.folder, os.W_OK):
-            raise DatasetRefused(f"{self.folder}: cannot be written any more: it is read-only")
+            raise DatasetRefused(f"{self.folder}: cannot be written: it has become read-only")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -318,8 +318,8 @@ class DatasetWriter:
         for key in ("arms", "control", "fps"):
             if there.get(key) != self._ours.get(key):
                 raise DatasetRefused(
-                    f"{self.folder}: goes on with {key} {self._ours.get(key)}, "
-                    f"but was recorded with {there.get(key)}; allowed another folder"
+                    f"{self.folder}: got {key} {self._ours.get(key)}, "
+                    f"but was recorded with {there.get(key)}. Use another folder."
                 )
         if (self.folder / INFO).exists():
             known = read_info(self.folder)["features"]
@@ -330,8 +330,8 @@ class DatasetWriter:
             ] + [key for key in known if key not in self.features.described()]
             if differing:
                 raise DatasetRefused(
-                    f"{self.folder}: other frames than those that are there, in "
-                    f"{', '.join(differing)}; allowed another folder"
+                    f"{self.folder}: the new frames differ from the recorded ones in "
+                    f"{', '.join(differing)}. Use another folder."
                 )
 
     def _refuse_hidden(self) -> None:
@@ -340,8 +340,8 @@ class DatasetWriter:
         told = read_info(self.folder)["total_episodes"] if there else 0
         if lost := missing_word(self.folder, self.count, told):
             raise DatasetRefused(
-                f"{lost}: is not there, but episodes from {self.count} on are; allowed a whole "
-                "data set or another folder"
+                f"{lost}: is missing, but data of episodes from {self.count} on exist. Restore "
+                "the data set or use another folder."
             )
 
     def _remove_rest(self) -> None:
@@ -389,12 +389,12 @@ def _claimed(folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise DatasetRefused(f"{folder}: no folder to record to: {error.strerror}") from None
+        raise DatasetRefused(f"{folder}: cannot be used as a folder: {error.strerror}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
         raise DatasetRefused(
-            f"{folder}: another recorder adds to it, allowed after its close()"
+            f"{folder}: another recorder is using it. Call its close() first."
         ) from None
     return descriptor

@@ -184,7 +184,7 @@ def test_a_crash_costs_the_running_episode_only(env, tmp_path):
     assert done.returncode == -9
     dataset = Dataset(folder)
     assert [len(episode) for episode in dataset] == [4]
-    assert any("broken off" in fault for fault in check(dataset))
+    assert any("interrupted" in fault for fault in check(dataset))
     left = data_file(
         folder, 1
     )  # as of a crash between the numbers and the word that they are there
@@ -215,7 +215,7 @@ def test_pictures_are_films_with_a_picture_a_frame(tmp_path, capsys):
     assert main(["dataset", "check", str(dataset.folder)]) == 1, "it was whole, and looked torn"
     assert f"{film}: " in capsys.readouterr().err
     film.write_bytes(whole[:1000])
-    assert any("maybe cut" in fault for fault in check(dataset))
+    assert any("possibly truncated" in fault for fault in check(dataset))
 
 
 def test_a_second_recorder_removed_what_the_first_one_was_recording(tmp_path):
@@ -280,7 +280,7 @@ def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_p
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == kept
     assert main(["dataset", "check", str(folder)]) == 1
     said = capsys.readouterr().err
-    assert f"file-00{lost[0]}.parquet: is not there" in said
+    assert f"file-00{lost[0]}.parquet: is missing" in said
     assert "removes it" not in said
 
 
