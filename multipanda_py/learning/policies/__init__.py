@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies that answer with chunks of actions, run beside an environment that does not wait.
+"""Asynchronous execution of policies that return chunks of actions.
 
-A policy is anything that maps an observation to a chunk: a function, a network, a process of its
-own. Needs gymnasium, of the extra ``gym``.
+A policy maps an observation to an action chunk. It can be a function, a network or a separate
+process. Requires gymnasium from the extra ``gym``.
 """
 
 from multipanda_py.registry import require

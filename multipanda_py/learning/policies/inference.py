@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module of torch as a policy."""
+"""Policy inference in lockstep, in a thread or in a process, and torch modules as policies."""
 
 from __future__ import annotations
 
@@ -19,50 +19,58 @@ from multipanda_py.exceptions import ConfigurationError, PolicyFailed
 from multipanda_py.registry import needed
 
 Policy = Callable[[dict[str, Any]], Any]
-"""From an observation to actions, (n, k): of the instant at which it was seen, and after it."""
+"""Map from an observation to actions, (n, k). The first action belongs to the time of the
+observation."""
 _ROUNDING = 1e-6
-"""By how much an answer may be early [s]."""
+"""Tolerance of the time of an answer [s]."""
 
 
 class Inference(ABC):
-    """Ask a policy one thing at a time, and never wait for it.
+    """Interface for non-blocking policy inference with one open request.
 
-    Thread: one, always the same; the policy's own may be another.
+    Thread: one, always the same. The policy may run in another.
     """
 
     @abstractmethod
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Hand over an observation; only if the last answer has been taken.
+        """Send an observation. The last answer has to be received first.
+
+        Args:
+            observation: Observation of the environment.
+            now: Time of the observation [s].
 
         Raises:
-            PolicyFailed: If nobody is there to ask.
+            PolicyFailed: If the policy has ended.
         """
 
     @abstractmethod
     def answer(self, now: float) -> Any:
-        """Return the answer, once, or None if it has not come yet.
+        """Return the answer once, or None if it is not available yet.
+
+        Args:
+            now: Current time [s].
 
         Raises:
-            PolicyFailed: If the policy has raised, or is no more.
+            PolicyFailed: If the policy has raised an exception or ended.
         """
 
     @abstractmethod
     def forget(self) -> None:
-        """Drop the question that is open, and its answer whenever it comes."""
+        """Discard the open request and its answer."""
 
     def close(self) -> None:
-        """End what was started; safe to call twice."""
+        """Stop the policy. Repeated calls have no effect."""
 
 
 class LockstepInference(Inference):
-    """Ask at once, and answer after a time that is told: the same run whatever the machine does.
+    """Inference in the calling thread with a simulated latency, for reproducible runs.
 
     Args:
-        policy: To be asked.
-        latency: How long an answer takes [s], or a function of the question's number, from 0.
+        policy: Policy to evaluate.
+        latency: Latency of an answer [s], or a function of the request number, from 0.
 
     Raises:
-        ConfigurationError: If the latency is negative or no number.
+        ConfigurationError: If the latency is negative or not a number.
     """
 
     def __init__(self, policy: Policy, latency: float | Callable[[int], float] = 0.0) -> None:
@@ -74,7 +82,7 @@ class LockstepInference(Inference):
         self._said: Any = None
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Ask, and keep the answer until it is due."""
+        """Evaluate the policy and store the answer until its latency has passed."""
         takes = self.latency(self._asked) if callable(self.latency) else self.latency
         if not is_time(takes):
             raise PolicyFailed(f"latency: got {takes!r}, allowed 0 s or more")
@@ -82,22 +90,21 @@ class LockstepInference(Inference):
         self._due, self._said = now + takes, said(self.policy, observation)
 
     def answer(self, now: float) -> Any:
-        """Return the answer when its time has come."""
+        """Return the answer once its latency has passed."""
         if self._due is None or now < self._due - _ROUNDING:
             return None
         self._due = None
         return unless_raised(self._said)
 
     def forget(self) -> None:
-        """Drop the answer."""
         self._due = None
 
 
 class Raised:
-    """What a policy has raised, as a sentence; crosses threads and processes.
+    """Message of an exception of a policy, for transfer between threads and processes.
 
     Args:
-        text: The sentence.
+        text: Message.
     """
 
     def __init__(self, text: str) -> None:
@@ -105,16 +112,16 @@ class Raised:
 
 
 def said(policy: Policy, observation: dict[str, Any]) -> Any:
-    """Return what a policy answers, or what it has raised."""
+    """Return the answer of a policy, or the exception that it raised as :class:`Raised`."""
     try:
         answer = policy(observation)
-    except Exception as error:  # whatever it is, arms are to hold
+    except Exception as error:  # After any exception the arms have to hold.
         return Raised(f"policy: raised {in_a_line(error)}")
     return Raised("policy: got None, allowed actions") if answer is None else answer
 
 
 def in_a_line(error: BaseException) -> str:
-    """Return an exception's kind and what it says, in one line."""
+    """Return type and message of an exception in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -122,7 +129,7 @@ def unless_raised(answer: Any) -> Any:
     """Return an answer.
 
     Raises:
-        PolicyFailed: If it is what the policy has raised.
+        PolicyFailed: If the answer is a :class:`Raised`.
     """
     if isinstance(answer, Raised):
         raise PolicyFailed(answer.text)
@@ -130,24 +137,24 @@ def unless_raised(answer: Any) -> Any:
 
 
 def is_time(value: object) -> bool:
-    """Return whether a value is a time, or a rate: a real number of at least 0."""
+    """Return True for a real number of 0 or more."""
     return isinstance(value, Real) and float(value) >= 0.0
 
 
 class ThreadInference(Inference):
-    """Ask a policy in a thread; for one that releases the interpreter while it computes.
+    """Inference in a thread, for policies that release the GIL while they compute.
 
-    One that does not, holds the environment's steps up: :class:`.ProcessInference` is for it.
+    Policies that do not release it delay the environment. Use :class:`.ProcessInference` for them.
 
     Args:
-        policy: Called in that thread only.
+        policy: Policy, called only in this thread.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._questions: SimpleQueue[Any] = SimpleQueue()
         self._answers: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._number = 0
-        # A daemon, as nobody can end a policy that stalls.
+        # A daemon thread, because a stalled policy cannot be stopped.
         self._thread = Thread(target=self._serve, args=(policy,), name="policy", daemon=True)
         self._thread.start()
 
@@ -156,15 +163,15 @@ class ThreadInference(Inference):
             number, observation = question
             try:
                 answer = said(policy, observation)
-            except BaseException as error:  # as sys.exit: it would end the thread without a word
+            except BaseException as error:  # sys.exit would end the thread silently.
                 answer = Raised(f"policy: raised {in_a_line(error)}")
             self._answers.put((number, answer))
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Hand the observation to the thread.
+        """Send the observation to the thread.
 
         Raises:
-            PolicyFailed: If it was closed.
+            PolicyFailed: If the thread has ended.
         """
         if not self._thread.is_alive():
             raise PolicyFailed("policy: its thread has ended")
@@ -172,7 +179,7 @@ class ThreadInference(Inference):
         self._questions.put((self._number, observation))
 
     def answer(self, now: float) -> Any:
-        """Return the answer to the newest question, if it is there."""
+        """Return the answer to the latest request, or None if it is not available yet."""
         while True:
             try:
                 number, answer = self._answers.get_nowait()
@@ -182,25 +189,25 @@ class ThreadInference(Inference):
                 return unless_raised(answer)
 
     def forget(self) -> None:
-        """Have the answer, when it comes, be that of an old question."""
+        """Discard the answer to the open request."""
         self._number += 1
 
     def close(self) -> None:
-        """Let the thread end when its policy has answered."""
+        """End the thread after its current answer."""
         self._questions.put(None)
         self._thread.join(1.0)
 
 
 class ProcessInference(Inference):
-    """Ask a policy in a process: its load, and what kills it, are not the environment's.
+    """Inference in a separate process, isolated from load and crashes of the policy.
 
     Args:
-        make: Function of a module that returns the policy; called in that process, which loads
-            what the policy needs.
-        timeout: For that [s].
+        make: Module-level function that returns the policy. It runs in the process and loads what
+            the policy needs.
+        timeout: Timeout for creating the policy [s].
 
     Raises:
-        PolicyFailed: If the policy cannot be made, or not in time.
+        PolicyFailed: If the policy cannot be created in time.
     """
 
     def __init__(self, make: Callable[[], Policy], timeout: float = 60.0) -> None:
@@ -221,10 +228,10 @@ class ProcessInference(Inference):
             raise
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Send the observation to the process, once that has answered all else.
+        """Send the observation once the process has answered all earlier requests.
 
-        A pipe takes large observations only while they are read, so one is sent to a process
-        that reads, and not to one that stalls.
+        A pipe blocks on a large observation until it is read. Sending only to an idle process
+        avoids blocking on a stalled one.
         """
         self._number += 1
         self._waiting = (self._number, observation)
@@ -232,7 +239,7 @@ class ProcessInference(Inference):
             self._send()
 
     def answer(self, now: float) -> Any:
-        """Return the answer to the newest question, if it is there."""
+        """Return the answer to the latest request, or None if it is not available yet."""
         while self._pipe.poll():
             number, answer = self._received()
             self._is_asked = False
@@ -242,12 +249,12 @@ class ProcessInference(Inference):
         return None
 
     def forget(self) -> None:
-        """Have the answer, when it comes, be that of an old question."""
+        """Discard the answer to the open request."""
         self._number += 1
         self._waiting = None
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
@@ -266,21 +273,21 @@ class ProcessInference(Inference):
             return self._pipe.recv()
         except (EOFError, OSError) as error:
             raise PolicyFailed(self._end()) from error
-        except Exception as error:  # of a kind that this process does not know
+        except Exception as error:  # A type of the answer may be unknown in this process.
             raise PolicyFailed(f"policy: answer not read, {in_a_line(error)}") from error
 
     def _end(self) -> str:
-        self._process.join(0.2)  # or its exit code is not known yet
+        self._process.join(0.2)  # The exit code is available only after this.
         code = self._process.exitcode
         return "policy: its process has ended" + (f", exit code {code}" if code else "")
 
 
 def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
-    """Answer until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends this, after the arms hold
+    """Answer requests until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The client ends this once the arms hold.
     try:
         policy = make()
-    except Exception as error:  # told to whoever waits
+    except Exception as error:  # reported to the waiting client
         pipe.send((0, Raised(f"policy: not made, {in_a_line(error)}")))
         return
     pipe.send((0, "made"))
@@ -294,7 +301,7 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
             pipe.send((number, answer))
         except OSError:
             return
-        except Exception as error:  # what cannot be pickled: nothing of it was sent
+        except Exception as error:  # If pickling fails, nothing has been sent.
             pipe.send((number, Raised(f"policy: answer not sent, {in_a_line(error)}")))
 
 
@@ -305,17 +312,18 @@ def torch_policy(
     outputs: Callable[[Any, dict[str, Any]], Any] | None = None,
     device: str = "cpu",
 ) -> Policy:
-    """Return a policy that asks a module, without gradients.
+    """Return a policy that evaluates a torch module without gradients.
 
     Args:
-        module: From a batch of one, (1, m), to (1, n, k) or (1, k); put to evaluation.
-        inputs: From an observation to the numbers that it was trained on, (m,).
-        outputs: From what it answers, (n, k), and the observation to actions: whatever was
-            normalised or relative in training.
-        device: Where the module and what it sees are put.
+        module: Module that maps a batch of one, (1, m), to (1, n, k) or (1, k). It is set to
+            evaluation mode.
+        inputs: Function that maps an observation to the inputs of the module, (m,).
+        outputs: Function that maps the outputs, (n, k), and the observation to actions, for
+            example to undo a normalisation.
+        device: Torch device of the module and its inputs.
 
     Raises:
-        MissingExtra: If there is no torch.
+        MissingExtra: If torch is not installed.
     """
     torch = needed("torch")
     if isinstance(module, torch.nn.Module):

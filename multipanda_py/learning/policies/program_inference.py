@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy that LeRobot has trained on recorded episodes, asked in LeRobot's own environment."""
+"""Policy inference in another Python environment, for example policies trained with LeRobot."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ FOLDER = Path(serving.__file__).parent
 
 
 class ProgramInference(Inference):
-    """Ask a policy that another Python runs, whose packages are not this environment's.
+    """Inference by a program in another Python environment with its own packages.
 
-    Pipes are read and written by a thread: a program that stalls, in the middle of an answer too,
-    holds no step up. What it prints goes to the standard error.
+    A thread reads and writes the pipes, so that a stalled program does not block the environment.
+    The standard output of the program is redirected to the standard error.
 
     Args:
-        python: Of the environment that has what the policy needs, and numpy.
-        make: ``module:function`` there; see :mod:`.server.serve`.
-        arguments: Of the function.
-        folders: Where modules are looked for, beside those of that environment.
-        timeout: Until the policy is made [s].
+        python: Interpreter of the environment, which has numpy and the packages of the policy.
+        make: Function there that returns the policy, ``module:function``, see
+            :mod:`.server.serve`.
+        arguments: Arguments of the function.
+        folders: Additional folders for module search.
+        timeout: Timeout for creating the policy [s].
 
     Raises:
-        PolicyFailed: If the policy cannot be made, or not in time.
+        PolicyFailed: If the policy cannot be created in time.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class ProgramInference(Inference):
         folders: Sequence[str | Path] = (),
         timeout: float = 60.0,
     ) -> None:
-        # As given: a link to an interpreter is how an environment is told from others.
+        # Links are kept, because the path of the interpreter selects its environment.
         command = [os.path.abspath(python), str(FOLDER / "serve.py"), make, *arguments]
         path = os.pathsep.join(map(str, folders))
         try:
@@ -75,44 +76,44 @@ class ProgramInference(Inference):
             raise PolicyFailed(f"policy: not made, {reason}")
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Have the observation sent; dictionaries in it become keys, ``left/q``."""
+        """Send the observation. Nested dictionaries become keys such as ``left/q``."""
         self._thread.ask(flat(observation), now)
 
     def answer(self, now: float) -> Any:
-        """Return the answer to the newest question, if it is there."""
+        """Return the answer to the latest request, or None if it is not available yet."""
         return self._thread.answer(now)
 
     def forget(self) -> None:
-        """Have the answer, when it comes, be that of an old question."""
+        """Discard the answer to the open request."""
         self._thread.forget()
 
     def close(self) -> None:
-        """End the program, whatever it does."""
+        """Kill the program."""
         self._process.kill()
         self._process.wait()
         self._thread.close()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # the rest of a question that nobody reads any more
+                with suppress(OSError):  # An unsent rest of a request is discarded.
                     pipe.close()
 
     def _converse(self, seen: dict[str, Any]) -> Any:
-        """Ask the program, and wait for what it says. Thread: the policy's."""
+        """Send a request and wait for the answer, in the thread of the policy."""
         try:
             serving.send(_open(self._process.stdin), seen)
-        except (OSError, ValueError):  # a pipe that nobody reads, or that was closed here
+        except (OSError, ValueError):  # The pipe is closed on either side.
             return Raised(f"policy: {self._end()}")
         said = self._received()
         return Raised(f"policy: {said.text}") if isinstance(said, Raised) else said
 
     def _received(self) -> Any:
-        """Return the actions that come next, or why there are none."""
+        """Return the next actions, or a :class:`Raised` with the reason."""
         try:
             said = serving.receive(_open(self._process.stdout))
         except (EOFError, OSError):
             return Raised(self._end())
         except (ValueError, BadZipFile) as error:
-            self._process.kill()  # where the next message begins nobody knows
+            self._process.kill()  # The start of the next message is unknown.
             return Raised(f"its program says what is no message: {error}")
         if serving.ERROR in said:
             return Raised(f"raised {' '.join(str(said[serving.ERROR]).split())}")
@@ -127,7 +128,7 @@ class ProgramInference(Inference):
 
 
 def flat(observation: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Return the arrays of nested dictionaries by keys such as ``left/q``."""
+    """Flatten nested dictionaries to keys such as ``left/q``."""
     found: dict[str, Any] = {}
     for key, value in observation.items():
         if isinstance(value, Mapping):
@@ -144,26 +145,26 @@ def _open(pipe: IO[bytes] | None) -> BinaryIO:
 
 
 class LeRobotInference(ProgramInference):
-    """Show a policy what a data set of the environment would have, under the same keys.
+    """Inference with a LeRobot policy, whose observations have the keys of recorded data sets.
 
-    Before anything moves, shapes are compared with those that it was trained on.
+    Input and output shapes are compared with those of the training before the arms move.
 
     Args:
-        path: Folder that LeRobot has saved the policy to (``pretrained_model``).
-        env: Where it is to act.
-        python: Of the environment that has LeRobot, such as ``.lerobot/env/bin/python``.
-        instruction: What is to be done, in a sentence, for policies that read.
-        device: Of torch.
-        timeout: Until the policy is loaded [s].
+        path: Folder saved by LeRobot (``pretrained_model``).
+        env: Environment in which the policy acts.
+        python: Interpreter of the environment with LeRobot, such as ``.lerobot/env/bin/python``.
+        instruction: Task instruction for language-conditioned policies.
+        device: Torch device.
+        timeout: Timeout for loading the policy [s].
 
     Attributes:
-        MAKE: What makes the policy there, and
-        FOLDERS: where it is looked for; others for a library of the same kind.
+        MAKE: Function that returns the policy. Subclasses for other libraries replace it.
+        FOLDERS: Additional folders for its module.
 
     Raises:
-        PolicyFailed: If it cannot be loaded, was trained on other numbers than the environment
-            has, or asks for a history of observations.
-        ConfigurationError: If episodes of the environment could not be recorded either.
+        PolicyFailed: If the policy cannot be loaded, its shapes differ from those of the
+            environment, or it needs a history of observations.
+        ConfigurationError: If the environment does not support recording.
     """
 
     MAKE = "lerobot_policy:make"
@@ -187,7 +188,7 @@ class LeRobotInference(ProgramInference):
         super().__init__(python, self.MAKE, arguments, folders=self.FOLDERS, timeout=timeout)
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Have what a recorded frame would hold sent."""
+        """Send the observation with the keys of recorded frames."""
         seen: dict[str, Any] = dict(numbers_of(self._env, observation))
         for name, picture in observation.get("images", {}).items():
             seen[IMAGES + name] = picture
@@ -196,6 +197,6 @@ class LeRobotInference(ProgramInference):
         super().ask(seen, now)
 
     def forget(self) -> None:
-        """Have the next question be the first one of an episode."""
+        """Discard the open request and mark the next one as the first of an episode."""
         super().forget()
         self._begins = True

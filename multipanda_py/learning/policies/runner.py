@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have a policy act in an environment that goes on while the policy thinks."""
+"""Execution of a policy in an environment that continues during inference."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from multipanda_py.learning.policies.inference import Inference, is_time
 from multipanda_py.state import Matrix, Vector
 
 _ROUNDING = 1e-6
-"""Share of a period by which an instant may be early."""
+"""Tolerance of times, relative to the period."""
 
 
 @dataclass(frozen=True)
 class ActionChunk:
-    """Actions at even instants from the one at which their observation was seen.
+    """Actions at equidistant times, starting at the time of the observation.
 
-    Counting from there is what compensates latency: actions whose instants have passed when the
-    answer comes are never played.
+    This compensates the latency: actions whose time has passed when the answer arrives are
+    skipped.
 
     Attributes:
-        actions: One a row, (n, k).
-        begin: When the observation was seen [s].
-        period: From one action to the next [s].
-        is_between: Whether to interpolate; otherwise the nearest one counts, as steps of real time
-            are never quite even.
+        actions: Actions, one per row, (n, k).
+        begin: Time of the observation [s].
+        period: Time between two actions [s].
+        is_between: True to interpolate linearly. If False, the nearest action is used, because
+            real-time steps are not exactly periodic.
     """
 
     actions: Matrix
@@ -44,15 +44,15 @@ class ActionChunk:
 
     @property
     def end(self) -> float:
-        """When the last action is no longer that of the instant [s]."""
+        """Time at which the chunk ends [s]."""
         return self.begin + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
 
     def is_over(self, time: float) -> bool:
-        """Return whether there is no action for an instant any more."""
+        """Return True if the chunk has ended at a time [s]."""
         return time > self.end - _ROUNDING * self.period
 
     def at(self, time: float) -> Vector:
-        """Return the action of an instant, (k,); before the first and after the last, that one."""
+        """Return the action at a time, (k,), limited to the first and last action."""
         place = np.clip((time - self.begin) / self.period, 0.0, len(self.actions) - 1.0)
         if not self.is_between:
             nearest: Vector = self.actions[round(float(place))]
@@ -67,10 +67,15 @@ class ActionChunk:
 
 
 def checked(answer: Any, size: int) -> Matrix:
-    """Return an answer as actions, (n, size); one action alone is a chunk of one.
+    """Convert an answer to actions, (n, size). A single action becomes a chunk of one.
+
+    Args:
+        answer: Answer of a policy.
+        size: Number of components of an action.
 
     Raises:
-        PolicyFailed: If it is of another shape, no numbers, or not finite.
+        PolicyFailed: If the answer has another shape or contains values that are not finite
+            numbers.
     """
     allowed = f"allowed (n, {size}) with n of at least 1"
     try:
@@ -93,15 +98,16 @@ def checked(answer: Any, size: int) -> Matrix:
 
 
 class ChunkPlayer:
-    r"""Play the newest chunk, and let what it differs from the one before fade out.
+    r"""Player of action chunks with linear blending from one to the next.
 
-    .. math:: a(t) = c(t) + \max(0, 1 - (t - t_0) / T_b) \, (a(t_0^-) - c(t_0))
+    .. math:: a(t) = c(t) + \max(0, 1 - (t - t_0) / T_b) \, (a(t_0^-) - c(t_0)).
 
-    with the chunk c that came at t0, and what was played until then: of an older chunk, itself
-    perhaps still blended, or the hold.
+    Symbols: played action a, the new chunk c, its arrival time :math:`t_0` and the blending time
+    :math:`T_b`. The action before :math:`t_0` comes from the previous chunk, which may still be
+    blended, or is the hold action.
 
     Args:
-        blend: Time for it [s]; 0 for none.
+        blend: Blending time [s]. 0 disables blending.
     """
 
     def __init__(self, blend: float) -> None:
@@ -111,23 +117,23 @@ class ChunkPlayer:
         self._difference: Vector = np.zeros(0)
 
     def clear(self) -> None:
-        """Forget all chunks."""
+        """Discard the current chunk."""
         self.chunk = None
 
     def take(self, chunk: ActionChunk, now: float, hold: Vector) -> None:
-        """Go over to a chunk.
+        """Start blending to a new chunk.
 
         Args:
-            chunk: The newest.
-            now: The instant [s].
-            hold: What is played if there is nothing of the last one, (k,).
+            chunk: New chunk.
+            now: Current time [s].
+            hold: Action to blend from if no chunk is active, (k,).
         """
         playing = self.at(now)
         self._difference = (hold if playing is None else playing) - chunk.at(now)
         self.chunk, self._since = chunk, now
 
     def at(self, now: float) -> Vector | None:
-        """Return the action of an instant, (k,), or None if chunks have run out."""
+        """Return the action at a time, (k,), or None if no chunk is active."""
         if self.chunk is None or self.chunk.is_over(now):
             return None
         action = self.chunk.at(now)
@@ -138,13 +144,13 @@ class ChunkPlayer:
 
 
 class RunLog:
-    """Keep a row a step, and how far compliant arms were from what they were to do.
+    """Log of one episode with actions, targets and measured states of each step.
 
     Args:
-        controls: What actions mean, by arm.
+        controls: Action definitions by arm.
 
     Attributes:
-        arms: Names.
+        arms: Names of the arms.
     """
 
     def __init__(self, controls: Mapping[str, Control]) -> None:
@@ -158,10 +164,10 @@ class RunLog:
         """Add a step.
 
         Args:
-            time: At its beginning [s].
-            action: That was sent, (k,).
-            age: Of the observation that it comes from [s]; nan in hold.
-            held: Whether there was no action of the policy.
+            time: Time at the beginning of the step [s].
+            action: Action sent in the step, (k,).
+            age: Age of the observation behind the action [s], nan for the hold action.
+            held: True if the hold action was sent.
             seen: Observation after the step.
         """
         row: dict[str, Any] = {"time": time, "action": action, "age": age, "held": held}
@@ -175,20 +181,24 @@ class RunLog:
         return len(self._rows.get("time", ()))
 
     def __getitem__(self, key: str) -> Any:
-        """Return a column, a step a row: ``time``, ``action``, ``left/target`` ..."""
+        """Return a column with one row per step: ``time``, ``action``, ``left/target`` and others."""
         return np.array(self._rows[key])
 
     def residual(self, arm: str) -> Matrix:
-        """Return target minus measured after each step, (n, m).
+        """Return target minus measured state after each step, (n, m).
 
-        Positions [m] and two columns of the rotation, or joints [rad, m].
+        The components are those of the followed quantity: position [m] and two columns of the
+        rotation matrix, or joint positions [rad, m].
         """
         measured = self[f"{arm}/measured"]
         difference: Matrix = self[f"{arm}/target"][:, : measured.shape[1]] - measured
         return difference
 
     def distance(self, arm: str) -> Vector:
-        """Return how far the target was away, (n,): of a tool [m], of the furthest joint [rad]."""
+        """Return the distance to the target per step, (n,).
+
+        It is that of the tool [m], or the largest one of a joint [rad].
+        """
         residual = self.residual(arm)
         if self._followed[arm] == "pose":
             apart: Vector = np.linalg.norm(residual[:, :3], axis=1)
@@ -204,39 +214,40 @@ class RunLog:
 
 
 PAST = 3
-"""So many answers in a row whose actions have all passed are no accident."""
+"""Number of consecutive chunks that arrive after their end before the policy counts as failed."""
 
 
 class PolicyRunner:
-    """Ask for chunks, play them at the environment's rate, and hold where there is none.
+    """Asynchronous policy execution: request chunks, play them, and hold without one.
 
-    A question is asked with what is seen at that step; its actions are meant for the instants from
-    there on, and those that have passed when the answer comes are left out. Absolute actions are
-    interpolated, so that policy and environment have rates of their own. When chunks run out
-    targets stay where they are, until the next answer.
+    A request contains the observation of the current step. The actions of its answer start at the
+    time of that observation, and actions whose time has passed are skipped. Absolute actions are
+    interpolated, so that policy and environment can have different rates. If a chunk ends before
+    the next answer, the targets stay constant.
 
-    A policy that raises, answers with what is no chunk, stays silent for ``timeout``, or has
-    :data:`PAST` chunks in a row that are over when they come, has failed: it is not asked again in
+    A policy fails if it raises an exception, returns an invalid chunk, exceeds ``timeout``, or
+    returns :data:`PAST` consecutive chunks that have ended on arrival. It is not called again in
     this episode, and the arms hold.
 
     Args:
-        env: Where to act; in lockstep or in real time.
-        inference: Where to ask.
-        rate: Of the actions of a chunk [Hz].
-        replan: Time between questions [s]; by default the next one follows an answer at once.
-        blend: Time in which a chunk takes over from the one before [s].
-        timeout: For an answer [s].
+        env: Environment in lockstep or in real time.
+        inference: Inference of the policy.
+        rate: Rate of the actions of a chunk [Hz].
+        replan: Minimum time between requests [s]. By default the next request follows each answer
+            immediately.
+        blend: Blending time between chunks [s].
+        timeout: Maximum time for an answer [s].
 
     Attributes:
-        fault: Why the policy has failed, or None.
-        log: Of this episode.
+        fault: Reason why the policy has failed, or None.
+        log: Log of this episode.
         observation: Observation after the last step.
 
     Raises:
-        ConfigurationError: If the rate is another one than the environment's and actions are
-            steps, which mean something else then, or a time is negative.
+        ConfigurationError: If a time is negative, or relative actions have another rate than the
+            environment.
 
-    Thread: the environment's.
+    Thread: that of the environment.
     """
 
     def __init__(
@@ -275,7 +286,7 @@ class PolicyRunner:
         self._info: dict[str, Any] = {}
 
     def reset(self, seed: int | None = None) -> None:
-        """Begin an episode, without anything of the last one."""
+        """Start an episode and discard the state of the last one."""
         self.observation, self._info = self.env.reset(seed=seed)
         self.inference.forget()
         self._player.clear()
@@ -283,7 +294,7 @@ class PolicyRunner:
         self.log = RunLog(self.env.controls)
 
     def step(self) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Act for one step of the environment, and return what that returns.
+        """Execute one step of the environment and return its result.
 
         Raises:
             ActionRejected: If no episode has begun.
@@ -296,7 +307,7 @@ class PolicyRunner:
             try:
                 self._hear(now, hold)
                 self._ask(now)
-                self._hear(now, hold)  # what needed no time
+                self._hear(now, hold)  # receives an answer without latency
             except PolicyFailed as error:
                 self.fault = str(error)
                 self._player.clear()
@@ -310,10 +321,11 @@ class PolicyRunner:
         return self.observation, reward, ends, cut, self._info
 
     def run(self, seed: int | None = None) -> dict[str, Any]:
-        """Run an episode to its end, or until the policy has failed and the arms hold.
+        """Run an episode until it ends or the policy fails.
 
         Returns:
-            The last step's information, and ``policy``: why it has failed, or an empty text.
+            Info of the last step, extended by ``policy`` with the reason of a failure or an empty
+            text.
         """
         self.reset(seed)
         is_over = False
@@ -321,7 +333,7 @@ class PolicyRunner:
             _, _, ends, cut, _ = self.step()
             is_over = ends or cut
         if self.fault is None and self._past and self._player.chunk is None:
-            self.fault = self._why  # too short an episode for more of them
+            self.fault = self._why  # The episode ended before :data:`PAST` late chunks.
         return {**self._info, "policy": self.fault or ""}
 
     def _hear(self, now: float, hold: Vector) -> None:

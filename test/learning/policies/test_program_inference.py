@@ -100,7 +100,7 @@ def test_a_program_is_asked_by_flat_keys_and_answers(program, env):
         ("raises", "policy: raised KeyError: 'goal'"),
         ("nan", "policy: number 0 of action 0 is nan"),
         ("dies", "policy: its program has ended, exit code -9"),
-        ("stalls", "policy: silent for 0.5"),
+        ("stalls", "policy: no answer for 0.5"),
     ],
 )
 def test_a_program_that_fails_leaves_arms_that_hold(program, env, kind, sentence):

@@ -38,7 +38,7 @@ def test_a_policy_that_stalls_is_a_sentence_and_the_arm_holds(tmp_path):
     try:
         runner = PolicyRunner(env, inference, rate=20.0, timeout=0.6)
         info = runner.run(seed=0)
-        assert info["policy"].startswith("policy: silent for 0.")
+        assert info["policy"].startswith("policy: no answer for 0.")
         assert info["policy"].endswith("s, allowed 0.6 s")
         assert not info["fault"]
         moved = runner.log["arm/target"][:, 2]

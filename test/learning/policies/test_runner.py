@@ -103,7 +103,7 @@ def test_a_policy_that_is_late_leaves_targets_where_they_were_and_goes_on(env):
     ("bad", "sentence"),
     [
         (lambda good: good[:, :-1], "policy: got a chunk of shape (40, 8), allowed (n, 9)"),
-        (lambda good: good * np.nan, "policy: number 0 of action 0 is nan"),
+        (lambda good: good * np.nan, "policy: component 0 of action 0 is nan"),
         (lambda good: 1 / 0, "policy: raised ZeroDivisionError: division by zero"),
         (lambda good: None, "policy: got None, allowed actions"),
     ],
@@ -135,7 +135,7 @@ def test_a_policy_that_stalls_has_failed_after_its_time(env):
     stalls = LockstepInference(policy, lambda k: 0.0 if k < 3 else np.inf)
     runner = PolicyRunner(env, stalls, rate=50.0, timeout=0.5)
     said = runner.run(seed=0)["policy"]
-    assert re.fullmatch(r"policy: silent for 0.5\d s, allowed 0.5 s", said)
+    assert re.fullmatch(r"policy: no answer for 0.5\d s, allowed 0.5 s", said)
     assert runner.log["held"][-1]
 
 
@@ -147,7 +147,7 @@ def test_chunks_that_are_always_over_when_they_come_held_the_arms_without_a_word
     assert len(runner.log) == pytest.approx(0.9 * 50.0, abs=3)
     runner = PolicyRunner(env, LockstepInference(policy, 0.6), rate=10.0)  # the episode has 1.5 s
     assert runner.run(seed=0)["policy"].startswith(
-        "policy: chunks end before they come: 2 in a row"
+        "policy: chunks end before they arrive: 2 consecutive"
     )
     assert runner.log["held"].all()
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy that LeRobot has trained, in the environment that has LeRobot: nothing else is needed.
+"""Loader of LeRobot policies, which runs in a Python environment with LeRobot only.
 
-Written for LeRobot 0.4.4 (``PreTrainedPolicy.predict_action_chunk``, processors beside the model).
+Written for LeRobot 0.4.4 (``PreTrainedPolicy.predict_action_chunk``, processors saved with the
+model).
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ IMAGES, BEGINS = "observation.images.", "begins"
 
 
 def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, Any]], Any]:
-    """Return the policy of a folder that LeRobot has saved.
+    """Return a policy saved by LeRobot.
 
     Args:
-        path: With ``config.json``, ``model.safetensors`` and the processors.
-        sizes: JSON: shapes of what is seen and of ``action``, by key of the data set.
-        task: What is to be done, in a sentence.
-        device: Of torch.
+        path: Folder with ``config.json``, ``model.safetensors`` and the processors.
+        sizes: Shapes of the observations and of ``action`` by key of the data set, as JSON.
+        task: Task instruction.
+        device: Torch device.
 
     Raises:
-        ValueError: If the policy was trained on other numbers, or asks for a history.
+        ValueError: If the shapes of the policy differ, or it needs a history of observations.
     """
     torch = import_module("torch")
     factory = import_module("lerobot.policies.factory")
@@ -56,7 +57,7 @@ def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, A
 
 
 def check(config: Any, sizes: dict[str, list[int]]) -> None:
-    """Raise ValueError if a policy is not for such observations and actions."""
+    """Raise ValueError if observations or actions of a policy have other shapes."""
     wanted = {key: list(feature.shape) for key, feature in config.input_features.items()}
     wanted |= {key: list(feature.shape) for key, feature in config.output_features.items()}
     faults = [

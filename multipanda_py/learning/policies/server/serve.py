@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serve a policy from another environment, which needs Python and numpy, and no more of this.
+"""Policy server for another Python environment, which needs only Python and numpy.
 
     python serve.py MODULE:FUNCTION [ARGUMENT ...]
 
-``FUNCTION(*arguments)`` returns the policy: it maps an observation, arrays by key, to actions,
-(n, k). Over both pipes go messages, each its length (4 bytes, big-endian) and an ``.npz`` file
-without pickles: it means the same to every version of Python and numpy. Answers have ``actions``
-or ``error``, a sentence; the first one, before any question, has one of them as well.
+``FUNCTION(*arguments)`` returns the policy, which maps an observation (arrays by key) to actions,
+(n, k). Messages on both pipes consist of their length (4 bytes, big-endian) and an ``.npz`` file
+without pickles, which is independent of the versions of Python and numpy. Answers contain
+``actions`` or ``error`` with a message. One answer is sent before the first request, after the
+policy has been created.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 
 ACTIONS, ERROR = "actions", "error"
 LARGEST = 2**30
-"""Of a message [bytes]; what is said to be longer is no message."""
+"""Maximum size of a message [bytes]."""
 _LENGTH = struct.Struct("!I")
 
 
@@ -32,7 +33,7 @@ def send(pipe: BinaryIO, arrays: Mapping[str, Any]) -> None:
     """Write a message.
 
     Raises:
-        OSError: If nobody reads any more.
+        OSError: If the pipe is closed.
     """
     file = io.BytesIO()
     content_of: dict[str, Any] = {key: np.asarray(value) for key, value in arrays.items()}
@@ -43,11 +44,11 @@ def send(pipe: BinaryIO, arrays: Mapping[str, Any]) -> None:
 
 
 def receive(pipe: BinaryIO) -> dict[str, Any]:
-    """Read a message; waits for it.
+    """Wait for a message and return it.
 
     Raises:
-        EOFError: If there is none any more, or its end is missing.
-        ValueError: If it is no message.
+        EOFError: If the pipe is closed or ends within a message.
+        ValueError: If the message is invalid.
     """
     (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size))
     if length > LARGEST:
@@ -66,16 +67,17 @@ def _exactly(pipe: BinaryIO, count: int) -> bytes:
 def _answer(ask: Callable[[], Any]) -> dict[str, Any]:
     try:
         actions = np.asarray(ask(), np.float64)
-    except Exception as error:  # whatever it is, arms are to hold
+    except Exception as error:  # After any exception the arms have to hold.
         return {ERROR: f"{type(error).__name__}: {error}"}
     return {ACTIONS: actions}
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends this, after the arms hold
+    """Answer requests until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The client ends this once the arms hold.
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # Output of libraries must not mix with answers.
+
     made: list[Callable[[dict[str, Any]], Any]] = []
 
     def make() -> Any:
