@@ -221,7 +221,7 @@ class ProcessInference(Inference):
         self._waiting: tuple[int, dict[str, Any]] | None = None
         try:
             if not self._pipe.poll(timeout):
-                raise PolicyFailed(f"policy: not made after {timeout:g} s")
+                raise PolicyFailed(f"policy: not created after {timeout:g} s")
             unless_raised(self._received()[1])
         except PolicyFailed:
             self.close()
@@ -274,7 +274,7 @@ class ProcessInference(Inference):
         except (EOFError, OSError) as error:
             raise PolicyFailed(self._end()) from error
         except Exception as error:  # A type of the answer may be unknown in this process.
-            raise PolicyFailed(f"policy: answer not read, {in_a_line(error)}") from error
+            raise PolicyFailed(f"policy: answer cannot be read, {in_a_line(error)}") from error
 
     def _end(self) -> str:
         self._process.join(0.2)  # The exit code is available only after this.
@@ -288,7 +288,7 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
     try:
         policy = make()
     except Exception as error:  # reported to the waiting client
-        pipe.send((0, Raised(f"policy: not made, {in_a_line(error)}")))
+        pipe.send((0, Raised(f"policy: cannot be created, {in_a_line(error)}")))
         return
     pipe.send((0, "made"))
     while True:
@@ -302,7 +302,7 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
         except OSError:
             return
         except Exception as error:  # If pickling fails, nothing has been sent.
-            pipe.send((number, Raised(f"policy: answer not sent, {in_a_line(error)}")))
+            pipe.send((number, Raised(f"policy: answer cannot be sent, {in_a_line(error)}")))
 
 
 def torch_policy(

@@ -72,8 +72,8 @@ class ProgramInference(Inference):
         if isinstance(said, Raised):
             self.close()
             is_late = time.monotonic() - begun > timeout
-            reason = f"silent for {timeout:g} s" if is_late else said.text
-            raise PolicyFailed(f"policy: not made, {reason}")
+            reason = f"no answer for {timeout:g} s" if is_late else said.text
+            raise PolicyFailed(f"policy: cannot be created, {reason}")
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
         """Send the observation. Nested dictionaries become keys such as ``left/q``."""
@@ -114,7 +114,7 @@ class ProgramInference(Inference):
             return Raised(self._end())
         except (ValueError, BadZipFile) as error:
             self._process.kill()  # The start of the next message is unknown.
-            return Raised(f"its program says what is no message: {error}")
+            return Raised(f"its program sent an invalid message: {error}")
         if serving.ERROR in said:
             return Raised(f"raised {' '.join(str(said[serving.ERROR]).split())}")
         return said.get(serving.ACTIONS)

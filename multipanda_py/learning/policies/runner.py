@@ -77,13 +77,13 @@ def checked(answer: Any, size: int) -> Matrix:
         PolicyFailed: If the answer has another shape or contains values that are not finite
             numbers.
     """
-    allowed = f"allowed (n, {size}) with n of at least 1"
+    allowed = f"allowed (n, {size}) with n >= 1"
     try:
         actions: Matrix = real_numbers(answer)
     except TypeError as error:
         what = f" of real numbers but {error}" if str(error) else ""
         kind = type(answer).__name__
-        raise PolicyFailed(f"policy: got a {kind} that is no array{what}, {allowed}") from error
+        raise PolicyFailed(f"policy: got a {kind}, not an array{what}, {allowed}") from error
     if actions.ndim == 1:
         actions = actions[None, :]
     if actions.ndim != 2 or actions.shape[1] != size or not len(actions):
@@ -91,8 +91,8 @@ def checked(answer: Any, size: int) -> Matrix:
     if not np.isfinite(actions).all():
         row, column = np.argwhere(~np.isfinite(actions))[0]
         raise PolicyFailed(
-            f"policy: number {column} of action {row} is {actions[row, column]}, "
-            "allowed finite ones"
+            f"policy: component {column} of action {row} is {actions[row, column]}, "
+            "allowed finite numbers"
         )
     return actions
 
@@ -181,7 +181,7 @@ class RunLog:
         return len(self._rows.get("time", ()))
 
     def __getitem__(self, key: str) -> Any:
-        """Return a column with one row per step: ``time``, ``action``, ``left/target`` and others."""
+        """Return a column with one row per step, for example ``time`` or ``left/target``."""
         return np.array(self._rows[key])
 
     def residual(self, arm: str) -> Matrix:
@@ -270,8 +270,8 @@ class PolicyRunner:
         self._is_absolute = all(control.is_absolute for control in env.controls.values())
         if not self._is_absolute and not math.isclose(rate, env.rate):
             raise ConfigurationError(
-                f"rate: got {rate:g} Hz, allowed {env.rate:g} Hz as the environment's, "
-                "as actions are steps"
+                f"rate: got {rate:g} Hz, allowed {env.rate:g} Hz of the environment, "
+                "because actions are relative"
             )
         if not (rate > 0.0 and math.isfinite(rate)):
             raise ConfigurationError(f"rate: got {rate!r}, allowed more than 0 Hz")
@@ -300,7 +300,7 @@ class PolicyRunner:
             ActionRejected: If no episode has begun.
         """
         if not self._info:
-            raise ActionRejected("step: got no episode, allowed after reset()")
+            raise ActionRejected("step: no episode has begun. Call reset() first.")
         now = float(self._info["time"])
         hold: Vector = self.env.hold_action().astype(float)
         if self.fault is None:
@@ -343,7 +343,7 @@ class PolicyRunner:
         if answer is None:
             if now - self._asked > self.timeout:
                 raise PolicyFailed(
-                    f"policy: silent for {now - self._asked:.2f} s, allowed {self.timeout:g} s"
+                    f"policy: no answer for {now - self._asked:.2f} s, allowed {self.timeout:g} s"
                 )
             return
         actions = checked(answer, len(hold))
@@ -355,8 +355,8 @@ class PolicyRunner:
             return
         self._past += 1
         self._why = (
-            f"policy: chunks end before they come: {self._past} in a row, the last of "
-            f"{len(actions)} actions over {chunk.end - chunk.begin:.2f} s after "
+            f"policy: chunks end before they arrive: {self._past} consecutive ones, the last with "
+            f"{len(actions)} actions over {chunk.end - chunk.begin:.2f} s arrived after "
             f"{now - chunk.begin:.2f} s"
         )
         if self._past >= PAST:

@@ -184,7 +184,7 @@ def test_a_crash_costs_the_running_episode_only(env, tmp_path):
     assert done.returncode == -9
     dataset = Dataset(folder)
     assert [len(episode) for episode in dataset] == [4]
-    assert any("interrupted" in fault for fault in check(dataset))
+    assert any("was interrupted" in fault for fault in check(dataset))
     left = data_file(
         folder, 1
     )  # as of a crash between the numbers and the word that they are there

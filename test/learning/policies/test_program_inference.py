@@ -98,7 +98,7 @@ def test_a_program_is_asked_by_flat_keys_and_answers(program, env):
     ("kind", "sentence"),
     [
         ("raises", "policy: raised KeyError: 'goal'"),
-        ("nan", "policy: number 0 of action 0 is nan"),
+        ("nan", "policy: component 0 of action 0 is nan"),
         ("dies", "policy: its program has ended, exit code -9"),
         ("stalls", "policy: no answer for 0.5"),
     ],

@@ -66,6 +66,6 @@ def check(config: Any, sizes: dict[str, list[int]]) -> None:
         if sizes.get(key) != shape
     ]
     if getattr(config, "n_obs_steps", 1) != 1:
-        faults.append(f"n_obs_steps: got {config.n_obs_steps}, allowed 1, as no history is kept")
+        faults.append(f"n_obs_steps: got {config.n_obs_steps}, allowed 1 (no history is stored)")
     if faults:
         raise ValueError("; ".join(faults))

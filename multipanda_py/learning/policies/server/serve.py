@@ -60,7 +60,8 @@ def receive(pipe: BinaryIO) -> dict[str, Any]:
 def _exactly(pipe: BinaryIO, count: int) -> bytes:
     content = pipe.read(count)
     if len(content) < count:
-        raise EOFError("the other side has gone")
+        raise EOFError("the pipe was closed")
+
     return content
 
 
