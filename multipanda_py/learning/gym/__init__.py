@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gymnasium environments: cells that policies act on.
+"""Gymnasium environments whose actions control the arms of a cell.
 
-After ``import multipanda_py.learning.gym``, ``gymnasium.make("multipanda/lift_box-v0")`` makes a
-:class:`.CellEnv`; its arguments are those of the class. Needs gymnasium, of the extra ``gym``.
+After ``import multipanda_py.learning.gym``, ``gymnasium.make("multipanda/lift_box-v0")`` creates a
+:class:`.CellEnv` and accepts its arguments. Requires gymnasium from the extra ``gym``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAMESPACE = "multipanda"
 
 
 def register() -> None:
-    """Let ``gymnasium.make`` know every task, as ``multipanda/<name>-v0``; again is the same."""
+    """Register every task as ``multipanda/<name>-v0``. Repeated calls have no effect."""
     for name in task_names():
         label = f"{NAMESPACE}/{name}-v0"
         if label not in gymnasium.registry:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an action means to an arm: targets of a law, absolute or as steps."""
+"""Conversion of actions to absolute or incremental controllet targets."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix, Vector
 
 SPEED, TURN = 0.4, 1.5
-"""What a full step of a pose is worth, over its time [m/s, rad/s]."""
+"""Speeds of a pose step with components of 1 [m/s, rad/s]."""
 JOINT_SPEED = 1.0
-"""The same of a joint [rad/s, m/s]."""
+"""Speed of a joint step with a component of 1 [rad/s, m/s]."""
 FORCE = 30.0
-"""Largest force that an action asks for along an axis [N]."""
+"""Force of a component of 1 along an axis [N]."""
 REACH = 1.5
-"""Positions that an absolute action may name, from the base along each axis [m]."""
+"""Maximum position of an absolute action along each axis of the base frame [m]."""
 FIRM: Mapping[str, Any] = {"stiffness": [800.0, 800.0, 800.0, 40.0, 40.0, 40.0]}
-"""Of the law for poses: 8 N for a centimetre [N/m, Nm/rad]."""
+"""Stiffness of the Cartesian controllet, 8 N per centimetre [N/m, Nm/rad]."""
 NEAR = 0.9
-"""Share of the gate within which targets stay: an arm that is held back is not left behind."""
+"""Fraction of the gate to which targets are limited, so that they stay close to a blocked arm."""
 
 
 class Control(ABC):
-    """Send an arm the target that an action means, at once for its law.
+    """Conversion of the action of one arm to a target of its controllet.
 
     Args:
-        arm: The arm.
-        period: Time of a step [s].
+        arm: Description of the arm.
+        period: Duration of a step [s].
 
     Attributes:
         law: Type of the controllet.
-        is_absolute: Whether an action names the target itself, not a way from the last one.
-        followed: What of the observation follows the target, ``pose`` or ``q``.
-        low: Least numbers of an action, (k,).
-        high: Largest ones.
+        is_absolute: True if an action is the target itself, not an increment of the last one.
+        followed: Observation that follows the target, ``pose`` or ``q``.
+        low: Lower bounds of an action, (k,).
+        high: Upper bounds of an action, (k,).
     """
 
     law: ClassVar[str]
@@ -57,38 +57,40 @@ class Control(ABC):
 
     @abstractmethod
     def begin(self, cell: Cell) -> None:
-        """Take what the arm does now for its target."""
+        """Initialise the target with the measured state."""
 
     @abstractmethod
     def send(self, cell: Cell, action: Vector) -> None:
-        """Give the law its target."""
+        """Send the target of an action to the controllet."""
 
     @property
     @abstractmethod
     def target(self) -> Vector:
-        """The target of now, as it is observed, (m,)."""
+        """Current target in the format of the observation, (m,)."""
 
     @property
     def rest(self) -> Vector:
-        """The action that leaves the target where it is, and asks for no force, (k,)."""
+        """Action that keeps the target and requests no force, (k,)."""
         return self.target if self.is_absolute else np.zeros(len(self.high))
 
     @abstractmethod
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the action that goes to a pose, as far as one step can.
+        """Return the action towards a pose, limited to one step.
 
         Raises:
-            NotImplementedError: If this control does not go to poses.
+            NotImplementedError: If the action has no pose.
         """
 
 
 class StepOfPose(Control):
-    r"""Move the target of a tool by a step and a turn, both along the axes of the base.
+    r"""Incremental pose control along the axes of the base frame.
 
-    .. math:: p^* \leftarrow p^* + v T a_{1:3}, \qquad R^* \leftarrow \exp(w T a_{4:6}) R^*
+    .. math:: p^* \leftarrow p^* + v T a_{1:3}, \qquad R^* \leftarrow \exp(w T a_{4:6}) R^*.
 
-    with a between -1 and 1. The target moves, not the tool, so that a load does not drag it along;
-    it stays within the gate around where the tool is.
+    Symbols: action a between -1 and 1, the target position :math:`p^*` and rotation :math:`R^*`,
+    the speeds v and w, and the duration T of a step. Increments apply to the target and not to the
+    measured pose, so that a payload does not make it drift. The target is limited to the gate
+    around the measured pose.
     """
 
     law = "cartesian_impedance"
@@ -101,11 +103,10 @@ class StepOfPose(Control):
         self.pose = Pose.identity()
 
     def begin(self, cell: Cell) -> None:
-        """Take the measured pose."""
+        """Initialise the target with the measured pose."""
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Move the target and send it."""
         turn = pin.exp3(TURN * self.period * action[3:6])
         moved = self.pose.position + SPEED * self.period * action[:3]
         self.pose = _within_gate(
@@ -115,11 +116,11 @@ class StepOfPose(Control):
 
     @property
     def target(self) -> Vector:
-        """Position and the first two columns of the rotation, (9,)."""
+        """Position and the first two columns of the rotation matrix, (9,)."""
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the step to a pose, no longer than one may be."""
+        """Return the step towards a pose, limited in translation and rotation."""
         way = (pose_ee_in_base.position - self.pose.position) / (SPEED * self.period)
         turn = pin.log3(pose_ee_in_base.rotation @ self.pose.rotation.T) / (TURN * self.period)
         return np.concatenate(
@@ -128,10 +129,12 @@ class StepOfPose(Control):
 
 
 class AbsolutePose(Control):
-    """Name the pose of the tool in its base: position and two columns of the rotation.
+    """Absolute pose control in the base frame.
 
-    Six numbers of a rotation are continuous, unlike Euler angles and rotation vectors, which turn
-    over just where tools point down. Columns are made orthonormal, the first one first.
+    An action consists of the position and two columns of the rotation matrix. These six rotation
+    components are continuous, whereas Euler angles and rotation vectors jump near a tool that
+    points down. The columns are orthonormalised, starting with the first.
+
     Source: Zhou et al., On the continuity of rotation representations, 2019.
     """
 
@@ -146,21 +149,21 @@ class AbsolutePose(Control):
         self.pose = Pose.identity()
 
     def begin(self, cell: Cell) -> None:
-        """Take the measured pose."""
+        """Initialise the target with the measured pose."""
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the pose, as far as the gate lets it be from here."""
+        """Send the pose, limited to the gate around the measured pose."""
         self.pose = _within_gate(cell, self.arm.name, pose_of(action, self.pose))
         cell.set_target(self.arm.name, self.pose)
 
     @property
     def target(self) -> Vector:
-        """As an action, (9,)."""
+        """Target in the format of an action, (9,)."""
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the pose, but no further than a step from the target of now."""
+        """Return the pose, limited to one step from the current target."""
         return pose_numbers(
             pose_ee_in_base.clipped(
                 self.pose.position, self.pose.rotation, SPEED * self.period, TURN * self.period
@@ -169,7 +172,7 @@ class AbsolutePose(Control):
 
 
 class StepOfPoseAndForce(StepOfPose):
-    """As :class:`StepOfPose`, and three numbers for the force that the tool exerts on top."""
+    """Incremental pose control with an additional force of the tool, three components."""
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
         super().__init__(arm, period)
@@ -178,12 +181,12 @@ class StepOfPoseAndForce(StepOfPose):
         self.force = np.zeros(3)
 
     def begin(self, cell: Cell) -> None:
-        """Take the measured pose, and no force."""
+        """Initialise the target with the measured pose and zero force."""
         super().begin(cell)
         self.force = np.zeros(3)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Move the target, and send the force along the axes of the base."""
+        """Send the pose and the force along the axes of the base frame."""
         super().send(cell, action)
         self.force = FORCE * action[6:9]
         cell.set_target(self.arm.name, wrench=[*self.force, 0.0, 0.0, 0.0])
@@ -194,12 +197,12 @@ class StepOfPoseAndForce(StepOfPose):
         return np.concatenate([super().target, self.force])
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the step to a pose, without a force."""
+        """Return the step towards a pose with zero force."""
         return np.concatenate([super().toward(pose_ee_in_base), np.zeros(3)])
 
 
 class StepOfJoints(Control):
-    """Move the targets of all joints by steps, between -1 and 1 of what a step allows."""
+    """Incremental joint control with components from -1 to 1."""
 
     law = "joint_impedance"
     followed = "q"
@@ -212,11 +215,11 @@ class StepOfJoints(Control):
         self.q = np.zeros(arm.n_joints)
 
     def begin(self, cell: Cell) -> None:
-        """Take the measured posture."""
+        """Initialise the target with the measured joint positions."""
         self.q = cell.state(self.arm.name).q.copy()
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Move the targets, within limits and gate."""
+        """Send the new target, limited to the joint limits and the gate."""
         self._aim(cell, self.q + JOINT_SPEED * self.period * action)
 
     def _aim(self, cell: Cell, q: Vector) -> None:
@@ -226,16 +229,16 @@ class StepOfJoints(Control):
 
     @property
     def target(self) -> Vector:
-        """Of all joints, (n,)."""
+        """Target positions of all joints, (n,)."""
         return self.q
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Raise: joints do not go to poses by themselves."""
+        """Raise NotImplementedError, because joint actions have no pose."""
         raise NotImplementedError("actions of joints do not go to poses; control: pose_step does")
 
 
 class AbsoluteJoints(StepOfJoints):
-    """Name the positions of all joints [rad, m]."""
+    """Absolute control of joint positions [rad, m]."""
 
     is_absolute = True
 
@@ -244,7 +247,7 @@ class AbsoluteJoints(StepOfJoints):
         self.low, self.high = self._lower.copy(), self._upper.copy()
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send them, as far as the gate lets them be from here."""
+        """Send the joint positions, limited to the joint limits and the gate."""
         self._aim(cell, action)
 
 
@@ -255,14 +258,14 @@ CONTROLS: dict[str, type[Control]] = {
     "joint_step": StepOfJoints,
     "joint": AbsoluteJoints,
 }
-"""By the name that environments are made with."""
+"""Controls by the name used in the arguments of environments."""
 
 
 def control_named(name: str) -> type[Control]:
-    """Return a control.
+    """Return the control of a name.
 
     Raises:
-        UnknownName: If there is none of that name.
+        UnknownName: If it does not exist.
     """
     if name not in CONTROLS:
         raise UnknownName("control", str(name), tuple(CONTROLS))
@@ -270,16 +273,16 @@ def control_named(name: str) -> type[Control]:
 
 
 def pose_numbers(pose: Pose) -> Vector:
-    """Return position and the first two columns of the rotation, (9,)."""
+    """Return position and the first two columns of the rotation matrix, (9,)."""
     return np.concatenate([pose.position, pose.rotation[:, 0], pose.rotation[:, 1]])
 
 
 def pose_of(numbers: Vector, otherwise: Pose) -> Pose:
-    """Return the pose that nine numbers mean; columns that are none leave the rotation as it was.
+    """Convert nine components to a pose.
 
     Args:
-        numbers: Position and two columns, (9,).
-        otherwise: Whose rotation is kept if the columns are zero or along one line.
+        numbers: Position and two columns of the rotation matrix, (9,).
+        otherwise: Pose whose rotation is used if the columns are zero or parallel.
     """
     first, second = numbers[3:6], numbers[6:9]
     third = np.cross(first, second)
@@ -296,7 +299,7 @@ def _within_gate(cell: Cell, arm: str, pose: Pose) -> Pose:
 
 
 def _exact(rotation: Matrix) -> Matrix:
-    """Return the rotation without what a thousand products have added to it."""
+    """Return a rotation matrix without accumulated rounding errors."""
     x = rotation[:, 0] / np.linalg.norm(rotation[:, 0])
     z = np.cross(x, rotation[:, 1])
     z /= np.linalg.norm(z)

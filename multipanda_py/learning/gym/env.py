@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell as a Gymnasium environment."""
+"""Gymnasium environment of a cell."""
 
 from __future__ import annotations
 
@@ -61,46 +61,49 @@ from multipanda_py.learning.gym.task_scene import TaskScene, sizes_of
 from multipanda_py.state import Vector
 
 RATES = (1.0, 100.0)
-"""Least and largest number of steps a second."""
+"""Minimum and maximum step rate [Hz]."""
 
 
 class CellEnv(gymnasium.Env[Observation, Action]):
-    """Let a policy act on the arms of a cell, with the laws and guards of every cell in force.
+    """Gymnasium environment whose actions control the arms of a cell through its controllets.
 
-    An action has, arm by arm in the task's order, the numbers of the control and, where there is a
-    hand, one more: open above 0.6, closed below 0.4.
+    An action contains the components of the control for each arm, in the order of the task. For an
+    arm with a gripper, one more component opens it above 0.6 and closes it below 0.4. All safety
+    features of the cell stay active.
 
-    In lockstep, which is the default, a step takes as long as the machine needs, and a seed is an
-    episode to the last bit. With a cell file that has a loop of its own (``cell.placement``
-    process or thread; real arms) the same class acts in real time: a step waits for its instant,
-    and ``reset`` has the arms go to where they start.
+    By default the environment runs in lockstep: a step takes as long as its computation, and
+    episodes with equal seeds are bitwise identical. With a cell file that has its own loop
+    (``cell.placement`` process or thread, real arms), it runs in real time. Each step then waits
+    for its time, and ``reset`` moves the arms to their start configuration.
 
     Args:
-        task: A name that :func:`.task_named` knows, or a task of one's own.
-        control: Name in :data:`.CONTROLS`.
-        rate: Steps a second [Hz].
-        cameras: Names of cameras of the scene, ``free`` for a viewer's, or by name height and
-            width [pixels].
-        things: Whether poses of things are seen; a real cell does not know them.
-        features: Of the laws, instead of their own: ``["nullspace", "coriolis"]`` takes half the
-            time, and keeps arms off nothing.
-        randomise: A perturbation file, or what one holds: every episode has a twin drawn anew from
-            it. ``reset`` takes longer then, as another world is built.
-        cell: A cell file instead of the task's scene; ``ros:/NAMESPACE``, or a
-            :class:`.RosCell`, for arms that a running node moves.
-        topics: Topics of ROS by the name of what they show: pictures, which are among ``images``,
-            and wrenches, which are ``sensors``.
-        residual: What a network has learned of a robot, which simulated arms then show: a file of
-            ``multipanda residual train``, or files by arm.
-        render_mode: ``rgb_array`` or None.
+        task: Name known to :func:`.task_named`, or a task object.
+        control: Name of the control, one of :data:`.CONTROLS`.
+        rate: Steps per second [Hz].
+        cameras: Names of cameras in the scene, or height and width by name [pixels]. ``free`` is
+            the default view of the viewer.
+        things: True to include object poses in the observation. Cells with real arms do not know
+            them.
+        features: Features of the controllets instead of their defaults. The list ``["nullspace",
+            "coriolis"]`` halves the computing time but disables collision avoidance.
+
+        randomise: Perturbation file, or its contents. Every episode then uses a new random twin,
+            and ``reset`` takes longer because it builds another simulation.
+        cell: Cell file instead of the scene of the task. ``ros:/NAMESPACE`` or a :class:`.RosCell`
+            selects the arms of a running node.
+        topics: ROS topics by the name of their observation. Images appear in ``images``, wrenches
+            in ``sensors``.
+        residual: Learned residual of a robot that simulated arms reproduce: a file of ``multipanda
+            residual train``, or files by arm.
+        render_mode: Mode of :meth:`render`, ``rgb_array`` or None.
 
     Attributes:
         steps: Number of steps in this episode.
-        sensors: Sensors that topics show; None without any.
+        sensors: Subscribers of the topics, or None without topics.
 
     Raises:
-        ConfigurationError: If an argument means nothing here.
-        UnknownName: If there is no such task or control.
+        ConfigurationError: If an argument is invalid.
+        UnknownName: If the task or control does not exist.
 
     Thread: one, always the same.
     """
@@ -126,7 +129,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ConfigurationError(
                 f"render_mode: got {render_mode!r}, allowed rgb_array or None"
             )
-        given: Any = rate  # what callers without types hand over
+        given: Any = rate  # may have any type in untyped code
         if not isinstance(given, Real) or not RATES[0] <= rate <= RATES[1]:
             raise ConfigurationError(
                 f"rate: got {rate!r}, allowed {RATES[0]:g} to {RATES[1]:g} Hz"
@@ -189,22 +192,25 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def cell(self) -> Cell:
-        """The cell, for what there is no action for; started by the first ``reset``."""
+        """Cell of the environment, for requests other than actions.
+
+        The first ``reset`` starts it.
+        """
         return self._cell
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """What makes such an environment again: task, control, rate, things and features."""
+        """Arguments that recreate the environment: task, control, rate, ``things`` and features."""
         return MappingProxyType(self._arguments)
 
     @property
     def controls(self) -> Mapping[str, Control]:
-        """What actions mean, by arm."""
+        """Action definitions by arm."""
         return MappingProxyType(self._controls)
 
     @property
     def past(self) -> Past:
-        """What there was to be seen while this program was late.
+        """Observations at steps that this program missed.
 
         Raises:
             ActionRejected: If no episode has begun.
@@ -214,23 +220,23 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def scene(self) -> TaskScene:
-        """What the task sees."""
+        """Scene as seen by the task."""
         return self._scene
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode.
+        """Start an episode.
 
         Args:
-            seed: The same for the same episode; None goes on from the last one.
-            options: ``recover``, in real time: whether arms that have stopped are brought back
-                first. **They MOVE afterwards**; else they are refused.
+            seed: Seed of the episode. None continues the current random sequence.
+            options: Options in real time. ``recover`` set to True recovers arms that have stopped.
+                **They MOVE afterwards.** By default stopped arms are refused.
 
         Raises:
-            TaskFailed: If the task draws no goal, or does not say whether it is done.
-            MotionFailed: In real time, if an arm has stopped; says why.
-            MultipandaError: In real time, if the arms cannot go to where they start.
+            TaskFailed: If the goal or the result of the task is invalid.
+            MotionFailed: In real time, if an arm has stopped.
+            MultipandaError: In real time, if the arms cannot move to their start configuration.
         """
         given: Any = options or {}
         if not isinstance(given, Mapping) or not isinstance(given.get(RECOVER, False), bool):
@@ -259,25 +265,26 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return self._look()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Act for one step.
+        """Execute one step.
 
         Returns:
-            What is seen after it; the reward, 0 to 1; whether the task is done, or an arm has a
-            fault or holds for another reason; whether its time is over; and ``is_success``,
-            ``fault``, ``time`` and, with cameras, ``picture_time``, both on the cell's clock [s].
+            Observation after the step, reward from 0 to 1, terminated, truncated and info. An
+            episode terminates when the task is done or an arm has a fault or holds. It is
+            truncated at its time limit. The info contains ``is_success``, ``fault``, ``time`` and,
+            with cameras, ``picture_time``. Both times are cell times [s].
 
         Raises:
-            ActionRejected: If the action is of another shape or not finite, no episode has begun,
-                or another law has an arm than the environment's; nothing has moved.
-            LoopError: In real time, after a second without an action: the arms hold.
-            TaskFailed: If the task's reward is no number, or it does not say whether it is done.
+            ActionRejected: If the action has another shape or is not finite, no episode has begun,
+                or another controllet owns an arm. No arm has moved.
+            LoopError: In real time, after 1 s without an action. The arms hold.
+            TaskFailed: If the reward or the result of the task is invalid.
         """
         if not self._is_open:
             raise ActionRejected("step: got an action before an episode, allowed after reset()")
         numbers = self._actions.checked(action)
         states = {name: self._cell.state(name) for name in self._controls}
-        if self._is_remote:  # all arms, before one is told anything
-            self._cell.check()  # it hears who has them later, and gives diagnostics their time
+        if self._is_remote:  # Check all arms before any of them receives a target.
+            self._cell.check()  # also processes messages on ownership and diagnostics
         else:
             self._own.refuse()
         for name, state in states.items():
@@ -294,10 +301,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return seen, reward, ends, is_over and not ends, info
 
     def expert_action(self) -> Action:
-        """Return what the task's expert would do now.
+        """Return the action of the task's scripted expert.
 
         Raises:
-            NotImplementedError: If the task has none, or the control goes to no poses.
+            NotImplementedError: If the task has no expert, or the control has no poses.
             ActionRejected: If no episode has begun.
         """
         self._begun("expert_action")
@@ -310,28 +317,28 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         )
 
     def hold_action(self) -> Action:
-        """Return the action that leaves all targets and hands where they are."""
+        """Return the action that keeps all targets and gripper commands."""
         return self._actions.hold()
 
     def render(self) -> Any:
-        """Return a picture of the scene, (480, 640, 3), if that was asked for."""
+        """Return an image of the scene, (480, 640, 3), or None without ``render_mode``."""
         if self.render_mode is None:
             return None
         return self._cell.simulation.image(None, 640, 480)
 
     def close(self) -> None:
-        """End the cell; safe to call twice."""
+        """Close the cell. Repeated calls have no effect."""
         if self.sensors is not None:
             self.sensors.close()
         self._end()
-        if self._is_remote:  # which is connected to before the first episode
+        if self._is_remote:  # A remote cell is connected before the first episode.
             self._cell.close()
 
     def save(self) -> EpisodeState:
-        """Return the episode as it stands: world, targets, task and random numbers.
+        """Return the state of the episode: simulation, targets, task and random generator.
 
-        Laws start anew from what they measure, here as after every :meth:`restore`, so that what
-        follows is the same to the last bit.
+        The controllets restart from the measured state, as after every :meth:`restore`. Both
+        continuations are therefore bitwise identical.
 
         Raises:
             SimulationRefused: If the cell is not in lockstep.
@@ -346,13 +353,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return state
 
     def restore(self, state: EpisodeState) -> tuple[Observation, dict[str, Any]]:
-        """Go back to a state, of this environment and the same start, and go on from there.
+        """Restore a state saved by this environment since the same start of its cell.
 
         Returns:
-            As :meth:`reset`.
+            Observation and info as in :meth:`reset`.
 
         Raises:
-            SimulationRefused: If the state is another environment's, or the cell not in lockstep.
+            SimulationRefused: If the state belongs to another environment, or the cell is not in
+                lockstep.
             ActionRejected: If no episode has begun.
         """
         self._begun("restore")
@@ -367,14 +375,17 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return self._look()
 
     def _taken(self) -> str:
-        """Say which arm is another law's; of one that runs elsewhere its check() does so."""
+        """Return a message if another controllet owns an arm.
+
+        A remote cell reports this in ``check()``.
+        """
         return "" if self._is_remote else self._own.taken()
 
     def _send(self, numbers: Vector, arm: str) -> None:
         try:
             self._actions.send(self._cell, numbers, arm)
         except TargetRejected:
-            if not (self._cell.state(arm).fault or self._taken()):  # it has just stopped
+            if not (self._cell.state(arm).fault or self._taken()):  # The arm has just stopped.
                 raise
 
     def _begun(self, what: str) -> None:
@@ -402,7 +413,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._home = self._cell.simulation.save()
 
     def _rebuild(self, twins: PerturbationSpec) -> None:
-        """Have another twin, drawn from this episode's numbers."""
+        """Replace the cell by another random twin."""
         self._end()
         self._cell = Cell(twins.draw(self._config, int(self.np_random.integers(2**31))))
         self._start()
@@ -415,9 +426,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._cell.check()
 
     def _look(self) -> tuple[Observation, dict[str, Any]]:
-        """Return what is seen at the step's instant, and what else there is to say.
+        """Return observation and info at the time of the step.
 
-        In real time this process may wake up late: the loop has kept what was at the instant.
+        If this process wakes up late in real time, the recorded state of that time is used.
         """
         instant = self._scene.look(self._clock.due)
         info = {

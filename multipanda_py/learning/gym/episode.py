@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there was to be seen while a program was late, of a cell whose loop runs by itself."""
+"""Timing of steps, start of episodes, saved episodes and missed steps of an environment."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from multipanda_py.simulation.rendering import Image
 from multipanda_py.state import Vector
 
 CAUGHT_UP = 0.1
-"""How late steps may be and still come one after the other until they are in time again [s]."""
+"""Maximum lateness that is recovered by running steps without waiting [s]."""
 STEP_TIMEOUT = 2.0
-"""How long a step waits for its instant while the cell's clock stands still [s]."""
+"""Maximum time that a step waits while the time of the cell does not advance [s]."""
 SHORTEST = 2e-4
-"""Sleep before a look at the cell's clock [s]."""
+"""Minimum sleep between two checks of the cell time [s]."""
 REMEMBERED = 3.5
-"""How far back instants that were left out are named, of the four that a loop keeps [s]."""
+"""Maximum age of missed steps that are reported [s]. The loop stores records of 4 s."""
 
 
 class StepClock:
-    """Let the time of steps pass on a cell's clock.
+    """Clock of the steps of an environment, based on the time of its cell.
 
     Args:
-        rate: Steps a second [Hz].
-        cycle_rate: Of the cell's loop [Hz].
+        rate: Steps per second [Hz].
+        cycle_rate: Rate of the control loop [Hz].
 
     Attributes:
-        period: Between steps [s].
-        due: The instant of the newest step, by the cell's clock [s].
-        left_out: Instants before it at which nobody acted, as this program was late.
+        period: Duration of a step [s].
+        due: Cell time of the latest step [s].
+        left_out: Cell times of the steps that were missed before it [s].
 
-    Thread: the environment's.
+    Thread: that of the environment.
     """
 
     def __init__(self, rate: float, cycle_rate: float) -> None:
@@ -56,18 +56,19 @@ class StepClock:
         self.left_out: tuple[float, ...] = ()
 
     def begin(self, cell: Cell) -> None:
-        """Count from now on."""
+        """Start counting at the current time."""
         self.due, self.left_out = cell.time, ()
 
     def run(self, cell: Cell, step: int) -> None:
-        """Run the cycles of a step, by its number; of 30 Hz they are 33, 33 and 34."""
+        """Run the cycles of a step in lockstep. At 30 Hz, steps have 33, 33 and 34 cycles."""
         begin, end = (round(k * self._cycle_rate / self._rate) for k in (step, step + 1))
         cell.step(end - begin)
 
     def wait(self, cell: Cell) -> None:
-        """Wait for the instant of the next step of a cell whose loop runs by itself.
+        """Wait for the time of the next step in real time.
 
-        Up to :data:`CAUGHT_UP` of lateness are made up for; beyond, whole periods are left out.
+        Lateness up to :data:`CAUGHT_UP` is recovered by the following steps. Beyond it, whole
+        periods are skipped.
         """
         period, now = self.period, cell.time
         due, count = self.due + period, 0
@@ -76,28 +77,28 @@ class StepClock:
         missed = (due + k * period for k in range(count))
         self.left_out = tuple(instant for instant in missed if instant > now - REMEMBERED)
         due += count * period
-        self.due = min(due, now + period)  # the clock stands still while a loop is paused
+        self.due = min(due, now + period)  # The cell time stops while a loop is paused.
         patience = time.monotonic() + STEP_TIMEOUT
         while (left := self.due - cell.time) > 0.0 and time.monotonic() < patience:
             time.sleep(max(left, SHORTEST))
 
 
 AT_REST = 0.01
-"""Speed of joints below which arms begin to go home [rad/s, m/s]."""
+"""Joint speed below which arms may move to their start configuration [rad/s, m/s]."""
 REST_TIMEOUT = 10.0
-"""For that [s]."""
+"""Timeout for reaching rest [s]."""
 
 
 class StartPose:
-    """Have arms go to where they start, with open hands, and take the environment's laws there.
+    """Motion of real-time arms to their start configuration, with open grippers.
 
     Args:
-        cell: That is started.
-        laws: Names of the controllets, by arm.
-        hands: Arms that have one.
-        stopped: Of the same arms.
+        cell: Running cell.
+        laws: Names of the controllets by arm.
+        hands: Names of the arms with a gripper.
+        stopped: Monitor of stopped arms.
 
-    Thread: the environment's.
+    Thread: that of the environment.
     """
 
     def __init__(
@@ -107,21 +108,21 @@ class StartPose:
         self._hands, self._stopped = tuple(hands), stopped
 
     def go(self, recovers: bool) -> None:
-        """Do so; say why, if an arm has stopped before or then.
+        """Move the arms to their start configuration and activate the controllets.
 
         Args:
-            recovers: Whether arms that have stopped are brought back first.
+            recovers: True to recover stopped arms first.
 
         Raises:
             MotionFailed: If an arm has stopped.
-            MultipandaError: If they cannot go there.
+            MultipandaError: If the motion fails.
         """
         if recovers:
             self._stopped.recover()
         self._stopped.refuse()
         try:
             self._go()
-        except MultipandaError:  # by what came of it
+        except MultipandaError:  # A stopped arm explains the failure better.
             self._stopped.refuse()
             raise
 
@@ -143,16 +144,16 @@ class StartPose:
 
 @dataclass(frozen=True)
 class EpisodeState:
-    """What :meth:`.CellEnv.save` returns; for its own environment, and its own start of the cell.
+    """State of an episode saved by :meth:`.CellEnv.save`, valid until its cell is restarted.
 
     Attributes:
-        simulation: Of the world and the loop.
-        steps: Since the episode's beginning.
-        goal: Of the task.
-        task: What the task keeps to itself.
-        random: Of the generator that the next episodes are drawn from.
-        controls: What targets of arms are, by arm.
-        hands: Which hands are told to be open.
+        simulation: State of simulation and loop.
+        steps: Steps since the start of the episode.
+        goal: Goal of the task.
+        task: Attributes of the task object.
+        random: State of the random generator.
+        controls: Targets by arm.
+        hands: True for grippers commanded to be open, by arm.
     """
 
     simulation: SimulationState
@@ -173,7 +174,7 @@ def saved(
     controls: Mapping[str, Control],
     hands: Mapping[str, HandControl],
 ) -> EpisodeState:
-    """Return copies of all that an episode goes on from."""
+    """Return copies of the state of an episode."""
     return EpisodeState(
         simulation, steps, goal.copy(), deepcopy(vars(task)),
         deepcopy(dict(random.bit_generator.state)),
@@ -188,7 +189,7 @@ def put_back(
     random: np.random.Generator,
     controls: Mapping[str, Control],
 ) -> None:
-    """Have task, random numbers and targets go on from a state."""
+    """Restore task, random generator and targets from a saved state."""
     vars(task).clear()
     vars(task).update(deepcopy(dict(state.task)))
     random.bit_generator.state = deepcopy(dict(state.random))
@@ -197,24 +198,23 @@ def put_back(
 
 
 def _targets(control: Control) -> dict[str, Any]:
-    """Return what of a control changes from step to step."""
+    """Return the attributes of a control that change between steps."""
     fixed = ("arm", "period", "low", "high")
     return deepcopy({key: value for key, value in vars(control).items() if key not in fixed})
 
 
 class Past:
-    """Look back at instants at which nobody acted.
+    """Access to the recorded states at missed steps.
 
-    What was seen is had at once; pictures can be drawn later, when there is time.
+    States are available immediately, and images can be rendered later.
 
     Args:
-        scene: Of the environment.
-        observer: Of what is seen.
-        clock: Of its steps.
-        keeps: Whether the cell keeps what was: not in lockstep, and not of one that runs
-            elsewhere.
+        scene: Scene of the environment.
+        observer: Observer of the environment.
+        clock: Clock of the steps.
+        keeps: True if the cell stores past states. Lockstep and remote cells do not.
 
-    Thread: the environment's.
+    Thread: that of the environment.
     """
 
     def __init__(
@@ -224,18 +224,18 @@ class Past:
 
     @property
     def slack(self) -> float:
-        """How long it is until the next step is due; negative if it is late [s]."""
+        """Time until the next step, negative if it is late [s]."""
         return self._clock.due + self._clock.period - self._scene.cell.time
 
     def left_out(self) -> list[RecordedMoment]:
-        """Return the moments before the last step's at which nobody acted."""
+        """Return the recorded states at the steps missed before the last one."""
         instants = self._clock.left_out if self._keeps else ()
         return [self._scene.cell.at(instant) for instant in instants]
 
     def seen(self, moment: RecordedMoment) -> tuple[Observation, dict[str, Any]]:
-        """Return what was seen at a moment, without pictures of cameras; and its ``time``.
+        """Return observation and info at a recorded state, without camera images.
 
-        Targets, hands and topics are as they are now.
+        Targets, gripper commands and topics have their current values.
         """
         with self._looking_at(moment):
             seen = self._observer.see(self._scene, draws=False)
@@ -245,7 +245,7 @@ class Past:
             return seen, info
 
     def drawn(self, moment: RecordedMoment) -> dict[str, Image]:
-        """Return pictures of all cameras of a moment."""
+        """Render the images of all cameras at a recorded state."""
         with self._looking_at(moment):
             return self._observer.draw(self._scene)
 
@@ -256,5 +256,5 @@ class Past:
         try:
             yield
         finally:
-            if isinstance(before, RecordedMoment):  # for whoever looks next
+            if isinstance(before, RecordedMoment):  # restores the state shown before
                 self._scene.show(before)

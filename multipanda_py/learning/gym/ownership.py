@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms of an environment that have stopped: why, and how they come back."""
+"""Checks that arms of an environment are owned by its controllets and have not stopped."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from multipanda_py.realtime.events import LoopEvent
 
 
 class OwnLaws:
-    """See that no other law has an arm, and that no target is of long ago.
+    """Check that the environment's controllets own their arms and that targets are recent.
 
     Args:
-        cell: That is started, in this process: one that runs elsewhere looks for itself.
-        laws: Names of the controllets, by arm.
-        is_lockstep: Whether time stands still between steps.
+        cell: Running cell in this process. A remote cell performs these checks itself.
+        laws: Names of the controllets by arm.
+        is_lockstep: True if the cell time advances only in steps.
 
-    Thread: the environment's.
+    Thread: that of the environment.
     """
 
     def __init__(self, cell: Cell, laws: Mapping[str, str], is_lockstep: bool) -> None:
@@ -36,15 +36,15 @@ class OwnLaws:
         self._told = math.inf
 
     def begin(self) -> None:
-        """Take note that the laws have begun, and know of no target yet."""
+        """Reset the time of the last targets at the start of an episode."""
         self._told = math.inf
 
     def told(self) -> None:
-        """Take note that all arms have been told a target."""
+        """Store the time at which all arms received a target."""
         self._told = time.monotonic()
 
     def taken(self) -> str:
-        """Say which arm is another law's and has no fault, or nothing."""
+        """Return a message if another controllet owns an arm without a fault, else nothing."""
         for name, law in self._laws.items():
             state = self._cell.state(name)
             if not state.fault and state.owner != law:
@@ -55,11 +55,11 @@ class OwnLaws:
         return ""
 
     def refuse(self) -> None:
-        """Raise if arms hold, maybe where somebody has pushed them since.
+        """Refuse a step while arms hold, since they may have been moved by hand.
 
         Raises:
-            ActionRejected: If an arm is another law's.
-            LoopError: If nothing was told for too long.
+            ActionRejected: If another controllet owns an arm.
+            LoopError: If the last targets are too old.
         """
         if taken := self.taken():
             raise ActionRejected(f"step: {taken}; allowed after reset()")
@@ -72,24 +72,24 @@ class OwnLaws:
 
 
 RECOVER = "recover"
-"""Name of the option of ``reset`` that brings arms back."""
+"""Option of ``reset`` that recovers stopped arms."""
 
 
 class StoppedArms:
-    """Say which arms have a fault that stays, in the words of the loop, and clear it if asked.
+    """Monitor of arm faults, with recovery on request.
 
     Args:
-        cell: That is started.
-        arms: Of the environment.
+        cell: Running cell.
+        arms: Names of the arms of the environment.
 
-    Thread: the environment's.
+    Thread: that of the environment.
     """
 
     def __init__(self, cell: Cell, arms: Iterable[str]) -> None:
         self._cell, self._arms = cell, tuple(arms)
 
     def reasons(self) -> str:
-        """Return arms with their faults, or an empty text."""
+        """Return the arms with their faults as text, empty without faults."""
         faults = self._faults()
         if not faults:
             return ""
@@ -100,10 +100,10 @@ class StoppedArms:
         )
 
     def refuse(self) -> None:
-        """Raise if an arm has a fault: nobody else clears it, as somebody has to look first.
+        """Refuse to continue with a fault, because a person has to inspect the arm first.
 
         Raises:
-            MotionFailed: With what to do.
+            MotionFailed: If an arm has a fault. The message names the option to recover it.
         """
         if reasons := self.reasons():
             raise MotionFailed(
@@ -111,7 +111,7 @@ class StoppedArms:
             )
 
     def recover(self) -> None:
-        """Clear all faults; what cannot come back is for :meth:`refuse`.
+        """Clear all faults. Arms that cannot recover are reported by :meth:`refuse`.
 
         Raises:
             LoopError: If the loop has ended.
@@ -124,6 +124,6 @@ class StoppedArms:
         return {arm: fault for arm, fault in faults.items() if fault}
 
     def _said(self) -> dict[str, LoopEvent]:
-        """Return the newest fault of every arm that had one."""
+        """Return the latest fault event by arm."""
         _, events = self._cell.events_since(0)
         return {event.arm: event for event in events if event.event.is_fault}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells and sensors that other rooms and packages bring, which this one does not import."""
+"""Interfaces of remote cells and sensors, which other packages provide."""
 
 from __future__ import annotations
 
@@ -17,82 +17,86 @@ from multipanda_py.learning.gym.control import Control
 from multipanda_py.state import Vector
 
 CELLS = "gym_cells"
-"""Kind of remote cells in :mod:`.registry`, by the prefix of their names; other packages add
-theirs to the entry points ``multipanda_py.gym_cells``."""
+"""Registry kind of remote cells, selected by the prefix of their name. Other packages add theirs
+to the entry points ``multipanda_py.gym_cells``."""
 
 Topics: TypeAlias = Mapping[str, "str | tuple[str, float]"]
-"""Topics by the name of what they show, with how old that may be [s] where it is not the usual."""
+"""Topics by the name of their observation, optionally with a maximum age other than the default
+[s]."""
 
 
 class RemoteCell(Protocol):
-    """A cell that runs elsewhere, for the part of :class:`.Cell` that environments use.
+    """Cell in another process, with the part of :class:`.Cell` that environments use.
 
-    It has ``descriptions``, ``time``, ``state``, ``pose``, ``objects``, ``gripper``, ``world``,
-    ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``, ``check``,
-    ``events_since``, ``start`` and ``close`` of a cell, with the same meaning, and this.
+    In addition to the following members it provides those of a cell with the same meaning:
+    ``descriptions``, ``time``, ``state``, ``pose``, ``objects``, ``gripper``, ``world``.
+    Commands are ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``,
+    ``check``, ``events_since``, ``start`` and ``close``.
     """
 
     is_remote: bool
 
     @property
     def config(self) -> CellConfig:
-        """The cell as it runs there."""
+        """Configuration of the remote cell."""
 
     def laws_for(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
-        """Return by arm the name of the controllet that actions are meant for.
+        """Return the name of the controllet for actions, by arm.
 
         Raises:
-            ConfigurationError: If there is none, or its arm would not hold when actions stop.
+            ConfigurationError: If there is no such controllet, or it would not hold its arm when
+                actions stop.
         """
 
 
 class Sensors(Protocol):
-    """What is seen beside the cell.
+    """Sensors in addition to the cell.
 
     Attributes:
-        pictures: Height and width by name [pixels].
-        numbers: How many numbers, by name.
+        pictures: Height and width of the images by name [pixels].
+        numbers: Number of components by name.
     """
 
     pictures: Mapping[str, tuple[int, int]]
     numbers: Mapping[str, int]
 
     def read(self) -> tuple[dict[str, NDArray[Any]], dict[str, Vector], float]:
-        """Return the newest pictures and numbers, and how old the oldest picture is [s].
+        """Return the latest images and vectors, and the age of the oldest image [s].
 
         Raises:
-            TopicLost: If something has not been heard for too long.
+            TopicLost: If a topic is stale.
         """
 
     def close(self) -> None:
-        """Listen no more; safe to call twice."""
+        """Unsubscribe. Repeated calls have no effect."""
 
 
 def remote_cell(cell: object) -> Cell | None:
-    """Return the cell that runs elsewhere, if that is what is meant, to be used as any other.
+    """Return the remote cell selected by an argument, or None.
 
     Args:
-        cell: Such a cell, ``ros:/NAMESPACE`` for the one of a node, or anything else.
+        cell: Remote cell, a name such as ``ros:/NAMESPACE`` for the cell of a node, or anything
+            else.
 
     Raises:
-        UnknownName: If nobody makes such cells.
-        MultipandaError: If there is none.
+        UnknownName: If the prefix of the name is unknown.
+        MultipandaError: If the cell is not available.
     """
     if getattr(cell, "is_remote", False):
-        return cast("Cell", cell)  # for the part that RemoteCell names
+        return cast("Cell", cell)  # RemoteCell lists the available members.
     kind, colon, name = cell.partition(":") if isinstance(cell, str) else ("", "", "")
     if not colon or "/" in kind or Path(str(cell)).exists():
         return None
     if kind not in registry.names(CELLS):
         raise UnknownName("kind of cell", kind, registry.names(CELLS))
-    return cast("Cell", registry.load(CELLS, kind)(name))  # likewise
+    return cast("Cell", registry.load(CELLS, kind)(name))
 
 
 def refuse_with_remote(**given: object) -> None:
-    """Refuse what cannot be chosen for a cell that runs elsewhere.
+    """Refuse arguments that a remote cell does not support.
 
     Raises:
-        ConfigurationError: With every argument that is given.
+        ConfigurationError: If any is given. The message names all of them.
     """
     if faults := [
         f"{name}: got {value!r:.60}, allowed none for a cell that runs elsewhere"
@@ -103,12 +107,12 @@ def refuse_with_remote(**given: object) -> None:
 
 
 def sensors_of(topics: Topics) -> Sensors | None:
-    """Return what listens to topics of ROS; None without any.
+    """Return the subscribers of ROS topics, or None without topics.
 
     Raises:
-        MissingExtra: If there is no ROS 2.
-        TopicLost: If nothing comes on one.
-        ConfigurationError: If they are no topics by name.
+        MissingExtra: If ROS 2 is not installed.
+        TopicLost: If a topic receives no messages.
+        ConfigurationError: If the argument is not a mapping.
     """
     given: Any = topics
     if not isinstance(given, Mapping):
@@ -119,14 +123,14 @@ def sensors_of(topics: Topics) -> Sensors | None:
 def laws_of(
     cell: Cell, arms: Sequence[str], control: type[Control], period: float, own: str
 ) -> dict[str, str]:
-    """Return the controllet of every arm that actions are meant for.
+    """Return the name of the controllet for actions, by arm.
 
     Args:
-        cell: Of this process, or elsewhere.
-        arms: Their names.
-        control: What actions mean.
-        period: Of a step [s].
-        own: Name of the instances of cells of this process.
+        cell: Cell in this process, or a remote cell.
+        arms: Names of the arms.
+        control: Control of the environment.
+        period: Duration of a step [s].
+        own: Instance name of the controllets of a cell in this process.
     """
     if getattr(cell, "is_remote", False):
         return cast("RemoteCell", cell).laws_for(arms, control.law, period)

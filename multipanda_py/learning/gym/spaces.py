@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy sees: arms, things, the goal, and pictures, as nested dictionaries."""
+"""Action and observation spaces of an environment."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from multipanda_py.simulation.rendering import Image
 from multipanda_py.state import Vector
 
 AS_IT_IS = 0.5
-"""Number that tells a hand nothing new."""
+"""Gripper component of an action that keeps the last command."""
 GRASP = 40.0
-"""With which hands close [N]."""
+"""Grasping force [N]."""
 CLOSED, OPEN = 0.4, 0.6
-"""Below and above which a hand is told to close and to open; between them it does what it did."""
+"""Thresholds that close and open a gripper. Between them the last command is kept."""
 
 
 class HandControl:
-    """Close a hand below a number and open it above another.
+    """Gripper control by one action component with hysteresis.
 
-    A hand is told when that changes, not at every step: a real one takes a second for a command.
+    A command is sent only when it changes, because a real gripper needs about 1 s for a command.
 
     Args:
-        arm: Name of its arm.
+        arm: Name of the arm.
     """
 
     def __init__(self, arm: str) -> None:
@@ -43,42 +43,43 @@ class HandControl:
         self.is_open = True
 
     def begin(self, cell: Cell) -> None:
-        """Take what the hand does now for what it was told."""
+        """Initialise the command with the measured width."""
         hand = cell.gripper(self.arm)
         state = hand.state()
         self.is_open = state.width > 0.5 * state.max_width
 
     def send(self, cell: Cell, number: float) -> None:
-        """Tell the hand, if it is something new."""
+        """Send a command if the component changes it."""
         wanted = number > OPEN if not self.is_open else number >= CLOSED
         if wanted == self.is_open:
             return
         self.again(cell, wanted)
 
     def again(self, cell: Cell, wanted: bool) -> None:
-        """Tell the hand to open or to close, whatever it was told before."""
+        """Send the command to open or close, regardless of the last one."""
         self.is_open = wanted
         hand = cell.gripper(self.arm)
         if wanted:
             hand.move(hand.state().max_width)
-        else:  # whatever is between the fingers
+        else:  # grasps an object of any width
             most = hand.state().max_width
             hand.grasp(0.0, force=GRASP, epsilon_inner=0.0, epsilon_outer=most)
 
 
 _REAL = "biuf"
-"""Kinds of numpy's numbers that are real; integers beyond 64 bits are objects."""
+"""Kinds of real NumPy types. Integers beyond 64 bits have the kind object."""
 
 
 def real_numbers(given: Any) -> NDArray[np.float64]:
-    """Return an array of what is given, a copy.
+    """Return a copy as an array of real numbers.
 
     Raises:
-        TypeError: With what it is instead of real numbers, or without words if it is no array.
+        TypeError: If the values are not real numbers. The message names their type, or is empty if
+            they form no array.
     """
     try:
         numbers = np.asarray(given)
-    except Exception as error:  # whoever wrote it: it may be anything
+    except Exception as error:  # Conversion of a foreign type may raise anything.
         raise TypeError from error
     if np.ma.isMaskedArray(given):
         raise TypeError("masked")
@@ -91,16 +92,16 @@ Action: TypeAlias = NDArray[np.float32]
 
 
 class ActionLayout:
-    """Read actions: arm by arm the numbers of its control and, where there is a hand, one more.
+    """Layout of actions: for each arm its control components, and one more for its gripper.
 
     Args:
-        controls: What numbers mean, by arm, in the task's order.
-        hands: By arm that has one.
+        controls: Action definitions by arm, in the order of the task.
+        hands: Gripper controls by arm.
 
     Attributes:
-        space: What is allowed.
+        space: Action space.
 
-    Thread: the environment's.
+    Thread: that of the environment.
     """
 
     def __init__(self, controls: Mapping[str, Control], hands: Mapping[str, HandControl]) -> None:
@@ -118,10 +119,11 @@ class ActionLayout:
         )
 
     def checked(self, action: ArrayLike) -> Vector:
-        """Return the numbers of an action, within their bounds.
+        """Return the components of an action, clipped to their bounds.
 
         Raises:
-            ActionRejected: If it is of another shape, not finite, or no real numbers.
+            ActionRejected: If the action has another shape or contains values that are not finite
+                real numbers.
         """
         try:
             numbers = real_numbers(action)
@@ -141,17 +143,17 @@ class ActionLayout:
         return clipped
 
     def send(self, cell: Cell, numbers: Vector, arm: str) -> None:
-        """Have an arm and its hand told what is theirs of a checked action."""
+        """Send the targets of one arm and its gripper."""
         place = self._places[arm]
         self._controls[arm].send(cell, numbers[place])
         if arm in self._hands:
             self._hands[arm].send(cell, float(numbers[place.stop]))
 
     def toward(self, wanted: Mapping[str, tuple[Pose, float]]) -> Action:
-        """Return the action that goes to poses of tools in their bases, and openings of hands.
+        """Return the action towards tool poses in the base frames and gripper openings.
 
         Raises:
-            NotImplementedError: If a control goes to no poses.
+            NotImplementedError: If a control has no poses.
         """
         numbers: list[float] = []
         for name, control in self._controls.items():
@@ -161,7 +163,7 @@ class ActionLayout:
         return np.asarray(numbers, np.float32)
 
     def hold(self) -> Action:
-        """Return the action that leaves all targets and hands where they are."""
+        """Return the action that keeps all targets and gripper commands."""
         numbers: list[float] = []
         for name, control in self._controls.items():
             numbers += [*control.rest.tolist(), *([AS_IT_IS] if name in self._hands else [])]
@@ -173,26 +175,26 @@ _POSE = 9
 
 
 class Observer:
-    """Gather what is seen of a scene, as float32; pictures as bytes.
+    """Collector of observations, as float32 and images as uint8.
 
-    An arm has ``q``, ``dq``, ``pose`` of the tool in its base (position and two columns of the
-    rotation), ``twist``, ``wrench`` felt (force and torque along the base's axes), ``target``
-    and, with a hand, ``gripper`` (how far it is open, 0 to 1).
+    An arm has ``q``, ``dq``, ``twist``, ``target`` and ``pose`` of the tool in the base frame
+    (position and two columns of the rotation matrix). Its ``wrench`` is the estimated external
+    wrench in the base frame. With a gripper it also has ``gripper``, its opening from 0 to 1.
 
     Args:
-        arms: Descriptions by name, of those that are seen.
-        controls: What their actions mean, by name.
-        things: Names of things whose poses in the world are seen.
-        goal_size: How many numbers the goal has.
-        cameras: Of the scene, by name: height and width [pixels].
-        sensors: What is seen beside the cell: its pictures are among ``images``, its numbers are
+        arms: Descriptions of the observed arms by name.
+        controls: Action definitions by arm.
+        things: Names of the objects whose poses in the world frame are observed.
+        goal_size: Number of components of the goal.
+        cameras: Height and width of the camera images by name [pixels].
+        sensors: Additional sensors. Their images appear in ``images``, their vectors in
             ``sensors``.
 
     Attributes:
-        space: Of all of it.
-        picture_time: On the cell's clock, of the oldest of the last pictures of topics [s]; nan
-            without any.
-        sizes: Width and height of pictures [pixels].
+        space: Observation space.
+        picture_time: Cell time of the oldest of the latest images from topics [s], nan without
+            any.
+        sizes: Width and height of the camera images [pixels].
     """
 
     def __init__(
@@ -234,11 +236,11 @@ class Observer:
         return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
 
     def see(self, scene: TaskScene, draws: bool = True) -> Observation:
-        """Return what was at the instant that the scene looks at.
+        """Return the observation at the time that the scene shows.
 
         Args:
-            scene: That is seen.
-            draws: Whether there are pictures of its cameras.
+            scene: Scene to observe.
+            draws: True to render camera images.
         """
         seen: Observation = {name: self._arm(scene, name) for name in self._arms}
         if self._things:
@@ -253,19 +255,19 @@ class Observer:
         return seen
 
     def draw(self, scene: TaskScene) -> dict[str, Image]:
-        """Return pictures of all cameras, of the instant that the scene looks at."""
+        """Render the images of all cameras at the time that the scene shows."""
         return {
             name: scene.image(name, width, height)
             for name, (height, width) in self._cameras.items()
         }
 
     def oldest_picture(self, instant: float) -> float:
-        """Return when the oldest picture was, if those of cameras are of an instant [s]."""
+        """Return the cell time of the oldest image, if camera images are from ``instant`` [s]."""
         heard = self.picture_time
         return float(np.fmin(heard, instant)) if self._cameras else heard
 
     def _hear(self, sensors: Sensors, scene: TaskScene, seen: Observation) -> None:
-        """Add what is seen beside the cell."""
+        """Add the additional sensors to an observation."""
         pictures, numbers, age = sensors.read()
         if pictures:
             seen["images"] = {**seen.get("images", {}), **pictures}

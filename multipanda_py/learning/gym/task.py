@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks by name: those that come along, and those of other packages."""
+"""Tasks of environments: base class, lookup by name, their cells and checks of their results."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from multipanda_py.state import Vector
 
 
 class GymTask(ABC):
-    """Say what a scene is made of, and what counts in it; one file each.
+    """Scene and reward of a task.
 
-    Sections are those of a cell file. What differs from episode to episode is drawn in
-    :meth:`begin` from the generator that it is given, and from nothing else, so that a seed is an
-    episode.
+    Sections have the format of a cell file. :meth:`begin` draws all random values of an episode
+    from the given generator, so that episodes with equal seeds are identical.
 
     Attributes:
-        arms: Sections of the arms, by name; actions and observations have them in this order.
-        objects: Sections of things, by name.
-        goal_size: How many numbers :meth:`begin` returns.
-        seconds: After which an episode is cut off.
-        touching: Parts of the cell file's ``collisions``: pairs that are meant to touch.
-        params: Of the law's features, where the usual ones are in the way.
+        arms: Sections of the arms by name. Actions and observations use this order.
+        objects: Sections of the objects by name.
+        goal_size: Number of components of the goal.
+        seconds: Time limit of an episode [s].
+        touching: Pairs of bodies that may touch, as in the section ``collisions`` of a cell file.
+        params: Parameters of the controllet's features, if the defaults are unsuitable.
     """
 
     arms: ClassVar[Mapping[str, Mapping[str, Any]]]
@@ -46,46 +45,50 @@ class GymTask(ABC):
     params: ClassVar[Mapping[str, Any]] = {}
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Put things where the episode begins, and return its goal, (goal_size,)."""
+        """Place objects at the start of an episode and return its goal, (goal_size,)."""
         return np.zeros(0)
 
     @abstractmethod
     def reward(self, scene: TaskScene) -> float:
-        """Return how much of the task is done, 0 to 1; smooth enough to be learned from."""
+        """Return the progress of the task from 0 to 1, smooth enough for learning."""
 
     @abstractmethod
     def is_done(self, scene: TaskScene) -> bool:
-        """Return whether the task is done: the episode ends."""
+        """Return True if the task is done, which ends the episode."""
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Return by arm where its tool is to be in the world, and how far its hand open, 0 to 1.
+        """Return the desired tool pose in the world frame and gripper opening from 0 to 1, by arm.
 
-        For demonstrations, and to know that a task can be done; not every task has one.
+        Experts generate demonstrations and show that a task is feasible. Not every task has one.
 
         Args:
-            scene: As it is.
-            time: Since the episode's beginning [s].
+            scene: Current scene.
+            time: Time since the start of the episode [s].
 
         Raises:
-            NotImplementedError: If the task has none.
+            NotImplementedError: If the task has no expert.
         """
         raise NotImplementedError(f"{type(self).__name__} has no expert")
 
 
 def closeness(distance: float, scale: float) -> float:
-    r"""Return 1 where something is, and less the further it is away.
+    r"""Return a smooth measure of proximity, 1 at distance 0 and decreasing with distance.
 
     .. math:: 1 - \tanh(d / s)
+
+    Args:
+        distance: Distance d [m].
+        scale: Length scale s [m].
     """
     return float(1.0 - np.tanh(distance / scale))
 
 
 LAW = "gym"
-"""Name of the instance that every arm has for an environment."""
+"""Instance name of the controllets of an environment."""
 Residual: TypeAlias = "str | Path | Mapping[str, str | Path] | None"
-"""A file of ``multipanda residual train`` for all arms, or files by arm."""
+"""File of ``multipanda residual train`` for all arms, or files by arm."""
 STALLED = 1.0
-"""Silence of a policy after which arms of a cell in real time hold [s]."""
+"""Time without actions after which real-time arms hold [s]."""
 
 
 def lockstep_cell(
@@ -94,16 +97,16 @@ def lockstep_cell(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return the cell of a task whose loop is stepped by hand.
+    """Return the cell of a task in lockstep.
 
     Args:
-        task: With the scene.
-        control: With the law.
-        features: Of the law, or None for its own.
-        residual: File of what simulated arms do not show of themselves, or files by arm.
+        task: Task with the scene.
+        control: Control with the type of the controllet.
+        features: Features of the controllet, or None for its defaults.
+        residual: File of a learned residual for simulated arms, or files by arm.
 
     Raises:
-        ConfigurationError: If the task's sections are faulty, with every fault.
+        ConfigurationError: If sections of the task are invalid. The message names all errors.
     """
     arms = _with_residual({name: dict(arm) for name, arm in task.arms.items()}, residual)
     return CellConfig.from_dict(
@@ -126,12 +129,17 @@ def cell_of_file(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return a user's cell with the law of a control added; nothing is active at its start.
+    """Return a cell file with the controllet of a control added, and no active controllet.
 
-    Args as :func:`lockstep_cell`.
+    Args:
+        path: Path of the cell file.
+        task: Task of the environment.
+        control: Control with the type of the controllet.
+        features: Features of the controllet, or None for its defaults.
+        residual: File of a learned residual for simulated arms, or files by arm.
 
     Raises:
-        ConfigurationError: If the file is faulty, or its arms are not the task's.
+        ConfigurationError: If the file is invalid, or lacks arms of the task.
     """
     config = CellConfig.from_yaml(path)
     if missing := [name for name in task.arms if name not in config.arms]:
@@ -150,10 +158,10 @@ def cell_of_file(
 
 
 def _with_residual(arms: dict[str, Any], residual: Residual) -> dict[str, Any]:
-    """Return sections of arms with files of learned residuals.
+    """Add files of learned residuals to sections of arms.
 
     Raises:
-        UnknownName: If there is no such arm.
+        UnknownName: If an arm does not exist.
     """
     files = residual if isinstance(residual, Mapping) else dict.fromkeys(arms, residual)
     for name, file in files.items():
@@ -171,16 +179,17 @@ def _law(
     params = {**control.params, **task.params}
     if features is None:
         return {"type": control.law, "params": params}
-    for name in set(task.params) - set(features):  # parameters of what is left out
+    for name in set(task.params) - set(features):  # parameters of unused features
         del params[name]
     return {"type": control.law, "params": params, "features": list(features)}
 
 
 def refuse_mistaken(task: GymTask) -> None:
-    """Refuse a task whose attributes are of other kinds than they are to be.
+    """Refuse a task with attributes of a wrong type.
 
     Raises:
-        ConfigurationError: With the attribute; what is in the sections is seen with the cell.
+        ConfigurationError: If an attribute is invalid. Contents of sections are checked with the
+            cell.
     """
     name, goal, seconds = type(task).__name__, task.goal_size, task.seconds
     for what in ("arms", "objects", "params"):
@@ -194,10 +203,10 @@ def refuse_mistaken(task: GymTask) -> None:
 
 
 def goal_of(task: GymTask, given: Any) -> Vector:
-    """Return the goal that a task has drawn, (goal_size,).
+    """Return the goal drawn by a task, (goal_size,).
 
     Raises:
-        TaskFailed: If it is none.
+        TaskFailed: If it has another shape or is not finite.
     """
     allowed = f"allowed {task.goal_size} finite numbers (goal_size)"
     try:
@@ -210,10 +219,10 @@ def goal_of(task: GymTask, given: Any) -> Vector:
 
 
 def reward_of(task: GymTask, given: Any) -> float:
-    """Return a reward.
+    """Return the reward of a task.
 
     Raises:
-        TaskFailed: If it is no finite number.
+        TaskFailed: If it is not a finite number.
     """
     if not _is_number(given):
         raise _failed(task, f"reward: got {given!r:.60}, allowed a finite number")
@@ -221,10 +230,10 @@ def reward_of(task: GymTask, given: Any) -> float:
 
 
 def is_done(task: GymTask, given: Any) -> bool:
-    """Return whether a task is done.
+    """Return True if a task is done.
 
     Raises:
-        TaskFailed: If what it says is neither True nor False.
+        TaskFailed: If the result is neither True nor False.
     """
     if not isinstance(given, (bool, np.bool_)):
         raise _failed(task, f"is_done: got {given!r:.60}, allowed True or False")
@@ -253,21 +262,21 @@ BUILT_IN = {
     "stack_bricks": "multipanda_py.learning.gym.tasks.stack_bricks:StackBricks",
     "peg_insertion": "multipanda_py.learning.gym.tasks.peg_insertion:PegInsertion",
 }
-"""Built-in tasks by name, as ``module:class``; imported on first use."""
+"""Built-in tasks by name, as ``module:class``, imported on first use."""
 GROUP = "multipanda_py.gym_tasks"
-"""Group of entry points in which other packages name their tasks."""
+"""Entry point group for tasks of other packages."""
 
 
 def task_names() -> tuple[str, ...]:
-    """Return the names of all tasks there are."""
+    """Return the names of all tasks."""
     return (*BUILT_IN, *sorted(point.name for point in entry_points(group=GROUP)))
 
 
 def task_named(name: str) -> GymTask:
-    """Return a task of a name.
+    """Return the task of a name.
 
     Raises:
-        UnknownName: If there is none.
+        UnknownName: If it does not exist.
     """
     if name in BUILT_IN:
         return resolve_name(BUILT_IN[name])()  # type: ignore[no-any-return]

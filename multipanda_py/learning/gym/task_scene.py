@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tasks see of a cell, and where they put things before an episode."""
+"""Scene of a task: tool and object poses, placement of objects, and camera images."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ TABLE = {"shape": "box", "size": [0.25, 0.4, 0.1], "position": [0.5, 0.0, 0.1],
          "rgba": [0.72, 0.6, 0.45, 1.0]}  # fmt: skip
 ROD = {"mass": 0.2, "com": [0.0, 0.0, 0.05], "position": [0.0, 0.0, 0.12],
        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
-"""A rod on the flange, with a round tip."""
+"""Rod with a round tip on the flange."""
 DOWN = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]])
-"""Of a tool that points down, its x as that of the world."""
+"""Orientation of a tool that points down, with its x axis along that of the world frame."""
 
 
 def turned(yaw: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return the rotation about the vertical, (3, 3)."""
+    """Return the rotation matrix about the vertical axis, (3, 3)."""
     c, s = float(np.cos(yaw)), float(np.sin(yaw))
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
 
 SIZE = (128, 128)
-"""Height and width of pictures [pixels], where nobody says."""
+"""Default height and width of images [pixels]."""
 
 
 def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Return heights and widths of pictures by camera.
+    """Return heights and widths of images by camera.
 
     Raises:
-        ConfigurationError: If they are no names, or no whole numbers of pixels by name.
+        ConfigurationError: If the argument contains neither names nor sizes in whole pixels.
     """
     given: Any = cameras
     try:
@@ -68,16 +68,16 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
 
 
 class RowPictures(Closing):
-    """Draw all cameras of a scene at one instant, while the loop goes on.
+    """Renderer of cameras at recorded states, while the loop continues.
+
+    Renderers are created in advance, because creating one takes longer than the target timeout.
 
     Args:
-        config: Of the cell that runs, with simulated arms.
-        sizes: Width and height of pictures that are going to be asked for [pixels].
-
-    What draws them is made at once, which takes longer than arms wait for a target.
+        config: Configuration of the running cell with simulated arms.
+        sizes: Widths and heights of the images to render [pixels].
 
     Raises:
-        SimulationRefused: If an arm is real: what cameras see of it, no scene knows.
+        SimulationRefused: If an arm is real, since its surroundings are unknown.
         RenderingUnavailable: If there is no off-screen OpenGL.
 
     Thread: one, always the same.
@@ -94,11 +94,11 @@ class RowPictures(Closing):
             self.image(None, width, height)
 
     def show(self, row: NDArray[np.void]) -> None:
-        """Take a row that the loop has recorded for the next pictures."""
+        """Set the cycle record for the next images."""
         self._view.show(row)
 
     def image(self, camera: str | None, width: int, height: int) -> Image:
-        """Return a picture, (height, width, 3), of a camera or, without one, of the free view.
+        """Render an image, (height, width, 3), of a camera or, without a name, of the free view.
 
         Raises:
             UnknownName: If the scene has no such camera.
@@ -110,26 +110,26 @@ class RowPictures(Closing):
         return self._renderers[size].frame(self._view.data, camera)
 
     def close(self) -> None:
-        """Let go of what draws; safe to call twice."""
+        """Release the renderers. Repeated calls have no effect."""
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()
 
 
 FREE = "free"
-"""Name of the view from where a viewer begins, which every scene has."""
+"""Name of the initial view of the viewer, available in every scene."""
 
 
 class TaskScene:
-    """Tools and things of a cell, in the world.
+    """Tools and objects of a cell in the world frame.
 
     Args:
-        cell: That is started; in lockstep, or with a loop of its own.
+        cell: Running cell in lockstep or in real time.
 
     Attributes:
-        cell: The same, for what is not here.
-        goal: Of the episode, as its task has drawn it.
-        seen: States of arms and things at the instant of :meth:`look`.
+        cell: Cell, for further requests.
+        goal: Goal of the episode.
+        seen: State at the time selected by :meth:`look`.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -144,26 +144,26 @@ class TaskScene:
 
     @property
     def is_lockstep(self) -> bool:
-        """Whether the cell is stepped by hand."""
+        """True if the cell runs in lockstep."""
         return self.cell.config.cell.placement == "inline"
 
     def draw(self, sizes: Iterable[tuple[int, int]]) -> None:
-        """Make what draws pictures of such widths and heights [pixels], before arms move.
+        """Create renderers for image widths and heights [pixels] before arms move.
 
         Raises:
-            SimulationRefused: If the arms are real.
+            SimulationRefused: If an arm is real.
         """
         if not self.is_lockstep:
             self._pictures = RowPictures(self.cell.config, sizes)
 
     def look(self, time: float) -> float:
-        """Take an instant for what is seen and drawn next.
+        """Select the time for the next observation and images.
 
         Args:
-            time: On the cell's clock, now or before [s]. In lockstep it is always now.
+            time: Current or past cell time [s]. In lockstep, the current time is used.
 
         Returns:
-            What was taken: the cycle at that instant, or the last one before.
+            Time of the cycle at or before the given time [s].
         """
         if self.is_lockstep:
             return self.cell.time
@@ -172,13 +172,13 @@ class TaskScene:
         return moment.time
 
     def show(self, moment: RecordedMoment) -> None:
-        """Take what the loop recorded for what is seen and drawn next; not in lockstep."""
+        """Select a recorded state for the next observation and images. Not for lockstep."""
         self.seen = moment
         if self._pictures is not None:
             self._pictures.show(moment.row)
 
     def image(self, camera: str, width: int, height: int) -> Image:
-        """Return a picture of the instant that was looked at, (height, width, 3).
+        """Render an image at the selected time, (height, width, 3).
 
         Raises:
             UnknownName: If the scene has no such camera.
@@ -190,32 +190,33 @@ class TaskScene:
         return self.cell.simulation.image(view, width, height, plain=True)
 
     def close(self) -> None:
-        """Let go of what draws pictures; safe to call twice."""
+        """Release the renderers. Repeated calls have no effect."""
         if self._pictures is not None:
             self._pictures.close()
 
     def tool(self, arm: str) -> Pose:
-        """Return where a tool is measured to be.
+        """Return the measured tool pose in the world frame.
 
         Raises:
-            UnknownName: If there is no such arm; other questions about one likewise.
+            UnknownName: If the arm does not exist. Other methods with an arm name raise it as
+                well.
         """
         return self._base(arm) @ self.cell.pose(arm)
 
     def force(self, arm: str) -> Vector:
-        """Return the force that a tool feels, in the world, (3,) [N]."""
+        """Return the estimated external force on a tool in the world frame, (3,) [N]."""
         felt: Vector = self._base(arm).rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
         return felt
 
     def in_base(self, arm: str, pose_in_world: Pose) -> Pose:
-        """Return a pose in the base of an arm."""
+        """Transform a pose from the world frame to the base frame of an arm."""
         return self._base(arm).inverse() @ pose_in_world
 
     def thing(self, name: str) -> Pose:
-        """Return where a movable thing is.
+        """Return the pose of a movable object.
 
         Raises:
-            UnknownName: If there is none that the cell knows of, as with real arms.
+            UnknownName: If the cell does not know the object, as with real arms.
         """
         things = self.cell.objects()
         if name not in things:
@@ -223,20 +224,20 @@ class TaskScene:
         return things[name]
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
-        """Return how far two points are from each other [m]."""
+        """Return the distance between two points [m]."""
         return float(np.linalg.norm(np.subtract(first, second)))
 
     def opening(self, arm: str) -> float:
-        """Return how far a hand is open, 0 to 1; 1 where there is none."""
+        """Return the opening of a gripper from 0 to 1, or 1 without a gripper."""
         self._base(arm)
         hand = self.cell.descriptions[arm].gripper
         return 1.0 if hand is None else self.cell.gripper(arm).state().width / hand.max_width
 
     def place(self, name: str, pose: Pose) -> None:
-        """Put a movable thing somewhere, at rest; takes effect with the next cycle.
+        """Place a movable object at rest. It takes effect in the next cycle.
 
         Raises:
-            SimulationRefused: If the arms are real: somebody has to do it by hand.
+            SimulationRefused: If the arms are real. Then the object has to be placed by hand.
         """
         if self.is_lockstep:
             self.cell.simulation.set_pose(name, pose)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks that come along, one file each."""
+"""Built-in tasks."""

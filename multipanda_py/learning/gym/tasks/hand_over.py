@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a bar from one hand to the other in the air."""
+"""Task with a handover of a bar between two grippers in the air."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from multipanda_py.state import Vector
 
 _HALF = np.array([0.16, 0.015, 0.015])
 _END = 0.125
-"""From the middle of the bar to where each hand has it [m]."""
+"""Distance from the centre of the bar to each grasp point [m]."""
 _MEET = np.array([0.5, 0.0, TOP + 0.22])
 _ALONG = turned(0.5 * np.pi)
-"""The bar lies along y, one end before each arm."""
+"""Orientation of the bar along y, with one end in front of each arm."""
 _ACROSS = _ALONG @ DOWN
 _GRASPED = 0.5
-"""How far a hand is open at most that has the bar."""
+"""Maximum opening of a gripper that holds the bar."""
 
 
 class HandOver(GymTask):
-    """A bar of 32 cm beside the left arm; in the end the right hand alone has it in the air."""
+    """Handover of a 32 cm bar from the left gripper to the right gripper.
+
+    The bar starts on the table in front of the left arm. At the end only the right gripper holds
+    it, above the table.
+    """
 
     arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
     objects = {
@@ -32,10 +36,10 @@ class HandOver(GymTask):
                 "rgba": [0.9, 0.6, 0.1, 1.0]},
     }  # fmt: skip
     seconds = 25.0
-    params = {"collision_avoidance": {"arms": False}}  # hands come nearer than it lets them
+    params = {"collision_avoidance": {"arms": False}}  # The grippers come closer than its margin.
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Put the bar down."""
+        """Place the bar on the table."""
         at = random.uniform([0.45, 0.14], [0.55, 0.2])
         scene.place("bar", Pose(np.array([*at, TOP + _HALF[2]]), _ALONG))
         self._phase = 0
@@ -47,7 +51,9 @@ class HandOver(GymTask):
         return scene.opening(arm) < _GRASPED and scene.cell.gripper(arm).state().is_grasped
 
     def reward(self, scene: TaskScene) -> float:
-        """Return a third each for a bar in the left hand, in both, and in the right one alone."""
+        """Return the progress: 0 to 1/6 before a grasp, 1/3 to 2/3 with the left gripper, then
+        0.8.
+        """
         left, right = (self._holds(scene, arm) for arm in self.arms)
         near = closeness(
             scene.distance(scene.tool("left").position, scene.thing("bar").position) - _END, 0.2
@@ -60,12 +66,12 @@ class HandOver(GymTask):
         return 0.8
 
     def is_done(self, scene: TaskScene) -> bool:
-        """Return whether the right hand alone has the bar, off the table."""
+        """Return True if only the right gripper holds the bar, above the table."""
         is_up = float(scene.thing("bar").position[2]) > TOP + 0.08
         return is_up and self._holds(scene, "right") and scene.opening("left") > 0.8
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Take it at one end, meet in the air, take it at the other end, and let go."""
+        """Grasp the bar at one end, lift it, grasp the other end and release the first."""
         bar = scene.thing("bar")
         ends = {"left": bar.position + _END * bar.rotation[:, 0],
                 "right": bar.position - _END * bar.rotation[:, 0]}  # fmt: skip

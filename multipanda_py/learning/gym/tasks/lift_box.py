@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Press two rods against a box, and lift it: what one arm alone cannot."""
+"""Task in which two arms lift a box between rod tools."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from multipanda_py.state import Vector
 
 _TOP = 0.3
 _HALF = np.array([0.06, 0.08, 0.1])
-"""Half the edges of the box [m]."""
+"""Half edges of the box [m]."""
 _NEAR = 0.02
 _PRESS = 0.04
-"""How far inside the box its targets are: the spring between presses [m]."""
+"""Depth of the targets inside the box, which generates the pressing force [m]."""
 _GRIP = 0.04
-"""How far above its middle the expert holds the box, which hangs between the tips then [m]."""
+"""Height of the grasp above the centre of the box [m]. The box then hangs between the tips."""
 _OFF, _BESIDE, _TOUCHING = 0.015, (0.01, 0.03), (0.003, 0.01)
-"""Of the expert's tips: how far beside the box they come first; how near to their places they
-press wholly, and not at all; how near to the box is touching, and is not [m]."""
+"""Expert parameters [m]: approach distance from the box, misalignments for full and no pressing,
+and gaps that count as contact and as no contact."""
 _SLIP = 0.04
-"""How much farther from their places tips that touch go on pressing [m]."""
+"""Additional misalignment at which tips in contact continue to press [m]."""
 _FORCE = (8.0, 18.0)
-"""With which they do not lift, and lift wholly [N]."""
+"""Pressing forces for no and for full lifting motion [N]."""
 _CARROT = 0.02
-"""How far above the box the targets go ahead of it [m]."""
+"""Maximum height of the targets above the box while lifting [m]."""
 _SIDES = {"left": 1.0, "right": -1.0}
 _TIP = {"mass": 0.2, "com": [0.0, 0.0, 0.03], "position": [0.0, 0.0, 0.06], "friction": 1.0,
         "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
@@ -34,11 +34,11 @@ _INWARD = {
     "left": np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]]),
     "right": np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]]),
 }
-"""Of tools that point at each other along y."""
+"""Orientations of tools that point at each other along y."""
 
 
 class LiftBox(GymTask):
-    """A box of 12 x 16 x 20 cm and 0.8 kg between two arms; it is to be 15 cm higher."""
+    """Two-arm lift of a box of 12 x 16 x 20 cm and 0.8 kg by 15 cm."""
 
     arms = {
         "left": {"position": [0.0, 0.3, 0.0], "hand": False, "tool": _TIP,
@@ -59,14 +59,14 @@ class LiftBox(GymTask):
     _rest = Pose.identity()
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Put the box down, turned a little; the goal is a height of its middle."""
+        """Place the box with a small rotation. The goal is the height of its centre."""
         at, yaw = random.uniform([0.47, -0.01], [0.53, 0.01]), random.uniform(-0.1, 0.1)
         self._rest = Pose(np.array([*at, _TOP + _HALF[2]]), turned(yaw))
         scene.place("box", self._rest)
         return np.array([_TOP + _HALF[2] + 0.15])
 
     def _tips_off(self, scene: TaskScene) -> float:
-        """Return how far the tips are from the sides of the box, both together [m]."""
+        """Return the sum of the distances of both tips from their sides of the box [m]."""
         box = scene.thing("box")
         return sum(
             scene.distance(
@@ -76,21 +76,21 @@ class LiftBox(GymTask):
         )
 
     def reward(self, scene: TaskScene) -> float:
-        """Return how near the tips are to the box, then how high it is."""
+        """Return the proximity of the tips to the box and the height of the box."""
         risen = 1.0 - abs(float(scene.goal[0] - scene.thing("box").position[2])) / 0.15
         return 0.3 * closeness(self._tips_off(scene), 0.2) + 0.7 * max(0.0, min(1.0, risen))
 
     def is_done(self, scene: TaskScene) -> bool:
-        """Return whether the box is up, and upright."""
+        """Return True if the box is lifted and upright."""
         box = scene.thing("box")
         is_upright = float(box.rotation[2, 2]) > 0.95
         return is_upright and abs(float(scene.goal[0] - box.position[2])) < _NEAR
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Go to both sides of the box, press, and lift it while both press.
+        """Approach both sides of the box, press, and lift it while both tips press.
 
-        All of it follows from what is seen, without jumps: where box and tips are, not what time
-        it is. So it can be learned from examples.
+        The expert is a continuous function of the poses of box and tips, independent of time, so
+        that it can be imitated.
         """
         box, goal = scene.thing("box"), float(scene.goal[0])
         yaw = float(np.arctan2(box.rotation[1, 0], box.rotation[0, 0]))
@@ -108,7 +108,7 @@ class LiftBox(GymTask):
         holds = beside * touches * _share(-pressing, -_FORCE[1], -_FORCE[0])
         inside = beside * (_PRESS + _OFF) - _OFF
         lift = holds * float(np.clip(goal - box.position[2], 0.0, _CARROT))
-        frame = turned((1.0 - holds) * yaw)  # so that the box does not turn on its way
+        frame = turned((1.0 - holds) * yaw)  # avoids rotation of the box while it is lifted
         middle = grip + [0.0, 0.0, lift]
         return {
             arm: (
@@ -120,5 +120,5 @@ class LiftBox(GymTask):
 
 
 def _share(value: float, full: float, none: float) -> float:
-    """Return 1 up to ``full``, 0 from ``none`` on, and a line between."""
+    """Return 1 up to ``full``, 0 from ``none`` on, and a linear transition in between."""
     return float(np.clip((none - value) / (none - full), 0.0, 1.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put a peg into a hole that is hardly wider: by feel, as nobody sees half a millimetre."""
+"""Task in which a peg is inserted into a tight hole by contact."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
 _RADIUS, _CLEARANCE = 0.008, 0.0005
-"""Of the peg's tip, and between it and each wall [m]."""
+"""Radius of the peg and its clearance on each side [m]."""
 _DEEP, _HEIGHT = 0.025, 0.04
-"""How far the tip goes in, and how high the block with the hole is [m]."""
+"""Insertion depth and height of the block with the hole [m]."""
 _HOLE = np.array([0.5, 0.0])
 _ERROR = 0.004
-"""How far off the hole is seen, at most along each axis [m]."""
+"""Maximum error of the observed hole position along each axis [m]."""
 
 
 def _walls() -> dict[str, dict[str, Any]]:
-    """Return a block with a square hole, of four walls."""
+    """Return the walls of a block with a square hole."""
     inner, thick, half = _RADIUS + _CLEARANCE, 0.03, 0.5 * _HEIGHT
     walls = {}
     for name, direction in (("front", (1, 0)), ("back", (-1, 0)), ("left", (0, 1)),
@@ -39,7 +39,10 @@ def _walls() -> dict[str, dict[str, Any]]:
 
 
 class PegInsertion(GymTask):
-    """A round peg of 16 mm on the flange, a hole that is 1 mm wider, seen up to 4 mm off."""
+    """Insertion of a round 16 mm peg on the flange into a hole that is 1 mm wider.
+
+    The observed position of the hole has an error of up to 4 mm along each axis.
+    """
 
     arms = {
         "arm": {"hand": False, "tool": {"mass": 0.2, "com": [0.0, 0.0, 0.05],
@@ -51,7 +54,7 @@ class PegInsertion(GymTask):
     seconds = 20.0
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Return where the hole is seen: not quite where it is."""
+        """Return the observed position of the hole with a random error."""
         return _HOLE + random.uniform(-_ERROR, _ERROR, 2)
 
     def _depth(self, scene: TaskScene) -> float:
@@ -60,17 +63,17 @@ class PegInsertion(GymTask):
         return float(TOP + _HEIGHT - tip[2]) if is_inside else 0.0
 
     def reward(self, scene: TaskScene) -> float:
-        """Return how near the tip is to the hole, and how deep in it."""
+        """Return the proximity of the tip to the hole and its insertion depth."""
         tip = scene.tool("arm").position
         way = scene.distance(tip, [*_HOLE, TOP + _HEIGHT - _DEEP])
         return 0.3 * closeness(way, 0.1) + 0.7 * min(1.0, max(0.0, self._depth(scene) / _DEEP))
 
     def is_done(self, scene: TaskScene) -> bool:
-        """Return whether the tip is 25 mm deep."""
+        """Return True if the tip is inserted by 25 mm."""
         return self._depth(scene) > _DEEP
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Press lightly where the hole is seen, and search in a spiral until the tip falls in."""
+        """Press lightly near the observed hole and search in a spiral until the tip enters it."""
         tip = scene.tool("arm").position
         seen = scene.goal
         if self._depth(scene) > 0.004:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push a puck over a table to a place."""
+"""Task in which a puck is pushed over a table to a goal."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
 _HALF = 0.02
-"""Half the height of the puck [m]."""
+"""Half height of the puck [m]."""
 _NEAR = 0.02
 _BEHIND = 0.075
-"""From the middle of the puck to where the rod begins to push [m]."""
+"""Distance from the centre of the puck at which the rod starts to push [m]."""
 
 
 class PushPuck(GymTask):
-    """A puck of 300 g, a rod to push it with, and a place some way off."""
+    """Pushing of a 300 g puck to a goal with a rod."""
 
     arms = {"arm": {"hand": False, "tool": ROD}}
     objects = {
@@ -30,7 +30,7 @@ class PushPuck(GymTask):
     seconds = 15.0
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Put the puck down, and draw a place 10 to 18 cm from it."""
+        """Place the puck and draw a goal at a distance of 10 to 18 cm."""
         at = random.uniform([0.42, -0.12], [0.54, 0.12])
         scene.place("puck", Pose(np.array([*at, TOP + _HALF]), np.eye(3)))
         direction, way = random.uniform(-1.2, 1.2), random.uniform(0.1, 0.18)
@@ -40,16 +40,16 @@ class PushPuck(GymTask):
         return scene.distance(scene.thing("puck").position[:2], scene.goal)
 
     def reward(self, scene: TaskScene) -> float:
-        """Return how near the puck is to its place, and a little for the rod near the puck."""
+        """Return the proximity of the puck to its goal, with a small part for rod and puck."""
         rod = scene.distance(scene.tool("arm").position, scene.thing("puck").position)
         return 0.8 * closeness(self._left(scene), 0.1) + 0.2 * closeness(rod - 0.05, 0.2)
 
     def is_done(self, scene: TaskScene) -> bool:
-        """Return whether the puck is within two centimetres of its place."""
+        """Return True if the puck is within 2 cm of its goal."""
         return self._left(scene) < _NEAR
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Come down behind the puck, and push along the line to its place."""
+        """Lower the rod behind the puck and push along the line to the goal."""
         puck, tool = scene.thing("puck").position[:2], scene.tool("arm").position
         way = scene.goal - puck
         way = way / max(float(np.linalg.norm(way)), 1e-9)

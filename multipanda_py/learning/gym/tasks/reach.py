@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring one tool, or two at once, to points in the air."""
+"""Task in which one or two tools reach points in the air."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
 _NEAR = 0.01
-"""Distance at which a tool is there [m]."""
+"""Distance at which a goal counts as reached [m]."""
 _LOW, _HIGH = np.array([0.35, -0.25, 0.25]), np.array([0.65, 0.25, 0.6])
-"""Where goals of an arm are, from its base [m]."""
+"""Bounds of the goals relative to the base of the arm [m]."""
 
 
 class Reach(GymTask):
-    """One tool to one point."""
+    """Motion of one tool to one point."""
 
     arms = {"arm": {"hand": False}}
     goal_size = 3
     seconds = 5.0
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Draw a point for each arm, in the world."""
+        """Draw a point in the world frame for each arm."""
         bases = [scene.cell.descriptions[arm].position_base_in_world for arm in self.arms]
         return np.concatenate([base + random.uniform(_LOW, _HIGH) for base in bases])
 
@@ -36,15 +36,15 @@ class Reach(GymTask):
         ]
 
     def reward(self, scene: TaskScene) -> float:
-        """Return how near the tools are, the mean of them."""
+        """Return the mean proximity of the tools to their goals."""
         return float(np.mean([closeness(one, 0.2) for one in self._distances(scene)]))
 
     def is_done(self, scene: TaskScene) -> bool:
-        """Return whether every tool is within a centimetre."""
+        """Return True if every tool is within 1 cm of its goal."""
         return max(self._distances(scene)) < _NEAR
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Go there, turned as the tools are."""
+        """Move to the goals with constant orientation."""
         goals = scene.goal.reshape(-1, 3)
         return {
             arm: (scene.tool(arm).at(goal), 1.0)
@@ -53,7 +53,7 @@ class Reach(GymTask):
 
 
 class ReachTwo(Reach):
-    """Two tools to two points."""
+    """Motion of two tools to two points."""
 
     arms = {
         "left": {"position": [0.0, 0.4, 0.0], "hand": False},

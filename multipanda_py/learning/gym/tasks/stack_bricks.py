@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stack two bricks where two arms can both reach."""
+"""Task in which two arms stack two bricks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASIDE = {"left": np.array([0.4, 0.3, TOP + 0.25]), "right": np.array([0.4, -0.3
 
 
 class StackBricks(GymTask):
-    """A brick in front of each arm; the left one to the middle, the right one on top of it."""
+    """Stack of two bricks: the left arm places the lower one, the right arm the upper one."""
 
     arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
     objects = {
@@ -31,7 +31,7 @@ class StackBricks(GymTask):
     seconds = 30.0
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Put the bricks down; the goal is the middle of the lower one."""
+        """Place the bricks. The goal is the centre of the lower one."""
         for name, side in (("lower", 1.0), ("upper", -1.0)):
             at = random.uniform([0.45, 0.16], [0.55, 0.24]) * [1.0, side]
             scene.place(
@@ -43,24 +43,24 @@ class StackBricks(GymTask):
     _phase = 0
 
     def _off(self, scene: TaskScene) -> tuple[float, float]:
-        """Return how far the lower brick and the upper one are from their places [m]."""
+        """Return the distances of the lower and the upper brick from their goals [m]."""
         lower, upper = scene.thing("lower").position, scene.thing("upper").position
         on_top = lower + [0.0, 0.0, 2.0 * _HALF[2]]
         return scene.distance(lower, scene.goal), scene.distance(upper, on_top)
 
     def reward(self, scene: TaskScene) -> float:
-        """Return how near the bricks are to their places."""
+        """Return the proximity of the bricks to their goals."""
         lower, upper = self._off(scene)
         return 0.5 * closeness(lower, 0.1) + 0.5 * closeness(upper, 0.1) * closeness(lower, 0.05)
 
     def is_done(self, scene: TaskScene) -> bool:
-        """Return whether the bricks stand, and both hands have let go."""
+        """Return True if the bricks are stacked and both grippers are open."""
         lower, upper = self._off(scene)
         let_go = all(scene.opening(arm) > _GRASPED for arm in self.arms)
         return let_go and lower < 2.0 * _NEAR and upper < _NEAR
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Bring the lower brick, let go, step aside, and bring the upper one."""
+        """Place the lower brick, retreat, and place the upper one."""
         lower, upper = scene.thing("lower").position, scene.thing("upper").position
         aside = {arm: (Pose(at, DOWN), 1.0) for arm, at in _ASIDE.items()}
         on_top = lower + [0.0, 0.0, 2.0 * _HALF[2] + 0.002]
@@ -78,14 +78,14 @@ class StackBricks(GymTask):
         return aside | {"right": self._leave(scene, "right")}
 
     def _bring(self, scene: TaskScene, arm: str, thing: str, goal: Vector) -> tuple[Pose, float]:
-        """Carry a brick over its place, then down."""
+        """Carry a brick above its goal, then down."""
         at = scene.thing(thing).position
         over = goal + [0.0, 0.0, 0.08]
         is_over = scene.distance(at[:2], goal[:2]) < 0.006
         return grasp_and_carry(scene, arm, thing, goal if is_over else over, _GRASPED)
 
     def _leave(self, scene: TaskScene, arm: str) -> tuple[Pose, float]:
-        """Open, go up, and aside."""
+        """Open the gripper, move up, then aside."""
         tool = scene.tool(arm)
         if scene.opening(arm) < 0.9:
             return tool, 1.0
