@@ -234,7 +234,7 @@ class StepOfJoints(Control):
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
         """Raise NotImplementedError, because joint actions have no pose."""
-        raise NotImplementedError("actions of joints do not go to poses; control: pose_step does")
+        raise NotImplementedError("joint actions have no pose; control pose_step does")
 
 
 class AbsoluteJoints(StepOfJoints):

@@ -86,7 +86,6 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             them.
         features: Features of the controllets instead of their defaults. The list ``["nullspace",
             "coriolis"]`` halves the computing time but disables collision avoidance.
-
         randomise: Perturbation file, or its contents. Every episode then uses a new random twin,
             and ``reset`` takes longer because it builds another simulation.
         cell: Cell file instead of the scene of the task. ``ros:/NAMESPACE`` or a :class:`.RosCell`
@@ -155,9 +154,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._config = cell_of_file(str(cell), self.task, kind, features, residual)
         self._twins = _spec(randomise)
         if self._twins is not None and self._config.cell.placement != "inline":
-            raise ConfigurationError(
-                "randomise: got a cell whose loop runs by itself, allowed one in lockstep"
-            )
+            raise ConfigurationError("randomise: got a cell in real time. Use a cell in lockstep.")
         self._arguments = {
             "task": task if isinstance(task, str) else type(task).__name__,
             "control": control,
@@ -200,7 +197,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """Arguments that recreate the environment: task, control, rate, ``things`` and features."""
+        """Arguments that recreate the environment: task, control, rate, objects and features."""
         return MappingProxyType(self._arguments)
 
     @property
@@ -280,7 +277,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             TaskFailed: If the reward or the result of the task is invalid.
         """
         if not self._is_open:
-            raise ActionRejected("step: got an action before an episode, allowed after reset()")
+            raise ActionRejected("step: no episode has begun. Call reset() first.")
         numbers = self._actions.checked(action)
         states = {name: self._cell.state(name) for name in self._controls}
         if self._is_remote:  # Check all arms before any of them receives a target.
@@ -366,7 +363,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._begun("restore")
         given: Any = state
         if not isinstance(given, EpisodeState):
-            raise SimulationRefused(f"restore: got {state!r:.60}, allowed what save() returned")
+            raise SimulationRefused(f"restore: got {state!r:.60}, allowed a result of save()")
         self._cell.simulation.reset(state.simulation)
         put_back(state, self.task, self.np_random, self._controls)
         self._scene.goal, self.steps = state.goal.copy(), state.steps
@@ -390,7 +387,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     def _begun(self, what: str) -> None:
         if not self._is_open:
-            raise ActionRejected(f"{what}: got no episode, allowed after reset()")
+            raise ActionRejected(f"{what}: no episode has begun. Call reset() first.")
 
     def _end(self) -> None:
         if self._is_open:
@@ -448,7 +445,7 @@ def _spec(randomise: str | Path | Mapping[str, Any] | None) -> PerturbationSpec 
     given: Any = randomise
     if not isinstance(given, (str, Path, Mapping)):
         raise ConfigurationError(
-            f"randomise: got {randomise!r:.60}, allowed a file or what one holds"
+            f"randomise: got {randomise!r:.60}, allowed a file or its contents"
         )
     if isinstance(randomise, Mapping):
         return PerturbationSpec.from_dict(dict(randomise), "randomise")

@@ -49,8 +49,8 @@ class OwnLaws:
             state = self._cell.state(name)
             if not state.fault and state.owner != law:
                 return (
-                    f"{state.owner} has {name}, which was stopped or heard nothing of this "
-                    "program for too long"
+                    f"{state.owner} controls {name}, which was stopped or received no targets "
+                    "for too long"
                 )
         return ""
 
@@ -62,12 +62,12 @@ class OwnLaws:
             LoopError: If the last targets are too old.
         """
         if taken := self.taken():
-            raise ActionRejected(f"step: {taken}; allowed after reset()")
+            raise ActionRejected(f"step: {taken}. Call reset() first.")
         silence = time.monotonic() - self._told
         if not self._is_lockstep and silence > STALLED:
             raise LoopError(
-                f"step: no action came for {silence:.2f} s, allowed {STALLED:g} s: the arms hold; "
-                "reset() begins anew"
+                f"step: no action for {silence:.2f} s, allowed {STALLED:g} s. The arms hold. Call "
+                "reset() to start a new episode."
             )
 
 
@@ -107,7 +107,7 @@ class StoppedArms:
         """
         if reasons := self.reasons():
             raise MotionFailed(
-                f"reset: {reasons}; once they may move again, reset(options={{{RECOVER!r}: True}})"
+                f"reset: {reasons}. Once they may move, call reset(options={{{RECOVER!r}: True}})."
             )
 
     def recover(self) -> None:

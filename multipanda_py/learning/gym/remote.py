@@ -99,7 +99,7 @@ def refuse_with_remote(**given: object) -> None:
         ConfigurationError: If any is given. The message names all of them.
     """
     if faults := [
-        f"{name}: got {value!r:.60}, allowed none for a cell that runs elsewhere"
+        f"{name}: got {value!r:.60}, not supported for a remote cell"
         for name, value in given.items()
         if value
     ]:
@@ -116,7 +116,9 @@ def sensors_of(topics: Topics) -> Sensors | None:
     """
     given: Any = topics
     if not isinstance(given, Mapping):
-        raise ConfigurationError(f"topics: got {topics!r:.60}, allowed topics by name")
+        raise ConfigurationError(
+            f"topics: got {topics!r:.60}, allowed a mapping of names to topics"
+        )
     return cast("Sensors", registry.load("gym_sensors", "topics")(topics)) if topics else None
 
 

@@ -129,15 +129,15 @@ class ActionLayout:
             numbers = real_numbers(action)
         except TypeError:
             raise ActionRejected(
-                f"action: got {' '.join(repr(action).split())[:60]}, allowed an array of real "
-                "numbers, none of them masked"
+                f"action: got {' '.join(repr(action).split())[:60]}, allowed an unmasked array of "
+                "real numbers"
             ) from None
         if numbers.shape != self.space.shape:
             raise ActionRejected(f"action: got shape {numbers.shape}, allowed {self.space.shape}")
         if not np.isfinite(numbers).all():
             place = int(np.flatnonzero(~np.isfinite(numbers))[0])
             raise ActionRejected(
-                f"action: number {place} is {numbers[place]}, allowed finite ones"
+                f"action: component {place} is {numbers[place]}, allowed finite numbers"
             )
         clipped: Vector = np.clip(numbers, self._low, self._high)
         return clipped

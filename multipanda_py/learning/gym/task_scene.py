@@ -61,7 +61,7 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
         not isinstance(name, str) or min(size) < 1 for name, size in found.items()
     ):
         raise ConfigurationError(
-            f"cameras: got {cameras!r:.60}, allowed names, or height and width by name, whole "
+            f"cameras: got {cameras!r:.60}, allowed names, or height and width by name as whole "
             "numbers from 1"
         )
     return found
@@ -85,9 +85,7 @@ class RowPictures(Closing):
 
     def __init__(self, config: CellConfig, sizes: Iterable[tuple[int, int]]) -> None:
         if real := first_real_arm(config):
-            raise SimulationRefused(
-                f"cameras: got {real}, allowed simulated arms, as pictures are of a scene"
-            )
+            raise SimulationRefused(f"cameras: got {real}, but images need simulated arms")
         self._view = SceneView(config)
         self._renderers: dict[tuple[int, int], Renderer] = {}
         for width, height in sizes:
@@ -220,7 +218,7 @@ class TaskScene:
         """
         things = self.cell.objects()
         if name not in things:
-            raise UnknownName("movable thing", name, tuple(things))
+            raise UnknownName("movable object", name, tuple(things))
         return things[name]
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
@@ -243,10 +241,10 @@ class TaskScene:
             self.cell.simulation.set_pose(name, pose)
             return
         if reason := self.cell.world.refusal():
-            raise SimulationRefused(f"{name} is put by hand: {reason}")
+            raise SimulationRefused(f"{name}: place the object by hand: {reason}")
         number = self.cell.world.ask_pose(name, pose)
         self.cell.wait(
-            lambda: self.cell.world.is_placed(name, number), 2.0, f"{name} in its place"
+            lambda: self.cell.world.is_placed(name, number), 2.0, f"{name} at its new pose"
         )
 
     def _base(self, arm: str) -> Pose:

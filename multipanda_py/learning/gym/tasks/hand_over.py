@@ -51,9 +51,7 @@ class HandOver(GymTask):
         return scene.opening(arm) < _GRASPED and scene.cell.gripper(arm).state().is_grasped
 
     def reward(self, scene: TaskScene) -> float:
-        """Return the progress: 0 to 1/6 before a grasp, 1/3 to 2/3 with the left gripper, then
-        0.8.
-        """
+        """Return the progress: up to 1/6 before a grasp, then up to 2/3 and finally 0.8."""
         left, right = (self._holds(scene, arm) for arm in self.arms)
         near = closeness(
             scene.distance(scene.tool("left").position, scene.thing("bar").position) - _END, 0.2
