@@ -107,7 +107,7 @@ class ArmRequests:
         raise kind.refusal(reasons[-1] if reasons else f"{arm}: see the loop's events")
 
     def withdraw(self, request: ArmRequest) -> str:
-        """Withdraw a request and describe whether it may still be executed."""
+        """Withdraw a request; return a text stating whether it may still be executed."""
         requests, _ = self._kind.slots(self._connection.mailbox)
         slot = requests[self._names.arm_index(request.arm)]
         return given_up(self._connection.withdraw(slot, request.number, self._kind.name))
@@ -168,7 +168,7 @@ def wait_or_withdraw(
 
 
 def given_up(withdrawn: bool) -> str:
-    """Describe if a withdrawn request may still be executed.
+    """Return a text stating whether a withdrawn request may still be executed.
 
     Args:
         withdrawn: True if the loop had not received the request yet.

@@ -159,7 +159,7 @@ class Holding:
         return False
 
     def withdraw(self, request: HoldingRequest) -> str:
-        """Withdraw a request and describe whether it may still be executed."""
+        """Withdraw a request; return a text stating whether it may still be executed."""
         slot = self._slot(request.arm)
         return given_up(self._connection.withdraw(slot, request.number, "attach"))
 

@@ -302,7 +302,7 @@ class Cell(Closing):
         return self._counts.withdrawn
 
     def silence_reason(self) -> str:
-        """Describe that the loop does not run and what its arms do; empty if it runs."""
+        """Return a text if the loop does not run, with the effect on its arms; else ''."""
         return self._reader.silence_reason()
 
     @property
@@ -311,7 +311,7 @@ class Cell(Closing):
         return self._reader.active
 
     def beginnings(self, arm: str) -> int:
-        """Return the number of activations on an arm. See :meth:`.StateReader.beginnings`."""
+        """Return the number of controllet activations on an arm so far."""
         return self._reader.beginnings(arm)
 
     @property
@@ -370,7 +370,7 @@ class Cell(Closing):
         return self._entries.answer(request)
 
     def withdraw_entry(self, request: EntryRequest) -> str:
-        """Withdraw a request and describe whether it may still be executed."""
+        """Withdraw a request; return a text stating whether it may still be executed."""
         return self._entries.withdraw(request)
 
     def absent_like(self, thing: str) -> str:
@@ -479,18 +479,15 @@ class Cell(Closing):
         return self._switcher.ask_switch(activate, deactivate, strictness, timeout, by)
 
     def ask_rest(self, *arms: str, by: str = "") -> PendingSwitch:
-        """Allow arms no controllet but ``hold`` until :meth:`wake`.
-
-        See :meth:`.Switcher.ask_rest`.
-        """
+        """Restrict arms to ``hold`` until :meth:`wake`. See :meth:`.Switcher.ask_rest`."""
         return self._switcher.ask_rest(*arms, by=by)
 
     def wake(self, arm: str) -> None:
-        """Allow all controllets on an arm again. The active ones do not change."""
+        """Remove the restriction of :meth:`ask_rest`. Active controllets do not change."""
         self._switcher.wake(arm)
 
     def is_resting(self, arm: str) -> bool:
-        """Return True if an arm is allowed no controllet but ``hold``."""
+        """Return True if an arm is restricted to ``hold``."""
         return self._switcher.is_resting(arm)
 
     def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
@@ -580,7 +577,7 @@ class Cell(Closing):
         """Plan a motion of the arms that avoids collisions with arms and objects.
 
         Nothing moves. Attached objects move with their grippers. Arms that are not named stay, or
-        make way for the others. Needs scipy, from the extra ``identify``.
+        move aside for the others. Needs scipy, from the extra ``identify``.
 
         Args:
             goals: Goals, by arm: the tool pose in ``frame``, or a joint configuration (n,) [rad,
@@ -725,7 +722,7 @@ class Cell(Closing):
         return self._settings.answer(request)
 
     def withdraw_settings(self, request: ArmRequest) -> str:
-        """Withdraw a request and describe whether it may still be executed."""
+        """Withdraw a request; return a text stating whether it may still be executed."""
         return self._settings.withdraw(request)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
@@ -755,7 +752,7 @@ class Cell(Closing):
         return self._tare.answer(request)
 
     def withdraw_tare(self, request: ArmRequest) -> str:
-        """Withdraw a request and describe whether it may still be executed."""
+        """Withdraw a request; return a text stating whether it may still be executed."""
         return self._tare.withdraw(request)
 
     def attach(self, arm: str, thing: str = "", pose_in_tool: Pose | None = None) -> str:
@@ -782,7 +779,7 @@ class Cell(Closing):
         return self._holding.answer(request)
 
     def withdraw_holding(self, request: HoldingRequest) -> str:
-        """Withdraw a request and describe whether it may still be executed."""
+        """Withdraw a request; return a text stating whether it may still be executed."""
         return self._holding.withdraw(request)
 
     def held(self) -> dict[str, str]:

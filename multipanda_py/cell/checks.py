@@ -40,14 +40,13 @@ def may_touch(config: CellConfig) -> list[str]:
     found = []
     if hands:
         found.append(
-            f"grippers may touch fixed objects and the floor with {', '.join(hands)}, as these "
-            f"controllets need it for contact tasks. Set {_AVOIDANCE}.fixed_objects: all to "
-            "prevent contact"
+            f"grippers may touch fixed objects and the floor while {', '.join(hands)} acts, as "
+            f"needed for contact tasks. Set {_AVOIDANCE}.fixed_objects: all to prevent contact"
         )
     if arms:
         found.append(
-            f"whole arms may touch fixed objects with {', '.join(arms)}, because {_AVOIDANCE} is "
-            "missing, disabled or ignores them"
+            f"whole arms may touch fixed objects while {', '.join(arms)} acts, because "
+            f"{_AVOIDANCE} is missing, disabled or ignores them"
         )
     return found
 

@@ -61,7 +61,7 @@ class LoopGripper(Gripper):
         return GripperState(width, self.description.max_width, held, is_moving)
 
     def start(self, command: GripperCommand) -> GripperMotion:
-        """Send a command to the loop and end the motion before."""
+        """Abort the running motion and send a command to the loop."""
         connection = self._connection
         with connection.lock:
             self.end_motion(f"ended by {command}")

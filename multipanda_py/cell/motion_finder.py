@@ -143,7 +143,7 @@ class ExecutingAvoidance:
 
     @property
     def passes_at(self) -> float:
-        """Distance between bodies on a path that no controllet stops [m]."""
+        """Distance of any two bodies at which no controllet stops a path [m]."""
         return max(self._needs.values(), default=0.0)
 
     @property

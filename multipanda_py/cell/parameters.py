@@ -146,5 +146,5 @@ class RobotSettings:
         return self._requests.answer(request) is not None
 
     def withdraw(self, request: ArmRequest) -> str:
-        """Withdraw a request and describe whether it may still be executed."""
+        """Withdraw a request; return a text stating whether it may still be executed."""
         return self._requests.withdraw(request)

@@ -279,7 +279,7 @@ class PendingSwitch:
         )
 
     def _what_stopped(self) -> str:
-        """Describe the controllets that were stopped although the switch was refused."""
+        """Return a text on the controllets that were stopped although the switch was refused."""
         return (
             f"to bring {' and '.join(self._rested)} to rest, {', '.join(self._stopped)} "
             f"{'was' if len(self._stopped) == 1 else 'were'} deactivated; their arms hold"
@@ -316,9 +316,9 @@ class SwitchTurn:
         connection: Connection to the loop. Its lock protects this state.
         counts: Counters of rejected and withdrawn requests.
         lifecycle: Lifecycle state of every instance while it is not active, by name.
-        resting: Names of arms that are set inactive. Only ``hold`` is allowed on them.
+        resting: Names of the arms that are restricted to ``hold``.
         state: Function that returns the newest state of an arm.
-        silence_reason: Function that describes why the loop does not run, or returns an empty
+        silence_reason: Function that returns a text if the loop does not run, else an empty
             string.
         open: Request that the loop has not answered yet.
         stop_number: Sequence number of the newest stop sent to the loop.

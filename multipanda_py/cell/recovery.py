@@ -109,7 +109,7 @@ class PendingRecovery:
         return None
 
     def withdraw(self) -> str:
-        """Withdraw the request and describe whether it may still be executed."""
+        """Withdraw the request; return a text stating whether it may still be executed."""
         return self._recovery.withdraw(self._number)
 
 
@@ -191,7 +191,7 @@ class Recovery:
             return PendingRecovery(self, faults, number, events, wait)
 
     def withdraw(self, number: int) -> str:
-        """Withdraw a request and describe whether it may still be executed.
+        """Withdraw a request; return a text stating whether it may still be executed.
 
         All requests have one record in common. A new record with the arms of the other requests
         replaces it.
@@ -245,7 +245,7 @@ class Recovery:
         return found
 
     def silence_of_loop(self) -> str:
-        """Describe why the loop does not answer; empty if it runs."""
+        """Return a text if the loop does not answer; else ''."""
         if self._connection.silence() < STILL and not self._connection.mailbox.is_paused:
             return ""
         return self._reader.silence_reason()
@@ -340,5 +340,5 @@ class Tare:
         return self._requests.answer(request)
 
     def withdraw(self, request: ArmRequest) -> str:
-        """Withdraw a request and describe whether it may still be executed."""
+        """Withdraw a request; return a text stating whether it may still be executed."""
         return self._requests.withdraw(request)

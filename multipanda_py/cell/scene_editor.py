@@ -135,7 +135,7 @@ class Entries:
         return is_there == (request.change is not Change.REMOVE)  # also in the newest cycle
 
     def withdraw(self, request: EntryRequest) -> str:
-        """Withdraw a request and describe whether it may still be executed."""
+        """Withdraw a request; return a text stating whether it may still be executed."""
         slot = self._connection.mailbox.entries[self._movable.index(request.thing)]
         what = request.change.name.lower()
         return given_up(self._connection.withdraw(slot, request.number, what))

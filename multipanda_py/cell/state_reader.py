@@ -196,7 +196,7 @@ class StateReader:
         self._time_at = columns(row_dtype(0, 0, 0), "time").start
 
     def silence_reason(self) -> str:
-        """Describe that the loop does not run and what its arms do; empty if it runs."""
+        """Return a text if the loop does not run, with the effect on its arms; else ''."""
         silence = self._connection.silence()
         if silence < SILENT:
             return ""

@@ -18,8 +18,8 @@ class Strictness(IntEnum):
     """Treatment of switch requests that cannot be fulfilled, as in controller_manager_msgs.
 
     Attributes:
-        BEST_EFFORT: Do the possible part of the request and report the rest. Refuse the request
-            if none of the requested controllets can become active.
+        BEST_EFFORT: Do the possible part of the request and report the rest. Refuse the request if
+            none of the requested controllets can become active.
         STRICT: Refuse the whole request if any part of it is impossible.
         AUTO: Like STRICT, but accept controllets that already are in the requested state.
         FORCE_AUTO: Like AUTO, but also deactivate controllets that own a requested arm. Arms that
@@ -246,7 +246,7 @@ def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
 
 
 def not_at_rest(moving: Sequence[Moving], timeout: float, bound: float) -> str:
-    """Describe which arms did not come to rest in time.
+    """Return a text on the arms that did not come to rest in time.
 
     Args:
         moving: Arms that still move.

@@ -104,11 +104,11 @@ class Switcher:
         return self._lifecycle[self._names.spec(name).name]
 
     def ask_rest(self, *arms: str, by: str = "") -> PendingSwitch:
-        """Allow arms no controllet but ``hold`` until :meth:`wake`, and deactivate the others.
+        """Restrict arms to ``hold`` until :meth:`wake`, and deactivate their other controllets.
 
         Poll the result with its ``look`` until the arms hold. Other arms of the deactivated
-        controllets hold, too. If this switch is refused or times out, no controllet can be
-        activated on the arms either, but the active ones stay active.
+        controllets hold, too. If this switch is refused or times out, the restriction applies
+        nevertheless: no controllet can be activated on the arms, but the active ones stay active.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -120,7 +120,7 @@ class Switcher:
         return PendingSwitch(self._turn, (), tuple(laws), Strictness.AUTO, 1.0, why=why, by=by)
 
     def wake(self, arm: str) -> None:
-        """Allow all controllets on an arm again. The active ones do not change.
+        """Remove the restriction of :meth:`ask_rest`. Active controllets do not change.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -129,7 +129,7 @@ class Switcher:
         self._resting.discard(arm)
 
     def is_resting(self, arm: str) -> bool:
-        """Return True if an arm is allowed no controllet but ``hold``."""
+        """Return True if an arm is restricted to ``hold``."""
         return arm in self._resting
 
     def switch(

@@ -335,7 +335,7 @@ class TargetWriter:
         return stream.of(spec.name, beginning, state.time if is_stepped else time.monotonic())
 
     def _refuse_if_silent(self, who: str) -> None:
-        """Reject a target while the loop is blocked: it would execute it seconds late."""
+        """Reject a target while the loop is blocked, because it would be executed seconds late."""
         if reason := self._reader.silence_reason():
             raise TargetRejected(f"{who}: {reason}")
 
@@ -350,7 +350,7 @@ class TargetWriter:
         for spec in specs:
             if flags[spec.index]:
                 return spec
-        return specs[0]  # no flag is set while hold owns the arm
+        return specs[0]  # hold owns an arm without another controllet
 
     def _records(
         self, spec: InstanceSpec, place: int | None, values: Mapping[str, Any], asked: Asked

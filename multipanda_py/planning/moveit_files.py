@@ -25,8 +25,7 @@ SCALING = 0.1
 PILZ_CARTESIAN_LIMITS = {
     "max_trans_vel": 1.0, "max_trans_acc": 2.25, "max_trans_dec": -5.0, "max_rot_vel": 1.57,
 }  # fmt: skip
-"""Limits of the straight lines and circles of Pilz [m/s, m/s^2, m/s^2, rad/s], below those of
-an
+"""Limits of the straight lines and circles of Pilz [m/s, m/s^2, m/s^2, rad/s], below those of an
 FR3."""
 _PLANNERS: dict[str, dict[str, Any]] = {
     "RRTConnectkConfigDefault": {"type": "geometric::RRTConnect", "range": 0.0},
@@ -123,9 +122,8 @@ HEADER = "(noname)+"
 """First line of a scene file without a name. Some readers require it."""
 FLOOR = "floor"
 FLOOR_SIZE, FLOOR_TOP = (20.0, 20.0, 0.1), -0.005
-"""Edges of the floor, and height of its top above the floor of the cell [m]. It is lower, so
-that arm
-bases on the floor do not touch it permanently."""
+"""Edges of the floor, and height of its top above the floor of the cell [m]. It is lower, so that
+arm bases on the floor do not touch it permanently."""
 _NO_COLOR = (0.0, 0.0, 0.0, 0.0)
 _PLACE = "0 0 0\n0 0 0 1"
 
@@ -185,8 +183,7 @@ EXECUTION = {
     "allowed_goal_duration_margin": 2.0,
     "allowed_start_tolerance": 0.05,
 }
-"""Tolerances of execution [1, s, rad]. Compliant arms lag behind, are slowed down by contacts
-and
+"""Tolerances of execution [1, s, rad]. Compliant arms lag behind, are slowed down by contacts and
 obstacles, and start with a small position error."""
 
 

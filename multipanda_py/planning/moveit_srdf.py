@@ -110,7 +110,7 @@ class Geometry:
         return pair in self._arm.robot.overlapping
 
     def postures(self) -> tuple[Vector, Vector]:
-        """Return lower and upper bounds of random configurations, a full rotation as maximum."""
+        """Return lower and upper bounds of random configurations, limited to one revolution."""
         lower, upper = self._model.lowerPositionLimit, self._model.upperPositionLimit
         slides = [self._slides(joint) for joint in range(1, self._model.njoints)]
         turns = (upper - lower > 2.0 * np.pi) & np.logical_not(slides)

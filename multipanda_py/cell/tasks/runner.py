@@ -70,7 +70,7 @@ class TaskRunner:
         cell: Started cell.
         task: Task to execute.
         tell: Function that is called with every event, in the thread that steps.
-        without: Part of the controllet to leave out, for ablation studies. See :func:`.manner`.
+        without: Part of the method to leave out, for ablation studies. See :func:`.manner`.
 
     Attributes:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.

@@ -47,7 +47,7 @@ class Avoidance(Protocol):
 
     @property
     def passes_at(self) -> float:
-        """Distance between bodies on a path that no controllet stops [m]."""
+        """Distance of any two bodies at which no controllet stops a path [m]."""
 
     def needs(self, first: str, second: str, gripper: bool) -> float:
         """Return the minimum distance of two bodies on a path [m]; 0 if there is none.
@@ -167,15 +167,13 @@ def _windows(values: Vector, half: int) -> Matrix:
 
 
 DENSE = 0.01
-"""Step between checked configurations: in time [s], or of the fastest joint in slow motions
-[rad, m]."""
+"""Step between checked configurations: in time [s], or of the fastest joint if slow [rad, m]."""
 SPARED = 0.5
 """Fraction by which distances between the points of a path may fall below the clearance."""
 LEAST = 5e-4
 """Minimum of this difference [m]."""
 SLOWEST, ENOUGH = 0.05, 0.9
-"""Minimum speed fraction to which a motion is slowed down for the collision avoidance; and
-minimum
+"""Minimum speed fraction to which a motion is slowed down for the collision avoidance; and minimum
 fraction to which a controllet may slow it down further."""
 ROUNDS = 3
 """Maximum number of times that a motion is slowed down."""

@@ -26,7 +26,7 @@ AROUND = 0.01
 DEEPEST = 0.03
 """Maximum overlap at the start of a retreat, of capsules, which are larger than links [m]."""
 LARGEST = 0.05
-"""Maximum step of a joint [rad, m]. A pair that needs more cannot be parted by the arm."""
+"""Maximum step of a joint [rad, m]. The arm cannot move a pair apart that needs more."""
 MOST = 60
 """Maximum number of steps."""
 _SWEEPS, _SOFT, _MET = 200, 1e-6, 0.5
@@ -41,7 +41,7 @@ def retreat(
     upper: Vector,
     target: float,
 ) -> Matrix:
-    r"""Return configurations along which close pairs part, until they reach a target distance.
+    r"""Return configurations along which close pairs move apart, up to a target distance.
 
     Every step s is the shortest that increases all distances :math:`d_j` below the target
     :math:`d_{free}` by up to :math:`\Delta`,
@@ -60,7 +60,7 @@ def retreat(
 
     Returns:
         Configurations from the start on, (k, n). Only the start if no pair is closer than the
-        target or the arms cannot part.
+        target or the arms cannot move apart.
     """
     path, q = [start], start
     for _ in range(MOST):
@@ -83,7 +83,7 @@ def retreat(
 def _step(
     pairs: Sequence[tuple[NearBodies, Vector]], target: float, lowest: Vector, highest: Vector
 ) -> Vector | None:
-    """Return the shortest step that parts all pairs, or None without a solution."""
+    """Return the shortest step that moves all pairs apart, or None without a solution."""
     gradients = np.array([gradient for _, gradient in pairs])
     missing = np.array([target - pair.distance for pair, _ in pairs])
     needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, STEP), missing)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimisation of paths and configurations of arms and movable objects."""
+"""Optimisation of paths and configurations of arms and movable objects.
+
+A path consists of slices. A slice has the variables of all arms and movable objects at one time,
+see :class:`.Scene`.
+"""
 
 from __future__ import annotations
 

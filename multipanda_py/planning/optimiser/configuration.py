@@ -49,9 +49,9 @@ def inverse_kinematics(
     arms with violated constraints. The constraints are goals :math:`\phi_{goal}`, joint limits and
     distances d.
 
-    A movable object stays at its pose, unless a goal places it. ``PoseGoal("left/tool", grip,
-    "box")`` places a tool on a box, and ``PoseGoal("box", place)`` places the box. Both together
-    give the configuration in which the arm holds it there.
+    A movable object stays at its pose, unless a goal places it.
+    ``PoseGoal("left/tool", grip, "box")`` places a tool on a box, and ``PoseGoal("box", place)``
+    places the box. Both together give the configuration in which the arm holds it there.
 
     Args:
         scene: Arms and objects.

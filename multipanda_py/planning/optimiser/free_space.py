@@ -29,7 +29,7 @@ LEAST = 1e-3
 
 
 def too_close(terms: Iterable[Term], found: Solution, each: int) -> tuple[Violation, ...]:
-    """Return the distance constraints that straight segments between slices violate.
+    """Return the distance constraints that are violated on straight segments between slices.
 
     Between slices, half of the margin is sufficient.
 
@@ -84,8 +84,7 @@ SLACK = 5e-4
 """Tolerance of distances [m], because solutions meet their constraints only within a tolerance."""
 
 APART = 1e-4
-"""Minimum distance kept by bodies that are apart at the start [m]. Other programs measure
-slightly
+"""Minimum distance kept by bodies that are apart at the start [m]. Other programs measure slightly
 different distances."""
 
 
@@ -222,7 +221,7 @@ class FreeSpace:
         return self._of[pair], distance
 
     def with_things(self, path: Matrix) -> Matrix:
-        """Return slices with the poses of attached objects, (s, d).
+        """Return slices of a path with the poses of attached objects, (s, d), see :class:`.Scene`.
 
         Args:
             path: Joint configurations of all arms, (s, n).

@@ -18,7 +18,7 @@ _AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Pose and Jacobian of one frame in s slices of d variables.
+    """Pose and Jacobian of one frame in s slices of d variables, see :class:`.Scene`.
 
     Attributes:
         position: Position in the world, (s, 3) [m].
@@ -33,7 +33,7 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """Successive slices and their frames.
+    """Successive slices of a path, with their frames.
 
     Attributes:
         scene: Scene, which defines the variables of a slice.

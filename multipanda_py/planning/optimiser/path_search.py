@@ -37,8 +37,7 @@ m]."""
 NODES = 3000
 """Maximum number of nodes of a tree."""
 WIDEST = 200
-"""Number of samples after which they cover the whole range. Before that they are near the
-straight
+"""Number of samples after which they cover the whole range. Before that they are near the straight
 path."""
 SHORTCUTS = 60
 """Number of attempts to cut a corner."""

@@ -25,8 +25,10 @@ MOST_SLICES = 2000
 class Problem:
     """Path optimisation problem with its costs and constraints.
 
-    The path starts at rest at the start of the scene, which is not one of its slices. Slice i is
-    at time (i + 1) ``period``, and a phase of n slices ends with the last of them.
+    A path consists of phases, and a phase of slices. A slice has the variables of all arms and
+    movable objects at one time, see :class:`.Scene`. The path starts at rest at the start of the
+    scene, which is not one of its slices. Slice i is at time (i + 1) ``period``, and a phase of n
+    slices ends with the last of them.
 
     Args:
         scene: Arms and objects.

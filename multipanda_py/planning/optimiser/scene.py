@@ -97,10 +97,14 @@ orientation."""
 class Scene:
     r"""Arms and objects of a plan, with the variables of a slice.
 
-    A slice is :math:`x = (q_1, \ldots, q_N, p_1, w_1, \ldots)`. It has the joint positions q of
-    all arms, then for each movable object its position p in the world [m] and a rotation vector w
-    [rad]. The vector rotates it from its orientation at the start, :math:`R = R_0 \exp
-    [w]_\times`. Rotations in one plan must stay below a full turn, where w is not unique.
+    A slice has the variables of all arms and movable objects at one time,
+
+    .. math:: x = (q_1, \ldots, q_N, p_1, w_1, \ldots).
+
+    q are the joint positions of the arms. Each movable object has its position p in the world [m]
+    and a rotation vector w [rad], which rotates it from its orientation at the start,
+    :math:`R = R_0 \exp [w]_\times`. Rotations in one plan must stay below a full turn, where w is
+    not unique.
 
     Frames are ``world``, the names of objects, and those of :meth:`add_frame`. Of an arm there are
     ``ARM/tool``, its controlled frame, and ``ARM/LINK``, with link names without the prefix of the

@@ -17,9 +17,8 @@ from multipanda_py.state import Vector
 
 Parts: TypeAlias = Literal["all", "arm", "hand"]
 NEIGHBOURS = 3
-"""Number of joints between two links of an arm from which on their distance is measured.
-Closer links
-are always near each other and touch only by their rounded capsules."""
+"""Number of joints between two links of an arm from which on their distance is measured. Closer
+links are always near each other and touch only by their rounded capsules."""
 
 
 @dataclass(frozen=True, eq=False)

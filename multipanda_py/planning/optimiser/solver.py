@@ -130,9 +130,8 @@ STIFFEST = 1e7
 LONGEST = 0.5
 """Maximum step of a variable [rad, m]."""
 GAIN = 0.1
-"""Minimum relative decrease of the augmented Lagrangian for a step that is longer than
-``step``, as a
-multiple of ``step``."""
+"""Minimum relative decrease of the augmented Lagrangian for a step that is longer than ``step``,
+as a multiple of ``step``."""
 HOPELESS = 3
 """Number of rounds without progress after which the constraints count as contradictory."""
 

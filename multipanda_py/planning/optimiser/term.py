@@ -143,8 +143,8 @@ class Term:
 
         Returns:
             r, and its Jacobians (n, k + 1, m, d) with respect to the slice, the one before and so
-            on. The Jacobian is None for a term with ``columns``, because it is ``scale *
-            factors``.
+            on. The Jacobian is None for a term with ``columns``, because it is
+            ``scale * factors``.
         """
         k, n = self.order, self.last - self.first
         seen = slice(before + self.first - k, before + self.last)

@@ -104,19 +104,18 @@ def _given(subtask: Subtask, seen: Seen) -> Iterator[GoalPlace]:
 
 
 SPEED, TURN_SPEED = 0.07, 0.35
-"""Maximum speed [m/s] and angular speed [rad/s] of tools without a plan, below the default
-limits of
-the pose reference in the controllet."""
+"""Maximum speed [m/s] and angular speed [rad/s] of tools without a plan, below the default limits
+of the pose reference in the controllet."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lead:
-    """Straight path of an object or a tool, with the tool that moves along.
+    """Straight path of a tool, or of an object with the tool that holds it.
 
     Attributes:
-        begin: Initial pose in the world of the object or tool.
-        end: Final pose in the world of the object or tool.
-        tool: Pose of the tool in the frame of the object or tool.
+        begin: Initial pose in the world of the tool or object.
+        end: Final pose in the world of the tool or object.
+        tool: Pose of the tool in the frame of the tool or object.
     """
 
     begin: Pose

@@ -141,8 +141,7 @@ def plan_by_poses(
 
 LIMIT_MARGIN = 0.1
 """Margin of plans to the joint position limits [rad]. The barriers of ``joint_limits`` begin
-there, and
-would push away an arm that searches for its contact."""
+there, and would push away an arm that searches for its contact."""
 UPRIGHT = 1.0
 """Weight of the angle between a pivoting tool and its contact normal."""
 UNTURNED = 3.0

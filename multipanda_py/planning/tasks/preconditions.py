@@ -26,8 +26,7 @@ from multipanda_py.state import Matrix, Vector
 
 LINKS, OBJECTS = 5e-3, 5e-3
 """Maximum overlap of capsules, and of objects [m]. Capsules are larger than links. Objects may
-rest on
-each other, or be pressed together."""
+rest on each other, or be pressed together."""
 DEEPER = 5e-3
 """Maximum increase of an overlap that exists at the start of the subtask [m]."""
 PARTS = 4

@@ -59,8 +59,7 @@ class Recourse(Section):
     """Maximum number of retries, each from the present state."""
     then: Literal["stop", "force"] = "stop"
     """Action after the retries. ``stop`` ends the task and holds. ``force`` first tries the
-    subtask in mode
-    ``force``, without a plan."""
+    subtask in mode ``force``, without a plan."""
 
 
 class Subtask(Section):

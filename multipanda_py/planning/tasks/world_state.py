@@ -99,8 +99,7 @@ TOOL = "/tool"
 NEAR = 0.06
 """Maximum joint deviation from the start of a plan [rad]. The trajectory blends it out."""
 GRIP = 0.003
-"""Maximum deviation of a pressing tip, in its object, from the start of a plan [m]. The
-trajectory
+"""Maximum deviation of a pressing tip, in its object, from the start of a plan [m]. The trajectory
 blends it out within one slice, which pulls at the object."""
 
 

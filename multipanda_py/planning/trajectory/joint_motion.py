@@ -63,9 +63,8 @@ def has_plan(ruckig: Ruckig, wanted: InputParameter, plan: Trajectory) -> bool:
 
 _add, _subtract = np.add, np.subtract
 _RISE = 0.03
-"""Minimum time from zero to full acceleration of a joint [s]. In this time the torque rate
-limit can
-follow with the largest inertia. The jerk of the datasheet is for position control."""
+"""Minimum time from zero to full acceleration of a joint [s]. In this time the torque rate limit
+can follow with the largest inertia. The jerk of the datasheet is for position control."""
 _RESUME = 0.3
 """Time in which a paused motion returns to its full speed [s]."""
 _BLEND_SHARE = 0.5

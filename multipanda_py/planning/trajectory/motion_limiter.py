@@ -80,7 +80,7 @@ class MotionLimiter:
         self._rate, self._change = np.zeros(n), np.zeros(n)  # differences of the last command
         self._last = self.q.copy()
         self._wanted = self.q.copy()
-        self._age = 1  # periods since the last wanted positions
+        self._age = 1  # periods since the last desired positions
         bounds = (limits.velocity, limits.acceleration, limits.jerk)
         self._velocity, self._acceleration, self._jerk = (_ROUNDING * b for b in bounds)
         self._catch = 0.25 * limits.jerk * period**2
@@ -189,11 +189,11 @@ class MotionLimiter:
             q: Desired positions, (n,) [rad].
             v: First differences of the positions, (n,) [rad/s].
             a: Second differences of the positions, (n,) [rad/s^2].
-            joins: Joints that return to the desired positions with the velocity of these. Others
-                would pass through and oscillate.
+            joins: Mask of the joints that return to the desired positions with the velocity of
+                these. Others would pass through and oscillate.
 
         Returns:
-            Joints that may, and their continuous motion.
+            Mask of the joints that may, and their continuous motion.
         """
         T = self._period
         motion = np.array((q, v + 0.5 * T * a, a))
@@ -209,7 +209,11 @@ class MotionLimiter:
         return may, motion
 
     def _may_stop(self, motion: Matrix) -> Joints:
-        """Return the joints that keep their speed limit and can stop, for a motion (3, n)."""
+        """Return a mask of the joints that keep their speed limit and can stop, (n,).
+
+        Args:
+            motion: Positions, velocities and accelerations, (3, n).
+        """
         limits, (q, dq, ddq) = self._limits, motion
         after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))  # speed once ddq is zero
         lower, upper = np.minimum(limits.lower, self.q), np.maximum(limits.upper, self.q)
@@ -266,12 +270,16 @@ class MotionLimiter:
         return np.minimum(self._most, np.maximum(np.abs(speed), catch_up))
 
     def _aim(self, rate: Vector) -> Matrix:
-        """Return one step of the fastest approach to velocities (n,) [rad/s], (3, n)."""
+        """Return one step of the fastest approach to velocities, (3, n).
+
+        Args:
+            rate: Velocities, (n,) [rad/s].
+        """
         found = self._to_rate(rate)
         return self._brake() if found is None else self._or_brake(found)
 
     def _or_brake(self, motion: Matrix) -> Matrix:
-        """Return a step in which joints brake that could not stop after it."""
+        """Replace a step by braking for joints that could not stop after it."""
         may = self._may_stop(motion)
         return motion if may.all() else np.where(may, motion, self._brake())
 

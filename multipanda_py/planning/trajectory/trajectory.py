@@ -14,7 +14,7 @@ from multipanda_py.state import ArmLimits, Matrix, Vector
 def can_stop(
     q: Vector, dq: Vector, ddq: Vector, lower: Vector, upper: Vector, most: Vector, jerk: Vector
 ) -> NDArray[np.bool_]:
-    r"""Return the joints that have enough distance to brake, (n,).
+    r"""Return a mask of the joints that have enough distance to brake, (n,).
 
     The required distance d has an upper bound: the acceleration is reduced to zero, then braking
     builds up and ends. With :math:`v = |\dot q| + \ddot q^2 / 2j`,
@@ -61,9 +61,8 @@ BLEND_TIME = 0.1
 VELOCITY_MARGIN = 1.05
 """Factor by which a velocity between points may exceed its limit. Points themselves may not."""
 ACCELERATION_MARGIN = 2.0
-"""Factor by which an acceleration may exceed its limit, at points too. Sampled trajectories
-often have
-accelerations at points that the path does not have."""
+"""Factor by which an acceleration may exceed its limit, at points too. Sampled trajectories often
+have accelerations at points that the path does not have."""
 _SAMPLES = 16
 
 
@@ -126,8 +125,8 @@ def thin(rows: Matrix, most: int, pieces: int = 1) -> tuple[Matrix, Vector]:
         pieces: Number of intervals of equal size whose ends must remain.
 
     Returns:
-        Remaining points, and the maximum distance of each joint from the removed ones, (m,) [rad,
-        m].
+        Remaining points, and the maximum distance of each joint from the removed ones, (m,), in
+        the unit of the joint.
     """
     if len(rows) <= most:
         return rows, np.zeros((rows.shape[1] - 1) // 3)
