@@ -106,7 +106,7 @@ def owner_killed() -> Row:
             pids = descendants(owner.pid)
             rig.struck_ns = time.monotonic_ns()
             owner.kill()
-            while "owner is gone" not in rig.row.message:
+            while "owner has ended" not in rig.row.message:
                 rig.row.message = owner.stderr.readline().decode().strip()
             rig.row.message_ms = (time.monotonic_ns() - rig.struck_ns) * 1e-6
         wait(lambda: not any(map(rig.moves, ROBOTS)), "rest")

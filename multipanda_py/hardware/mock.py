@@ -34,7 +34,7 @@ class Mock(Backend[FrankaSettings]):
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
         """Describe what simulated arms do while the loop is stopped."""
-        return "simulated arms stand still with it"
+        return "simulated arms stand still as well"
 
     def connect(self) -> None:
         """Set every arm to its start configuration, at rest."""

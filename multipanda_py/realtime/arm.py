@@ -86,8 +86,8 @@ class SpringBound:
         weight = state.weight[joint]
         return (
             f"springs of joint {joint + 1} can exert {self._whole[joint]:.3g} Nm, got "
-            f"{abs(self._asked[joint] + weight):.3g} Nm with {abs(weight):.3g} Nm of the arm's "
-            "weight: it gets what they can"
+            f"{abs(self._asked[joint] + weight):.3g} Nm including {abs(weight):.3g} Nm of "
+            "gravity. The torque is limited to the springs"
         )
 
 

@@ -18,7 +18,7 @@ from multipanda_py.realtime.tare import Tares
 from multipanda_py.robots.inertial import Load, load_of
 from multipanda_py.state import Vector
 
-_BUSY = "is being told other settings of its robot; try again when that is answered"
+_BUSY = "has a pending change of its robot settings; try again when it is completed"
 
 
 class ArmSettings:
@@ -71,17 +71,16 @@ class ArmSettings:
             return f"{name} {arm.busy}"
         if not owner.is_hold:
             return (
-                f"{name} follows {owner.name}, and a robot takes settings only at rest: "
-                f"deactivate {owner.name} first"
+                f"{name} is controlled by {owner.name}, and a robot accepts settings only at "
+                f"rest: deactivate {owner.name} first"
             )
         try:
             backend = self._backend_of[arm.index]
             backend.configure(arm.index, settings)
             if not backend.answers_configure(arm.index):
                 return (
-                    f"{name}: configure of backend {type(backend).__name__} has returned and "
-                    "nothing would answer; allowed super().configure(arm, settings) in it, or "
-                    "settings_answers of its own"
+                    f"{name}: configure of backend {type(backend).__name__} causes no response. "
+                    "Call super().configure(arm, settings) in it, or override settings_answers"
                 )
         except BaseException as error:
             pass_interrupt(error)
@@ -126,7 +125,7 @@ class ArmSettings:
             text, event = f"changed: {', '.join(changed) or 'nothing'}", Event.SETTINGS_APPLIED
             load = load_of(settings)
             if not _is_same(load, load_of(current)):
-                self._tares.forget(arm.index, "the robot carries another load", now_ns)
+                self._tares.forget(arm.index, "the load of the robot has changed", now_ns)
             current = self._current[arm.index] = settings
             arm.set_load(load)
         self._mailbox.report(event, now_ns, arm.index, -1, text)

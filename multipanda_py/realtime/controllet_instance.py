@@ -368,7 +368,7 @@ class Instance:
         if self.law.command is not command:
             self.law.command = command
             raise TypeError(
-                "command: got another list, allowed what is written in place, command[arm][:]"
+                "command: the list was replaced. Write its arrays in place, command[arm][:]"
             )
         for tau, check, wanted in zip(self.tau, self._checks, command):
             tau[:] = 0.0
@@ -400,12 +400,10 @@ class Instance:
             self._look_at(self.command)
         if law.tau is not tau:
             law.tau = tau
-            raise TypeError("tau: got another list, allowed what is written in place, tau[arm][:]")
+            raise TypeError("tau: the list was replaced. Write its arrays in place, tau[arm][:]")
         if law.report is not self._report:
             law.report = self._report
-            raise TypeError(
-                "report: got another array, allowed what is written in place, report[:]"
-            )
+            raise TypeError("report: the array was replaced. Write it in place, report[:]")
         if self._may_derate:
             self._derating.look()
         if self._terms.is_on:

@@ -164,7 +164,7 @@ class Silence:
             silence = now_ns - max(beat, self._first_ns)  # no earlier than the first cycle
             is_silent = silence > (self.timeout_ns if beat else self._start_ns)
             if is_silent and not self._is_silent:
-                text = f"the owning process has been silent for {silence / 1e9:.2f} s"
+                text = f"no heartbeat of the owning process for {silence / 1e9:.2f} s"
                 owners.hold_all(Event.CLIENT_SILENT, f"{text}; all arms hold", now_ns)
             self._is_silent = is_silent
         for instance in owners.active:

@@ -44,74 +44,82 @@ ARM_FIELDS = (
     Field("tau_J", ("joints",), "Nm", "measured joint torques, gravity included"),
     Field("tau_ext", ("joints",), "Nm", "estimated external joint torques"),
     Field("tau", ("joints",), "Nm", "commanded joint torques, gravity excluded"),
-    Field("tau_gravity", ("joints",), "Nm", "what the loop adds to carry an arm that does not "
-          "compensate gravity itself, with tool, load and what its hand holds"),
-    Field("position_ee_in_base", (3,), "m", "tool in the base of the arm"),
-    Field("rotation_ee_in_base", (3, 3), "", "rotation matrix of the same"),
-    Field("twist_ee_in_base", (6,), "m/s, rad/s", "linear, then angular velocity, at the tool"),
-    Field("wrench_ext_in_base", (6,), "N, Nm", "force and torque on the tool, at its point"),
+    Field("tau_gravity", ("joints",), "Nm", "gravity torques added by the loop for an arm that "
+          "does not compensate gravity itself, including tool, load and attached object"),
+    Field("position_ee_in_base", (3,), "m", "position of the end effector in the base"),
+    Field("rotation_ee_in_base", (3, 3), "", "rotation matrix of the end effector in the base"),
+    Field("twist_ee_in_base", (6,), "m/s, rad/s", "linear, then angular velocity of the end "
+          "effector"),
+    Field("wrench_ext_in_base", (6,), "N, Nm", "external force and torque on the end effector"),
     Field("fingers", (2,), "m", "finger positions"),
-    Field("gripper", (3,), "", "number of its last command, its outcome, object held", "i8"),
-    Field("holds", (), "", "number of the movable object in its hand, from 1; 0: none", "i8"),
-    Field("owner", (), "", "index of the controllet that has the arm", "i8"),
-    Field("fault", (), "", "0: none, else a number of `loop.events.Event`", "i8"),
-    Field("sensed_ns", (), "ns", "cycle of its newest state; 0: this one, or none yet", "i8"),
-    Field("tau_wanted", ("joints",), "Nm", "torques asked for, before value and rate are bounded"),
+    Field("gripper", (3,), "", "number of the last gripper command, its outcome, 1 if an object "
+          "is grasped", "i8"),
+    Field("holds", (), "", "number of the attached movable object, from 1; 0: none", "i8"),
+    Field("owner", (), "", "index of the controllet that owns the arm", "i8"),
+    Field("fault", (), "", "0: none, else a number of `realtime.events.Event`", "i8"),
+    Field("sensed_ns", (), "ns", "wake-up time of the cycle that read the newest state; 0: this "
+          "cycle, or no state yet", "i8"),
+    Field("tau_wanted", ("joints",), "Nm", "desired torques before limits of value and rate"),
     Field("joint_command", (3, "joints"), "rad, rad/s, rad/s^2", "commanded positions, velocities "
-          "and accelerations; of an arm under torque control they mean nothing"),
-    Field("interface", (), "", "what it is commanded: 0 torques, 1 positions, 2 velocities", "i8"),
+          "and accelerations; without meaning under torque control"),
+    Field("interface", (), "", "command interface: 0 torques, 1 positions, 2 velocities", "i8"),
     Field(
-        "target_channels", (), "", "bit k: the law follows the k-th of the references below", "i8"
+        "target_channels", (), "", "bit k: the controllet follows the k-th reference below", "i8"
     ),
-    Field("target_pose", (12,), "m", "reference of the tool in the base: position, then rotation "
-          "matrix row by row"),
+    Field("target_pose", (12,), "m", "reference of the end effector in the base: position, then "
+          "rotation matrix in row-major order"),
     Field("target_joint", (2, "joints"), "rad, rad/s", "reference positions, then velocities"),
-    Field("target_twist", (6,), "m/s, rad/s", "reference velocity of the tool in the base"),
-    Field("target_wrench", (6,), "N, Nm", "wrench that the tool is to exert, in the base"),
-    Field("target_object", (12,), "m", "reference of the held object in the world, as for the "
-          "tool"),
-    Field("target_squeeze", (1,), "N", "force between the arms"),
-    Field("terms_traced", (), "", "how many torque terms are recorded; 0: nobody asked", "i8"),
-    Field("terms", ("terms", "joints"), "Nm", "what the law, then each of its features in the "
-          "order of the cell file has added"),
-    Field("robot_time", (), "s", "clock of the robot at its newest state; 0 of a simulated arm, "
+    Field("target_twist", (6,), "m/s, rad/s", "reference velocity of the end effector in the "
+          "base"),
+    Field("target_wrench", (6,), "N, Nm", "reference wrench exerted by the end effector, in the "
+          "base"),
+    Field("target_object", (12,), "m", "reference of the grasped object in the world: position, "
+          "then rotation matrix in row-major order"),
+    Field("target_squeeze", (1,), "N", "reference of the internal force between the arms"),
+    Field("terms_traced", (), "", "number of recorded torque terms; 0: not requested", "i8"),
+    Field("terms", ("terms", "joints"), "Nm", "torque terms of the controllet, then of each "
+          "feature in the order of the cell file"),
+    Field("robot_time", (), "s", "clock of the robot at its newest state; 0 for a simulated arm, "
           "whose clock is `time`"),
     Field("robot_mode", (), "", "operating mode of a real robot, numbered as in libfranka: 0 "
-          "other, 1 idle, 2 move, 3 guiding, 4 reflex, 5 user stop, 6 error recovery; 0 of a "
+          "other, 1 idle, 2 move, 3 guiding, 4 reflex, 5 user stop, 6 error recovery; 0 for a "
           "simulated arm", "i8"),
     Field("robot_errors", (2,), "", "errors of a real robot, current ones and those that ended "
-          "the previous motion; bit k: the k-th name of `franka.errors.ERRORS`", "i8"),
-    Field("actuator_command", (4, "sprung"), "rad, m, Nm", "asked of actuators: mode, or "
-          "-1 for what torque laws command; its two commands, NaN for what they are; a push"),
+          "the previous motion; bit k: the k-th name of `hardware.franka.errors.ERRORS`", "i8"),
+    Field("actuator_command", (4, "sprung"), "rad, m, Nm", "commands to compliant actuators: "
+          "mode, or -1 for the torques of a controllet; two commands of the mode, NaN for "
+          "unchanged; external torque"),
     Field("actuator_mode", ("sprung",), "", "operation mode of each joint, 0 to 6", "i8"),
-    Field("motor_reference", (2, "sprung"), "rad, m", "where motors of springs are asked to be"),
-    Field("motor_position", (2, "sprung"), "rad, m", "where they are"),
-    Field("motor_velocity", (2, "sprung"), "rad/s, m/s", "how fast they are"),
-    Field("motor_torque", (2, "sprung"), "Nm", "what they exert"),
-    Field("motor_load", (2, "sprung"), "Nm", "what springs exert on them"),
-    Field("tau_carried", ("sprung",), "Nm", "what the robot adds to the torque of a law, as its "
-          "weight, before springs exert it"),
+    Field("motor_reference", (2, "sprung"), "rad, m", "reference positions of the motors of "
+          "compliant actuators"),
+    Field("motor_position", (2, "sprung"), "rad, m", "positions of these motors"),
+    Field("motor_velocity", (2, "sprung"), "rad/s, m/s", "velocities of these motors"),
+    Field("motor_torque", (2, "sprung"), "Nm", "torques of these motors"),
+    Field("motor_load", (2, "sprung"), "Nm", "torques of the springs on these motors"),
+    Field("tau_carried", ("sprung",), "Nm", "gravity torque that the robot adds to the torque of "
+          "a controllet, before springs exert the sum"),
 )  # fmt: skip
 """Fields of each arm. Their size fits the arm with the most joints; others use the first
 numbers."""
 
 ROW_FIELDS = (
-    Field("cycle", (), "", "number of the row, from 1", "i8"),
-    Field("wake_ns", (), "ns", "when the cycle began, CLOCK_MONOTONIC", "i8"),
-    Field("deadline_ns", (), "ns", "when it should have begun", "i8"),
-    Field("compute_ns", (), "ns", "from wake to this record", "i8"),
-    Field("control_ns", (), "ns", "from wake until the commands are known, not yet written", "i8"),
-    Field("missed", (), "", "periods skipped since the start", "i8"),
-    Field("epoch", (), "", "counts changes of the active set", "i8"),
-    Field("time", (), "s", "time of the controlled world; in a row that no cycle left, but things "
-          "that came, went or were put elsewhere between two, that of the row before it"),
-    Field("arms", ("arms",), "", "a record of each arm, see below", "arm"),
+    Field("cycle", (), "", "number of the record, from 1", "i8"),
+    Field("wake_ns", (), "ns", "start of the cycle, CLOCK_MONOTONIC", "i8"),
+    Field("deadline_ns", (), "ns", "planned start of the cycle, CLOCK_MONOTONIC", "i8"),
+    Field("compute_ns", (), "ns", "time from the start of the cycle to this record", "i8"),
+    Field("control_ns", (), "ns", "time from the start of the cycle until the commands are "
+          "computed, before they are written", "i8"),
+    Field("missed", (), "", "number of periods skipped since the start", "i8"),
+    Field("epoch", (), "", "number of changes of the active set", "i8"),
+    Field("time", (), "s", "time of the controlled world; a record of objects that were spawned, "
+          "removed or moved between two cycles has the time of the previous record"),
+    Field("arms", ("arms",), "", "record of each arm, see below", "arm"),
     Field("objects", ("objects", 7), "m", "movable objects in the world: position, quaternion "
           "w x y z"),
     Field("present", ("objects",), "", "1: the movable object is in the scene; 0: it is absent, "
-          "and `objects` has where it is parked", "i8"),
-    Field("reports", ("controllets", REPORT), "", "numbers that each controllet reports"),
-    Field("cycle_end", (), "", "the same as `cycle`: a copy in which it differs is torn", "i8"),
+          "and `objects` has its parking pose", "i8"),
+    Field("reports", ("controllets", REPORT), "", "reported numbers of each controllet"),
+    Field("cycle_end", (), "", "equal to `cycle`; a copy with another value is incomplete", "i8"),
 )  # fmt: skip
 HEADER = 7
 """Number of values at the beginning of a record that the cycle writes last."""

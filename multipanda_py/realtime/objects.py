@@ -69,7 +69,7 @@ class Things:
                 self.taken += 1
                 if found := self.backend.inside(record):
                     text = (
-                        f"{self._movable[thing]} is put {1e3 * found[1]:.1f} mm inside {found[0]}"
+                        f"{self._movable[thing]} was moved {1e3 * found[1]:.1f} mm into {found[0]}"
                     )
                     self._mailbox.report(Event.NOTICE, time.monotonic_ns(), -1, -1, text)
                 self.backend.place(record)
@@ -164,7 +164,7 @@ class HeldThings:
                 continue
             number, is_placed = int(record[0]), bool(record[1])
             if number and not self._present[number - 1]:
-                text = f"cannot hold {self._names[number - 1]}, which has just become absent"
+                text = f"cannot attach {self._names[number - 1]}: the object is absent"
                 self._mailbox.report(Event.NOTICE, now_ns, arm.index, -1, text)
                 continue
             self._attach(arm, number, now_ns)
@@ -224,9 +224,9 @@ class HeldThings:
         self._share_weights()
         if number != before:
             text = (
-                f"holds {self._names[number - 1]}, which counts as a part of its hand"
+                f"attached {self._names[number - 1]} to its gripper"
                 if number
-                else f"has let go of {self._names[before - 1]}"
+                else f"detached {self._names[before - 1]} from its gripper"
             )
             self._mailbox.report(Event.NOTICE, now_ns, arm.index, -1, text)
 

@@ -189,7 +189,7 @@ class Ownership:
         return (
             f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} {unit} (joint "
             f"{joint + 1}), allowed {REST:g} {unit} {what} from {changing.interface} to {wanted} "
-            "commands; let it hold first, or ask with FORCE_AUTO"
+            "commands. Let it hold first, or request the switch with FORCE_AUTO"
         )
 
     def restart(self, instance: Instance, now_ns: int) -> None:
@@ -390,11 +390,11 @@ class Ownership:
             if flags[index] and not instance.is_sound:
                 flags[index] = instance.spec.is_hold
                 self.report(Event.SWITCH_FAILED, instance, _unsound(instance), now_ns)
-        cause = Cause(Event.SWITCHED, "the simulation was set back")
+        cause = Cause(Event.SWITCHED, "the simulation was reset")
         try:
             self.apply(flags, now_ns=now_ns, cause=cause)
         except BaseException as error:  # nothing is active now, and every arm needs an owner
-            reason = f"the simulation was set back, but {error_text(error)}"
+            reason = f"the simulation was reset, but {error_text(error)}"
             cause = Cause(Event.HOLDS, reason)
             self.apply([False] * len(flags), restart_holds=True, now_ns=now_ns, cause=cause)
             raise
@@ -493,4 +493,4 @@ class Ownership:
 
 
 def _unsound(instance: Instance) -> str:
-    return f"{instance.spec.name}: it failed to take its parameters; set others first"
+    return f"{instance.spec.name}: its last parameters caused an error. Set valid ones first"

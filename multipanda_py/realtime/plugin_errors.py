@@ -60,7 +60,7 @@ def error_text(error: BaseException) -> str:
         text = str(error)
     except BaseException as second:
         pass_interrupt(second)
-        text = f"its text cannot be had, for {type(second).__name__}"
+        text = f"its text is not available: {type(second).__name__}"
     return f"{type(error).__name__}: {text}{where}"
 
 

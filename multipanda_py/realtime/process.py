@@ -70,7 +70,7 @@ class Watch:
         self.owner_gone = True
         if not self._since:
             self._since = time.monotonic()
-            text = "the owning process is gone; all arms hold, then the loop ends"
+            text = "the owning process has ended; all arms hold, then the loop ends"
             self._loop.hold_all(Event.CLIENT_GONE, text, time.monotonic_ns())
             return True
         waited = time.monotonic() - self._since
@@ -107,7 +107,7 @@ def main() -> int:
     speed = "at rest" if loop.at_rest() else "still moving"
     loop.close()  # before the last message, which may block
     if watch.owner_gone:
-        say(f"multipanda loop of cell {name!r}: its owner is gone; arms {speed}, loop ends")
+        say(f"multipanda loop of cell {name!r}: its owner has ended; arms {speed}, loop ends")
     return 0
 
 

@@ -162,9 +162,7 @@ class RowPlace:
         """
         found = os.fstat(fd).st_size
         if found != self.size:
-            raise LoopError(
-                f"shared memory of {found} bytes is not that of this cell, which has {self.size}"
-            )
+            raise LoopError(f"shared memory has {found} bytes, but this cell needs {self.size}")
         memory = mmap.mmap(fd, self.size, access=mmap.ACCESS_READ)
         words = [
             memoryview(memory)[at : at + 8].cast("q")

@@ -63,7 +63,7 @@ class Runner(ABC):
         Raises:
             LoopError: If the loop runs in another thread or process.
         """
-        raise LoopError("the loop runs by itself, nobody else may touch it; use inline")
+        raise LoopError("the loop runs in another thread or process; use placement inline")
 
     def load(self, state: LoopState | None, seed: int | None) -> None:
         """Restore a saved state; None restores the state of the start.
@@ -71,7 +71,7 @@ class Runner(ABC):
         Raises:
             LoopError: If the loop runs in another thread or process.
         """
-        raise LoopError("the loop runs by itself and cannot be set back; use inline")
+        raise LoopError("only a loop with placement inline can be reset")
 
     def step(self, cycles: int) -> None:
         """Run a number of cycles, which only an inline runner allows.
@@ -79,7 +79,7 @@ class Runner(ABC):
         Raises:
             LoopError: If the loop runs in another thread or process.
         """
-        raise LoopError(f"cannot step {cycles} cycles: the loop runs by itself; use inline")
+        raise LoopError(f"cannot step {cycles} cycles: only placement inline allows this")
 
     def silence(self, started_ns: int) -> float:
         """Return the time since the newest cycle began, or since the start [s]."""
@@ -204,7 +204,7 @@ class ThreadRunner(Runner):
         self._thread.start()
         self._is_up.wait()
         found += self._loop.take_warnings()
-        return [*found, "the loop runs in a thread: other threads of this process make it late"]
+        return [*found, "the loop runs in a thread: other threads of this process delay it"]
 
     def _run(self) -> None:
         period = 1.0 / self._config.cell.rate

@@ -63,8 +63,8 @@ class RowFollower(RowReader):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise LoopError(
-                f"{path} cannot be read ({error.strerror}): allowed is Cell.rows_path of a cell "
-                "that runs, to processes of its user"
+                f"{path} cannot be read ({error.strerror}). Use Cell.rows_path of a running cell, "
+                "in a process of the same user"
             ) from error
         try:
             super().__init__(Mailbox(config, self._specs, fd, read_only=True).ring)

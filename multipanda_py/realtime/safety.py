@@ -94,9 +94,7 @@ class StateGuard:
     def words_for(self, state: ArmState, fault: Event) -> str:
         """Describe a fault: joint, measured value and allowed range."""
         if fault is Event.NON_FINITE_STATE:
-            return (
-                f"{state.name}: got q {state.q.tolist()}, dq {state.dq.tolist()}, allowed finite"
-            )
+            return f"{state.name}: q {state.q.tolist()}, dq {state.dq.tolist()} is not finite"
         for joint in range(state.n_joints):
             q, dq = float(state.q[joint]), float(state.dq[joint])
             unit = state.limits.unit(joint)

@@ -264,8 +264,8 @@ class Mailbox:
             os.ftruncate(self.fd, size)
         elif (found := os.fstat(fd).st_size) != size:
             raise LoopError(
-                f"shared memory of {found} bytes is not that of cell {config.cell.name!r}, which "
-                f"has {size}: the loop runs another cell file"
+                f"shared memory has {found} bytes, but cell {config.cell.name!r} needs {size}: "
+                "the loop runs another cell file"
             )
         access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
         self._map = mmap.mmap(self.fd, size, access=access)

@@ -51,8 +51,8 @@ class TareMeasurement:
             unit = state.limits.unit(joint)
             return (
                 f"{state.name} moves: joint {joint + 1} at {speed[joint]:.3f} {unit}/s, "
-                f"{travel[joint] * 1e3:.1f} m{unit} from where it was, allowed {SPEED:g} {unit}/s "
-                f"and {TRAVEL * 1e3:g} m{unit}; tare it at rest"
+                f"{travel[joint] * 1e3:.1f} m{unit} from its start, allowed {SPEED:g} {unit}/s "
+                f"and {TRAVEL * 1e3:g} m{unit}. Tare it at rest"
             )
         self._sum += felt
         self._squares += felt * felt
@@ -73,16 +73,16 @@ class TareMeasurement:
             joint = int(np.argmax(spread))
             unit = self._arm.state.limits.unit(joint, "Nm")
             return mean, (
-                f"what {name} feels changes: joint {joint + 1} by {spread[joint]:.2f} {unit}, "
-                f"allowed {SPREAD:g} {unit} (standard deviation); tare it while nothing touches it"
+                f"{name}: the external torque of joint {joint + 1} varies by {spread[joint]:.2f} "
+                f"{unit}, allowed {SPREAD:g} {unit} (standard deviation). Tare it without contact"
             )
         if not (np.abs(mean) <= self._largest).all():
             joint = int(np.argmax(np.abs(mean) / self._largest))
             unit = self._arm.state.limits.unit(joint, "Nm")
             return mean, (
-                f"{name} feels {mean[joint]:.2f} {unit} at joint {joint + 1}, allowed "
-                f"{self._largest[joint]:g} {unit}: more than sensors and model explain; take away "
-                "what it touches, or tell the robot what it carries (load_mass)"
+                f"{name}: {mean[joint]:.2f} {unit} of external torque at joint {joint + 1}, "
+                f"allowed {self._largest[joint]:g} {unit} for errors of sensors and model. Remove "
+                "the contact, or set the load of the robot (load_mass)"
             )
         return mean, ""
 
@@ -183,7 +183,7 @@ class Tares:
                 self.pending[arm.index] = TareMeasurement(number, arm, self._cycles)
             else:
                 self._set(tare, np.zeros_like(tare.offset))
-                self._mailbox.report(Event.TARED, now_ns, arm.index, -1, "not tared any more")
+                self._mailbox.report(Event.TARED, now_ns, arm.index, -1, "no longer tared")
                 self._write(tare, number, True)
 
     def look(self, fresh: Sequence[int], now_ns: int) -> None:
@@ -207,7 +207,7 @@ class Tares:
         tare, measurement = self._tares[index], self.pending.pop(index, None)
         if tare.active:
             self._set(tare, np.zeros_like(tare.offset))
-            self._mailbox.report(Event.TARED, now_ns, index, -1, f"not tared any more: {why}")
+            self._mailbox.report(Event.TARED, now_ns, index, -1, f"no longer tared: {why}")
         if measurement is not None:
             self._answer(tare, measurement.number, why, now_ns)
         else:
@@ -222,7 +222,7 @@ class Tares:
             return f"{name} {arm.busy}"
         if not owner.is_hold:
             return (
-                f"{name} follows {owner.name}, which would feel a step: deactivate "
+                f"{name} is controlled by {owner.name}, which would react to the step: deactivate "
                 f"{owner.name} first"
             )
         if not self._backend_of[arm.index].is_ready(arm.index):
@@ -236,7 +236,7 @@ class Tares:
     def _answer(self, tare: ArmTare, number: int, reason: str, now_ns: int) -> None:
         event = Event.TARE_REFUSED if reason else Event.TARED
         numbers = ", ".join(f"{value:.2f}" for value in tare.offset)
-        text = reason or f"tared: {numbers} Nm are taken off"
+        text = reason or f"tared: offset {numbers} Nm"
         self._mailbox.report(event, now_ns, tare.arm.index, -1, text)
         self._write(tare, number, not reason)
 

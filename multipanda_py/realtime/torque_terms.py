@@ -73,12 +73,12 @@ class Derating:
     def _say(self, kept: float) -> None:
         self._wait, self._said = self._pause, kept
         arms, softest = self._context.arms, self._law.softest
-        where = arms[softest].name if softest >= 0 else "what the hands hold"
+        where = arms[softest].name if softest >= 0 else "grasped object"
         self._context.notify(
             f"{where}: {self._name} keeps {kept:.0%} of its stiffness in the softest "
-            f"direction of this posture, as more would have to be braked faster than at "
-            f"{BANDWIDTH:g} 1/s and swing with latency (time {self.times} since its activation); "
-            "ask for less stiffness, or for another posture"
+            f"direction of this configuration. More stiffness needs damping faster than "
+            f"{BANDWIDTH:g} 1/s and oscillates with latency (reduction {self.times} since its "
+            "activation). Lower the stiffness, or choose another configuration"
         )
 
 

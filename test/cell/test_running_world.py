@@ -106,8 +106,8 @@ def test_a_thing_that_was_put_into_an_arm_threw_it_aside_and_nobody_said_why(pau
     number = paused.world.ask_pose("ball", elbow)
     paused.wait(lambda: paused.world.is_placed("ball", number), 10.0, "the ball there")
     (event,) = paused.events()
-    assert event.text.startswith("ball is put ")
-    assert event.text.endswith(" mm inside left")
+    assert event.text.startswith("ball was moved ")
+    assert event.text.endswith(" mm into left")
     request = paused.ask_move("spare", aside)
     with pytest.raises(SimulationRefused, match=r"^move: .*\bspare\b.*absent"):
         paused.wait(lambda: paused.entry_answer(request), 10.0, "an answer")

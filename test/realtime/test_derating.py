@@ -126,7 +126,7 @@ def test_every_law_that_reports_what_it_keeps_tells(make_cell):
     for name in laws:
         result = cell.switch([name], strictness=Strictness.FORCE_AUTO)
         assert len(result.notices) == 1, name
-        where = "(left|right|what the hands hold)" if laws[name].min_arms > 1 else "left"
+        where = "(left|right|grasped object)" if laws[name].min_arms > 1 else "left"
         assert re.fullmatch(rf"{where}: {name} keeps \d+% .*", result.notices[0])
 
 

@@ -32,7 +32,7 @@ def odd(fault):
     [
         ("exit", "SystemExit: this law broke (multipanda_test_laws.py:"),
         ("generator_exit", "GeneratorExit: this law broke (multipanda_test_laws.py:"),
-        ("mute", "Mute: its text cannot be had, for ValueError (multipanda_test_laws.py:"),
+        ("mute", "Mute: its text is not available: ValueError (multipanda_test_laws.py:"),
         ("notify_number", "TypeError: notify: got int, allowed str (multipanda_test_laws.py:"),
     ],
 )

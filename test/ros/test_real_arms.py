@@ -59,7 +59,7 @@ def test_kills_leave_nothing_behind(start_node, client, dual_real):
         pids = descendants(rig.node.process.pid)
         assert rig.node.end(signal.SIGKILL) == -signal.SIGKILL
         rig.ends_without_a_trace(pids, memory)
-        rig.node.wait_for("its owner is gone; arms at rest")
+        rig.node.wait_for("its owner has ended; arms at rest")
 
         rig = Rig(sim, addresses, start_node, client, dual_real, budget=0.2)
         os.kill(rig.loop, signal.SIGSTOP)

@@ -107,7 +107,7 @@ class DrivenArm(Protocol[SettingsT]):
         ...
 
     def settings_answer(self) -> str | None:
-        """Return None without a response yet, then an empty string or the reason of a rejection."""
+        """Return None without a response, then an empty string or the reason of a rejection."""
         ...
 
 
@@ -180,7 +180,7 @@ class DrivenBackend(Backend[SettingsT]):
             raise
         for real in self.real_arms.values():
             self.warnings.extend(real.link.watch.warnings)
-        unknown = "where the arm is, is unknown until then; others take it to be at its q_start"
+        unknown = "its position is unknown until then; other arms assume that it is at q_start"
         self._faults_at_start = [
             (index, f"{self._given_up(index, fault)} ({unknown})")
             for index, fault in faults.items()

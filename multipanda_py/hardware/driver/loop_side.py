@@ -142,7 +142,7 @@ class DriverLink:
         return found
 
     def recover(self) -> None:
-        """Request the recovery of the arm; start a new driver if the last one ended or is stuck."""
+        """Request the recovery of the arm; start a new driver if the last one ended or hangs."""
         if self.starting:
             return
         if self.watch.has_ended or self.watch.is_silent:

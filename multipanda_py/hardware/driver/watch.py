@@ -279,7 +279,7 @@ class DriverWatch:
             if known:
                 return []
             text = (
-                f"the driver (process {process.pid}) {process.ending()}; recover to start another"
+                f"the driver (process {process.pid}) {process.ending()}. Recover to start another"
             )
             return [self._fail("driver_died", text, True)]
         since = self._age(now)
@@ -300,8 +300,8 @@ class DriverWatch:
             text = f"no state from {peer} for {waited}: check the network"
             return Fault("robot_silent", text, True)
         text = (
-            f"the driver (process {process.pid}) of {peer} has been silent for {waited}; "
-            "recover to start another"
+            f"no heartbeat of the driver (process {process.pid}) of {peer} for {waited}. "
+            "Recover to start another"
         )
         return Fault("driver_silent", text, True)
 

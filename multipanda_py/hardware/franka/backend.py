@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backend for real Franka arms, with one driver process each that wakes the loop with its states."""
+"""Backend for real Franka arms; one driver process per arm wakes the loop with each state."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Reconfiguration:
         link = self._link
         self._continues |= link.executing
         if not link.is_alive:
-            return self._finish("its driver has gone before it was told; recover the arm first")
+            return self._finish("its driver ended before the change; recover the arm first")
         if self._is_late():
             return self._finish(f"its motion has not ended within {MOTION_TIMEOUT:g} s")
         if link.executing or link.number <= self._seen:
@@ -120,7 +120,7 @@ class Reconfiguration:
             outcome, text = link.watch.answers.pop()
             return self._finish("" if outcome == "applied" else text)
         if not link.is_alive or self._is_late():
-            return self._finish("its driver has not answered; recover the arm first")
+            return self._finish("its driver has not responded; recover the arm first")
         return None
 
     def _finish(self, answer: str) -> str | None:
@@ -199,7 +199,7 @@ class RealArm:
         return found
 
     def recover(self) -> None:
-        """Recover the robot through its driver, or start a new driver if the last one has ended."""
+        """Recover the robot through its driver, or start a new driver after the last one ended."""
         if self._change is None:
             self.link.recover()
         else:
@@ -246,20 +246,20 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
         if not arm.robot_ip:
             yield f"arms.{name}.robot_ip: missing; backend franka needs the address"
         elif arm.robot_ip in owner:
-            yield f"arms.{name}.robot_ip: got {arm.robot_ip}, which arm {owner[arm.robot_ip]} has"
+            yield f"arms.{name}.robot_ip: got {arm.robot_ip}, the address of {owner[arm.robot_ip]}"
         owner[arm.robot_ip] = name
         if arm.model != "fr3":
-            got = f"{arm.robot.name!r}{'' if isinstance(arm.model, str) else ' of files'}"
+            got = f"{arm.robot.name!r}{'' if isinstance(arm.model, str) else ' from files'}"
             yield f"arms.{name}.model: got {got}, allowed fr3 for backend franka"
         if not isinstance(arm.hand, bool):
             yield f"arms.{name}.hand: got files, allowed true or false for backend franka"
         if not arm.compensates_gravity:
             yield (
                 f"arms.{name}.compensates_gravity: got false, allowed true for backend franka: "
-                "the robot does it"
+                "the robot compensates gravity"
             )
         if config.cell.rate != RATE:
-            yield f"cell.rate: got {config.cell.rate:g} Hz, allowed 1000 with backend franka"
+            yield f"cell.rate: got {config.cell.rate:g} Hz, allowed 1000 Hz with backend franka"
 
 
 class Franka(DrivenBackend[FrankaSettings]):
@@ -295,7 +295,7 @@ class Franka(DrivenBackend[FrankaSettings]):
         """Describe what drivers have done while the loop was stopped."""
         return (
             f"the drivers of {', '.join(arms)} have brought their torques to zero and ended the "
-            "motions; the robots keep their posture, recover them when the loop runs"
+            "motions; the robots hold their configuration. Recover them when the loop runs"
         )
 
     def make_arm(

@@ -29,7 +29,7 @@ def open_robot(settings: DriverSettings) -> Any:
     except ImportError as error:
         raise Refused(
             f"pylibfranka cannot be imported: {error}; "
-            "pip install 'multipanda_py[real]' brings it",
+            "install it with pip install 'multipanda_py[real]'",
             final=True,
         ) from None
     try:
@@ -45,7 +45,7 @@ def open_robot(settings: DriverSettings) -> Any:
             raise Refused(f"robot {ip} is not ready ({kind}): {text}")
         configuration.apply(robot, settings)
     except configuration.SettingRefused as error:
-        raise Refused(f"robot {ip} refuses its settings: {error}", final=_is_idle(robot)) from None
+        raise Refused(f"robot {ip} rejects its settings: {error}", final=_is_idle(robot)) from None
     except (RuntimeError, pylibfranka.FrankaException) as error:
         raise Refused(_in_words(ip, type(error).__name__, str(error))) from None
     return robot
@@ -89,12 +89,12 @@ def _in_words(ip: str, kind: str, text: str) -> str:
     low = text.lower()
     if "incompatible library version" in low:
         return (
-            f"robot {ip} speaks another version of the protocol: {text.partition('.')[0]}; "
-            "pylibfranka of this version needs an FR3 with system 5.9 or newer: update the robot, "
-            "or install a pylibfranka that fits it"
+            f"robot {ip} uses another version of the protocol: {text.partition('.')[0]}; "
+            "pylibfranka of this version needs an FR3 with system 5.9 or newer. Update the robot, "
+            "or install a matching pylibfranka"
         )
     if kind == "CommandException":
-        return f"robot {ip} refuses: {text}"
+        return f"robot {ip} rejects the command: {text}"
     if kind == "NetworkException":
         if "refused" in low:
             return (
@@ -103,20 +103,20 @@ def _in_words(ip: str, kind: str, text: str) -> str:
             )
         if "interrupted" in low or "closed" in low:
             return (
-                f"robot {ip} hung up: robot in use by another client (only one may connect; end "
-                "the other program), or FCI has just been deactivated"
+                f"robot {ip} closed the connection: robot in use by another client (only one may "
+                "connect; end the other program), or FCI has just been deactivated"
             )
         if "udp" in low:
             return (
-                f"robot {ip} answers, but its states do not arrive: let UDP through the firewall, "
-                "and connect without a router or a VPN in between"
+                f"robot {ip} responds, but its states do not arrive: allow UDP in the firewall, "
+                "and connect without a router or a VPN"
             )
         return (
             f"robot {ip} cannot be reached ({text}): check the address, the cable and that this "
             "computer is in the robot's network (ping it)"
         )
     if kind == "RuntimeError":
-        return f"robot {ip} is not an FR3 as libfranka knows it: {text}"
+        return f"robot {ip} is not an FR3 that libfranka supports: {text}"
     return f"robot {ip}: {kind}: {text}"
 
 
@@ -130,5 +130,8 @@ def ended_motion(robot: Any, text: str) -> tuple[str, tuple[str, str]]:
     state = fresh_state(robot)
     mode = state.robot_mode.name
     if mode in ("Idle", "Move"):
-        return mode, ("aborted", f"the robot ended the motion: {text}; recover to go on")
+        return mode, (
+            "aborted",
+            f"the robot ended the motion: {text}. Recover the arm to continue",
+        )
     return mode, fault_of_mode(mode, names_of(state.last_motion_errors))

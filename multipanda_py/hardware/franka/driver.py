@@ -213,7 +213,7 @@ class Driver:
         try:
             apply(self._robot, self._settings)
         except SettingRefused as error:
-            raise SettingsLost(f"the robot does not take its old settings back: {error}") from None
+            raise SettingsLost(f"the robot rejects its previous settings: {error}") from None
 
     def _control(self) -> tuple[Any, Callable[[], Any]]:
         """Return the object that runs the current kind of motion, and its start function."""

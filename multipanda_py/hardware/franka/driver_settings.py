@@ -63,8 +63,8 @@ class DriverSettings:
     def no_answer(self) -> str:
         """Explanation if the driver does not respond."""
         return (
-            f"{self.peer} accepts connections but does not answer: check that the address is a "
-            "robot's; restart the robot if it is; waited"
+            f"{self.peer} accepts connections but does not respond: check that the address is "
+            "that of a robot, and restart the robot if it is; waited"
         )
 
     def to_json(self) -> str:
@@ -105,7 +105,7 @@ def apply(robot: Any, settings: DriverSettings) -> None:
             if type(error).__name__ not in ("CommandException", "ValueError"):
                 raise
             given = ", ".join(str(argument) for argument in arguments)
-            raise SettingRefused(f"{name}: got {given}; the robot says: {error}") from None
+            raise SettingRefused(f"{name}: got {given}; the robot reports: {error}") from None
 
 
 def from_frame(frame: Numbers, pose: Numbers) -> Numbers:

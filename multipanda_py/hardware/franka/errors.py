@@ -53,24 +53,24 @@ ERRORS = (
 COMMUNICATION = "communication_constraints_violation"
 
 _HINTS = {
-    COMMUNICATION: "20 commands in a row did not arrive in time; see to the network and the "
+    COMMUNICATION: "20 consecutive commands did not arrive in time; check the network and the "
     "priorities",
     "joint_reflex": "an external joint torque was above upper_torque_thresholds",
     "cartesian_reflex": "an external wrench was above upper_force_thresholds",
     "controller_torque_discontinuity": "a torque changed by more than 1 Nm in a cycle",
     "tau_j_range_violation": "a torque was larger than the joint allows",
-    "joint_position_limits_violation": "a joint is at its limit; lead it back by hand, or "
+    "joint_position_limits_violation": "a joint is at its limit; guide it back by hand, or "
     "unlock the joints in Desk",
     "joint_velocity_violation": "a joint was too fast",
     "self_collision_avoidance_violation": "the arm came too close to itself",
 }
-_NEVER = "recover it to go on"
+_NEVER = "recover it to continue"
 _MODES = {
     "UserStopped": ("user_stop", "the user stop is pressed; release it, then recover"),
-    "Guiding": ("guiding", "the arm is being led by hand; let go of the button, then recover"),
+    "Guiding": ("guiding", "the arm is guided by hand; release the button, then recover"),
     "Reflex": ("reflex", _NEVER),
     "AutomaticErrorRecovery": ("recovering", "the robot is recovering"),
-    "Other": ("not_ready", "the robot executes nothing now; see Desk (joints locked, a task?)"),
+    "Other": ("not_ready", "the robot executes no commands; check Desk (locked joints, task)"),
 }
 
 

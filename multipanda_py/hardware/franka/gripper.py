@@ -132,7 +132,7 @@ class FrankaGripper(Gripper):
             if not link.closing:
                 how = f"was killed by signal {-code}" if code < 0 else f"has ended ({code})"
                 if link.silent_for:
-                    how = f"gave no sign of life for {link.silent_for:g} s and was killed"
+                    how = f"sent no heartbeat for {link.silent_for:g} s and was killed"
                 if link.silent_for or not self._problem:
                     self._problem = f"gripper of {self.arm}: its process {how}"
                 self._problem += "; the next command starts it again"
@@ -151,7 +151,7 @@ class FrankaGripper(Gripper):
             while not condition():
                 left = deadline - time.monotonic()
                 if left <= 0.0:
-                    raise LoopTimeout(f"{what} did not come about within {timeout:g} s")
+                    raise LoopTimeout(f"{what} did not end within {timeout:g} s")
                 self._changed.wait(min(left, 0.1))
                 self._check()
 

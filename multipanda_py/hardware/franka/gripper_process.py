@@ -108,7 +108,7 @@ class Supervisor:
         if worker is not None and worker.fd in ready:
             self._pass_on(worker)
         elif worker is not None and time.monotonic() > worker.deadline:
-            self._drop(Outcome.FAILED, f"no answer from {self._address}; connection closed")
+            self._drop(Outcome.FAILED, f"no response from {self._address}; connection closed")
         if 0 in ready:
             data = os.read(0, 65536)
             if not data:
@@ -133,7 +133,7 @@ class Supervisor:
         """Forward the messages of the worker to the owner."""
         data = os.read(worker.fd, 65536)
         if not data:
-            text = worker.problem or f"the connection to {self._address} has gone"
+            text = worker.problem or f"the connection to {self._address} is lost"
             self._drop(Outcome.FAILED, text)
             return
         self._said += data

@@ -49,7 +49,7 @@ class Difference:
 
     def __str__(self) -> str:
         return (
-            f"{self.quantity} at {self.where}: the robot says {self.theirs:.4g}, our model "
+            f"{self.quantity} at {self.where}: the robot has {self.theirs:.4g}, our model "
             f"{self.ours:.4g} {self.unit} (difference {self.theirs - self.ours:+.3g}, allowed "
             f"{self.tolerance:g})"
         )

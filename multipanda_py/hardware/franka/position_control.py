@@ -246,21 +246,21 @@ def _limits(settings: DriverSettings) -> ArmLimits:
 
 def _silent(seconds: float) -> str:
     return (
-        f"the control loop has not answered for {1e3 * seconds:.0f} ms; the arm has braked "
-        "and the motion ended; recover to go on"
+        f"no command from the control loop for {1e3 * seconds:.0f} ms; the arm has braked "
+        "and the motion ended. Recover the arm to continue"
     )
 
 
 def _not_followed(joint: int, q_d: float, gap: float) -> str:
     return (
         f"the robot reports q_d of joint {joint + 1} as {q_d:.5f} rad, {gap:+.2g} rad from the "
-        f"position that was sent, for {NOT_FOLLOWED} consecutive cycles; the motion ends; use "
-        "controllets that command torques, or a robot whose q_d is the command that it executes"
+        f"position that was sent, for {NOT_FOLLOWED} consecutive cycles; the motion ends. Use "
+        "controllets that command torques, or a robot whose q_d is the executed command"
     )
 
 
 def _invalid(q: tuple[float, ...]) -> str:
     return (
-        f"the control loop sent the positions {list(q)}, allowed are finite numbers; the arm has "
-        "braked and the motion ended; recover to go on"
+        f"the control loop sent the positions {list(q)}, allowed finite numbers; the arm has "
+        "braked and the motion ended. Recover the arm to continue"
     )

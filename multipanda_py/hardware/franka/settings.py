@@ -18,7 +18,7 @@ class LoadSettings(Settings):
     """Load of an arm beyond its tool."""
 
     load_mass: float = number(
-        0.0, unit="kg", low=0, high=20, doc="Mass of what the arm carries beyond its tool"
+        0.0, unit="kg", low=0, high=20, doc="Mass of the load of the arm beyond its tool"
     )
     # A wrong load lifts or drops the arm. These bounds reject the largest typing errors.
     load_com: list[float] = vector(
@@ -49,8 +49,8 @@ def _of_no_body(values: Sequence[float]) -> str:
     if moments[0] > 0.0 and moments[0] + moments[1] >= moments[2] - 1e-9:
         return ""
     return (
-        f"no body has the principal moments {moments.round(9).tolist()} kg m^2; they are "
-        "positive, and the sum of any two reaches the third"
+        f"no rigid body has the principal moments {moments.round(9).tolist()} kg m^2: they must "
+        "be positive, and the sum of any two must reach the third"
     )
 
 
@@ -100,54 +100,56 @@ class FrankaSettings(LoadSettings):
     )
     joint_impedance: list[float] = vector(
         3000, 3000, 3000, 2500, 2500, 2000, 2000, unit="Nm/rad", low=0, high=14250,
-        doc="Stiffness of the robot's own joint controller, outside torque control",
+        doc="Stiffness of the robot's internal joint controller, outside torque control",
     )  # fmt: skip
     cartesian_impedance: list[float] = vector(
         3000, 3000, 3000, 300, 300, 300, unit="N/m, Nm/rad", low=0, high=14250,
-        doc="Stiffness of the robot's own Cartesian controller, which a robot takes from 10 to "
-        "3000 N/m and from 1 to 300 Nm/rad",
+        doc="Stiffness of the robot's internal Cartesian controller; a robot accepts 10 to 3000 "
+        "N/m and 1 to 300 Nm/rad",
     )  # fmt: skip
     motion_controller: str = choice(
         "joint_impedance", options=("joint_impedance", "cartesian_impedance"), read_only=True,
-        doc="Which of the robot's own controllers follows commanded positions and velocities",
+        doc="Internal controller of the robot that follows commanded positions and velocities",
     )  # fmt: skip
     load_mass: float = number(
         0.0, unit="kg", low=0, high=5,
-        doc="Mass of what the arm carries beyond its tool; it is rated for 3 kg with the tool",
+        doc="Mass of the load of the arm beyond its tool; it is rated for 3 kg with the tool",
     )  # fmt: skip
     stiffness_position: list[float] = vector(
         0, 0, 0, unit="m", low=-2, high=2,
-        doc="Origin of the stiffness frame in the end effector's",
+        doc="Origin of the stiffness frame in the end-effector frame",
     )  # fmt: skip
     stiffness_rpy: list[float] = vector(
         0, 0, 0, unit="rad", low=-6.2832, high=6.2832,
-        doc="Orientation of the stiffness frame in the end effector's",
+        doc="Orientation of the stiffness frame in the end-effector frame",
     )  # fmt: skip
     tool_in_desk: bool = flag(
         False, read_only=True,
-        doc="Whether Desk knows the arm's tool as part of its end effector: the robot is then "
-        "told the load alone, else tool and load as one body",
+        doc="True if the end effector in Desk includes the tool of the arm: the load of the robot "
+        "is then only the load, otherwise tool and load as one body",
     )  # fmt: skip
     answer_budget: float = number(
         5e-4, unit="s", low=1e-4, high=0.5, read_only=True,
-        doc="How long the driver waits for the loop's torque after a state has come; above a "
-        "millisecond only for simulated robots in lockstep",
+        doc="Time for which the driver waits for the torque of the loop after a state; above 1 ms "
+        "only for simulated robots in lockstep",
     )  # fmt: skip
     priority: int = integer(
         85, low=0, high=98, read_only=True,
-        doc="SCHED_FIFO priority of the driver, above the loop's; 0 keeps the normal scheduler",
+        doc="SCHED_FIFO priority of the driver, above that of the loop; 0: normal scheduler",
     )  # fmt: skip
     model_check: str = choice(
         "warn", options=("off", "warn", "refuse"), read_only=True,
-        doc="What to do when the robot's own model differs from ours",
+        doc="Reaction to a difference between the model of the robot and ours",
     )  # fmt: skip
     tolerance_mass: float = number(
-        0.05, **_TOLERANCE, unit="kg m^2", doc="Of an element of the mass matrix"
+        0.05, **_TOLERANCE, unit="kg m^2", doc="Tolerance of elements of the mass matrix"
     )
     tolerance_coriolis: float = number(
-        0.05, **_TOLERANCE, unit="Nm", doc="Of a Coriolis torque when all joints turn at 0.5 rad/s"
+        0.05, **_TOLERANCE, unit="Nm", doc="Tolerance of Coriolis torques at 0.5 rad/s"
     )
-    tolerance_gravity: float = number(0.5, **_TOLERANCE, unit="Nm", doc="Of a gravity torque")
+    tolerance_gravity: float = number(
+        0.5, **_TOLERANCE, unit="Nm", doc="Tolerance of gravity torques"
+    )
     tolerance_jacobian: float = number(
-        0.002, **_TOLERANCE, unit="m/rad", doc="Of an element of the Jacobian"
+        0.002, **_TOLERANCE, unit="m/rad", doc="Tolerance of elements of the Jacobian"
     )

@@ -116,13 +116,13 @@ class TorqueControl:
 
 def _silent(seconds: float) -> str:
     return (
-        f"the control loop has not answered for {1e3 * seconds:.0f} ms; the torque went to zero "
-        "and the motion ended; recover to go on"
+        f"no command from the control loop for {1e3 * seconds:.0f} ms; the torque went to zero "
+        "and the motion ended. Recover the arm to continue"
     )
 
 
 def _invalid(tau: tuple[float, ...]) -> str:
     return (
-        f"the control loop sent the torque {list(tau)}, allowed are finite numbers; the torque "
-        "went to zero and the motion ended; recover to go on"
+        f"the control loop sent the torque {list(tau)}, allowed finite numbers; the torque "
+        "went to zero and the motion ended. Recover the arm to continue"
     )

@@ -95,7 +95,7 @@ class TopicArm:
         if self.link.is_alive and time.monotonic() < self._deadline:
             return None
         self._asked = None
-        return f"{self._state.name}: its driver has not answered; recover the arm first"
+        return f"{self._state.name}: its driver has not responded; recover the arm first"
 
 
 def _no_model(_found: object) -> str:
@@ -116,17 +116,17 @@ def check_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
             continue
         if settings.rate != config.cell.rate:
             yield (
-                f"{where}.rate: got {settings.rate:g} Hz, allowed that of the cell "
-                f"(cell.rate: {config.cell.rate:g}): the arm sets the pace"
+                f"{where}.rate: got {settings.rate:g} Hz, allowed {config.cell.rate:g} Hz "
+                "as in cell.rate, because the arm paces the loop"
             )
         for key in ("state_topic", "command_topic"):
             topic = getattr(settings, key)
             if not _TOPIC.match(topic):
-                yield f"{where}.{key}: got {topic!r}, allowed the name of a topic"
+                yield f"{where}.{key}: got {topic!r}, allowed a topic name"
         if settings.command_topic in owner:
             yield (
-                f"{where}.command_topic: got {settings.command_topic}, which arm "
-                f"{owner[settings.command_topic]} has"
+                f"{where}.command_topic: got {settings.command_topic}, the topic of arm "
+                f"{owner[settings.command_topic]}"
             )
         owner[settings.command_topic] = name
         names, n = settings.joint_names.split(), arm.robot.n_joints
@@ -158,8 +158,8 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
     def describe_silence(cls, arms: Sequence[str]) -> str:
         """Describe what drivers have done while the loop was stopped."""
         return (
-            f"the drivers of {', '.join(arms)} brake the arms and carry those that do not carry "
-            "themselves; recover them when the loop runs"
+            f"the drivers of {', '.join(arms)} brake the arms and compensate gravity where "
+            "needed. Recover them when the loop runs"
         )
 
     def make_arm(

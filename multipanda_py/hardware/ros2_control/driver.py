@@ -122,8 +122,8 @@ class EffortControl(TopicControl[TorqueLimiter]):
                 self._answered = self._reading.time
                 return tau
             self._fail("torque_invalid", (
-                f"the control loop sent the torque {list(wanted)}, allowed are finite numbers; "
-                "the arm is braked; recover to go on"
+                f"the control loop sent the torque {list(wanted)}, allowed finite numbers; "
+                "the arm brakes. Recover it to continue"
             ))  # fmt: skip
         return limiter.silent(self._notice_silence(), sent, resting)
 
@@ -194,8 +194,8 @@ class TopicPositions(TopicControl[MotionLimiter]):
         wanted = self._loop.wait(number, until) if self._moving else None
         if wanted is not None and not math.isfinite(sum(wanted)):
             self._fail("position_invalid", (
-                f"the control loop sent the positions {list(wanted)}, allowed are finite numbers; "
-                "the arm is braked; recover to go on"
+                f"the control loop sent the positions {list(wanted)}, allowed finite numbers; "
+                "the arm brakes. Recover it to continue"
             ))  # fmt: skip
             wanted = None
         if wanted is None:
@@ -274,7 +274,7 @@ def main() -> NoReturn:
         control.run()
         topics.close()
     except Exception as error:
-        text = f"{type(error).__name__}: {error}; recover to start another driver"
+        text = f"{type(error).__name__}: {error}. Recover to start another driver"
         loop.say(fault="driver_error", text=f"{settings.peer}: {text}")
         os._exit(1)
     os._exit(0)

@@ -139,7 +139,7 @@ class JointReading:
             most = JUMP + 2.0 * fastest * min(period, self._longest)
             if abs(way) > most:
                 raise StateInvalid(
-                    f"joint {name} went from {before:.4g} to {now:.4g} {unit} in "
+                    f"joint {name} moved from {before:.4g} to {now:.4g} {unit} in "
                     f"{1e3 * period:.3g} ms, allowed {most:.3g} {unit}"
                 )
 
@@ -202,7 +202,7 @@ def first_states(
         if wrong:
             raise Refused(f"{settings.state_topic}: {wrong[0]}", final=True)
         if loop.ended():
-            raise Refused("the loop has gone")
+            raise Refused("the loop has ended")
         if time.monotonic() > deadline:
             raise Refused(_why_not(topics, settings, came))
     rate = 1.0 / float(np.median(np.diff(times[-ENOUGH:])))
@@ -218,15 +218,15 @@ def first_states(
 def _why_not(topics: Topics, settings: TopicDriverSettings, came: int) -> str:
     if not topics.publishers():
         return (
-            f"nobody publishes {settings.state_topic}: start the other side with its "
+            f"{settings.state_topic} has no publisher: start the other side with its "
             "joint_state_broadcaster, and compare ROS_DOMAIN_ID"
         )
     if not topics.listeners():
         return (
-            f"nobody takes commands on {settings.command_topic}: activate the "
+            f"{settings.command_topic} has no subscriber: activate the "
             f"{settings.command_interface} controller of the other side"
         )
     return (
         f"{settings.state_topic}: got {came} messages in {CONNECT_TIME:g} s, allowed {ENOUGH} or "
-        f"more with newer and newer stamps of joints {settings.joint_names}"
+        f"more with increasing stamps of joints {settings.joint_names}"
     )

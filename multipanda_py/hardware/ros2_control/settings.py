@@ -37,48 +37,48 @@ class Ros2ControlSettings(LoadSettings):
     )  # fmt: skip
     command_topic: str = text(
         "/effort_controller/commands", read_only=True,
-        doc="Where commands are taken, such as ~/commands of a JointGroupEffortController",
+        doc="Topic for commands, such as ~/commands of a JointGroupEffortController",
     )  # fmt: skip
     command_interface: str = choice(
         EFFORT, options=(EFFORT, POSITION), read_only=True,
-        doc="What these are: efforts, or positions as a JointGroupPositionController takes them",
+        doc="Kind of commands: efforts, or positions for a JointGroupPositionController",
     )  # fmt: skip
     command_type: str = choice(
         ARRAY, options=(ARRAY, JOINT_STATE), read_only=True,
-        doc="std_msgs/Float64MultiArray in the order of joint_names, or sensor_msgs/JointState "
-        "with efforts or positions by name",
+        doc="Message type of commands: std_msgs/Float64MultiArray in the order of joint_names, or "
+        "sensor_msgs/JointState with efforts or positions by name",
     )  # fmt: skip
     joint_names: str = text(
         "", read_only=True,
-        doc="Names of the joints from base to flange in those messages, separated by spaces; the "
-        "model's own if empty",
+        doc="Joint names in these messages, from base to flange, separated by spaces; empty for "
+        "the names of the model",
     )  # fmt: skip
     rate: float = number(
         500.0, unit="Hz", low=100, high=2000, read_only=True,
-        doc="States per second of the other side; cell.rate is the same",
+        doc="Rate of the states; must equal cell.rate",
     )  # fmt: skip
     state_timeout: float = number(
         0.05, unit="s", low=0.005, high=1, read_only=True,
-        doc="Longest pause between two states; what comes later is a fault",
+        doc="Maximum time between two states before a fault",
     )  # fmt: skip
     answer_budget: float = number(
         0.001, unit="s", low=1e-4, high=0.5, read_only=True,
-        doc="How long the driver waits for the loop's torque after a state has come; above a "
+        doc="Time for which the driver waits for the command of the loop after a state; above one "
         "period only for simulations in lockstep",
     )  # fmt: skip
     effort: str = choice(
         "none", options=("none", "torque"), read_only=True,
-        doc="What the states' efforts are: joint torques [Nm], gravity included, from which the "
-        "external torques are estimated, or nothing to go by, as currents",
+        doc="Meaning of the efforts in the states: joint torques [Nm] including gravity, used to "
+        "estimate external torques, or none, such as currents",
     )  # fmt: skip
     priority: int = integer(
         85, low=0, high=98, read_only=True,
-        doc="SCHED_FIFO priority of the driver, above the loop's; 0 keeps the normal scheduler",
+        doc="SCHED_FIFO priority of the driver, above that of the loop; 0: normal scheduler",
     )  # fmt: skip
     damping: float = number(
         0.3, low=0, high=1,
-        doc="Without the loop, an arm is braked at its speed limit with this share of the torque "
-        "limit, joint by joint",
+        doc="Damping without the loop: braking torque at the speed limit, as a fraction of the "
+        "torque limit of each joint",
     )  # fmt: skip
 
 
@@ -149,7 +149,7 @@ class TopicDriverSettings:
     @property
     def no_answer(self) -> str:
         """Explanation if the driver does not respond."""
-        return f"the driver of {self.peer} does not come up; waited"
+        return f"the driver of {self.peer} does not start; waited"
 
     def to_json(self) -> str:
         """Return one line of JSON."""

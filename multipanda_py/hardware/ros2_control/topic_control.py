@@ -158,8 +158,8 @@ class TopicControl(ABC, Generic[Limiter]):
             self._moving = False
             if words[DriverWord.ENABLED] and not self._loop.ended():
                 self._fail("loop_silent", (
-                    f"the control loop has not answered for {1e3 * silence:.0f} ms; the arm is "
-                    "braked; recover to go on"
+                    f"no command from the control loop for {1e3 * silence:.0f} ms; the arm "
+                    "brakes. Recover it to continue"
                 ))  # fmt: skip
         return silence
 
@@ -189,9 +189,9 @@ class TopicControl(ABC, Generic[Limiter]):
     def _silent(self, silence: float) -> str:
         topic = self._settings.state_topic
         if self._reading.is_behind:
-            return f"the stamps of {topic} have gone back; recover to follow them"
+            return f"the stamps of {topic} have decreased. Recover the arm to accept them"
         if time.monotonic() - self._came < self._settings.state_timeout:
-            return f"the stamps of {topic} have stood still for {1e3 * silence:.0f} ms"
+            return f"the stamps of {topic} have not changed for {1e3 * silence:.0f} ms"
         return (
             f"no state on {topic} for {1e3 * silence:.0f} ms: check the controller manager of the "
             "other side and the network"

@@ -81,19 +81,19 @@ class ArmLog:
         for name in JOINT_COLUMNS:
             values = getattr(self, name)
             if values is not None and values.shape != (n, j):
-                raise LogError(f"{self.arm}: {name} is {values.shape}, allowed {(n, j)}")
+                raise LogError(f"{self.arm}: {name} has shape {values.shape}, allowed {(n, j)}")
         for name, values in self.columns.items():
             if len(values) != n:
                 raise LogError(f"{self.arm}: {name} has {len(values)} samples, allowed {n}")
         if not n:
-            raise LogError(f"{self.arm}: a log without a sample")
+            raise LogError(f"{self.arm}: the log has no samples")
         wrong = np.flatnonzero(~(np.diff(self.time) > 0.0))
         if len(wrong) or not np.isfinite(self.time[0]):
             at = int(wrong[0]) if len(wrong) else 0
             pair = ", ".join(f"{value:.6f}" for value in self.time[at : at + 2])
             raise LogError(
                 f"{self.arm}: time has to increase from sample to sample, got {pair} s at sample "
-                f"{at}: the clock was set, or rows are not in their order"
+                f"{at}: the clock was set, or samples are not in order"
             )
 
     def __len__(self) -> int:
@@ -250,10 +250,10 @@ def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
     """
     if log.tau is None:
         got = ", ".join(log.names)
-        raise IdentificationRefused(f"{name}: no measured torques, only {got}")
+        raise IdentificationRefused(f"{name}: measured torques are missing; got {got}")
     if not log.gravity_in_tau:
         raise IdentificationRefused(
-            f"{name}: the torques lack what carries the arm, allowed as sensors measure"
+            f"{name}: the torques do not include gravity. Use measured torques"
         )
     own = log.gravity_in_base if gravity is None else gravity
     return MeasuredMotion(

@@ -160,7 +160,7 @@ class FaultSink:
             sink.finish(how_it_went or {})
             for path in sink.files:
                 self.files.append(path)
-                say(f"multipanda recorder: the seconds around a fault: {path}")
+                say(f"multipanda recorder: recording of a fault: {path}")
             self._drop_old()
         except OSError as error:
             self._complain(error)
@@ -178,7 +178,7 @@ class FaultSink:
         if not self._complained:
             self._complained = True
             say(
-                f"multipanda recorder: the seconds around a fault of cell {self._plan.name!r} "
-                f"cannot be kept in {self._folder}: {error.strerror or error}; allowed is a "
-                "folder that can be written to (recorder.folder of the cell file)"
+                f"multipanda recorder: recordings of faults of cell {self._plan.name!r} cannot be "
+                f"written to {self._folder}: {error.strerror or error}. Set recorder.folder of "
+                "the cell file to a writable folder"
             )

@@ -277,9 +277,9 @@ def unrecorded(log: Log) -> list[str]:
     """Return messages about a truncated recording and about lost records."""
     found = []
     if torn := log.about.get("torn"):
-        found.append(f"{log.where}: has no end: {torn}")
+        found.append(f"{log.where}: the recording is truncated: {torn}")
     if (dropped := log.about.get("dropped", "0")) != "0":
-        found.append(f"{log.where}: {dropped} rows came too fast to be recorded")
+        found.append(f"{log.where}: {dropped} cycle records were lost")
     return found
 
 
@@ -297,7 +297,9 @@ def holes(log: ArmLog, shortest: float = 0.0) -> list[str]:
     """
     found = _not_numbers(log)
     if log.duration < shortest:
-        found.append(f"{log.arm}: {log.duration:.1f} s are too short, allowed from {shortest:g} s")
+        found.append(
+            f"{log.arm}: got a duration of {log.duration:.1f} s, allowed >= {shortest:g} s"
+        )
     lacking = float(np.diff(log.gaps(), axis=1).sum())
     if lacking > _LACKING * log.duration:
         found.append(
@@ -325,6 +327,6 @@ def _not_numbers(log: ArmLog) -> list[str]:
             k, joint = at[0].tolist()
             found.append(
                 f"{log.arm}: {name} of {log.joints[joint]} is {log[name][k, joint]} at "
-                f"{log.time[k]:.3f} s, and {len(at) - 1} more such numbers"
+                f"{log.time[k]:.3f} s, and {len(at) - 1} more numbers are not finite"
             )
     return found

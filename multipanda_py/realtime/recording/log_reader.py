@@ -93,13 +93,13 @@ def table_of(path: Path) -> pd.DataFrame:
 def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None) -> ArmLog:
     names = {str(column).strip(): column for column in table.columns}
     if not len(table):
-        raise LogError(f"{path}: a log without a sample")
+        raise LogError(f"{path}: the log has no samples")
     clock = next((names[key] for key in names if key.lower() in _TIMES), None)
     if clock is None:
-        raise LogError(f"{path}: no column with the time, allowed 'time' [s]; got {_list(names)}")
+        raise LogError(f"{path}: column 'time' [s] is missing; got {_list(names)}")
     groups, alone = _grouped(names, path)
     if "q" not in groups:
-        raise LogError(f"{path}: no joint positions, allowed q1, q2 ... [rad]; got {_list(names)}")
+        raise LogError(f"{path}: joint positions q1, q2 ... [rad] are missing; got {_list(names)}")
     found = {key: _numbers(table, columns, path) for key, columns in groups.items()}
     found |= {
         key: np.asarray(table[column]) for key, column in alone.items()
@@ -108,7 +108,7 @@ def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None)
     joints = found["q"].shape[1]
     for key in JOINT_COLUMNS:
         if key in found and found[key].shape[1] != joints:
-            raise LogError(f"{path}: {found[key].shape[1]} columns {key}, {joints} of q")
+            raise LogError(f"{path}: got {found[key].shape[1]} columns {key}, but {joints} of q")
     found["time"] = _numbers(table, [clock], path)[:, 0]
     names_of_joints = _joint_names(robot, joints, path)
     return ArmLog(name, robot, names_of_joints, found["time"], found["q"]).with_columns(found)
@@ -130,17 +130,19 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
         name = match["name"].rstrip("_")
         of_name = numbered.setdefault(_NAMES.get(name.lower(), name), {})
         if (other := of_name.setdefault(int(match["number"]), column)) is not column:
-            raise LogError(f"{path}: columns {other} and {text} are of one joint, allowed one")
+            raise LogError(f"{path}: columns {other} and {text} are of one joint. Remove one")
     for text in alone:
         first, dot, _ = text.rpartition(".")  # pandas appends ".1" to a duplicate name
         if dot and first in names and _JOINTED.match(first):
-            raise LogError(f"{path}: column {first} is there twice, allowed once")
+            raise LogError(f"{path}: column {first} exists twice. Remove one")
     for name in (key for key in JOINT_COLUMNS if key in numbered):
         there = sorted(numbered[name])
         lacking = sorted(set(range(there[0], there[-1])) - set(there))
         if lacking or there[0] > 1:
             number = lacking[0] if lacking else 1
-            raise LogError(f"{path}: no column of joint {number} of {name}, only {_list(there)}")
+            raise LogError(
+                f"{path}: column of joint {number} of {name} is missing; got joints {_list(there)}"
+            )
     groups = {name: [found[k] for k in sorted(found)] for name, found in numbered.items()}
     return groups, alone
 
@@ -149,7 +151,7 @@ def _numbers(table: pd.DataFrame, columns: list[Any], path: Path) -> NDArray[np.
     try:
         return np.ascontiguousarray(table[columns].to_numpy(dtype=np.float64))
     except (ValueError, TypeError) as error:
-        raise LogError(f"{path}: columns {_list(columns)} are no numbers: {error}") from error
+        raise LogError(f"{path}: columns {_list(columns)} are not numeric: {error}") from error
 
 
 def _joint_names(robot: str | None, joints: int, path: Path) -> tuple[str, ...]:
@@ -159,7 +161,7 @@ def _joint_names(robot: str | None, joints: int, path: Path) -> tuple[str, ...]:
         raise UnknownName("robot", robot, list(MODELS))
     names = tuple(joint.name for joint in MODELS[robot].joints)
     if len(names) != joints:
-        raise LogError(f"{path}: {joints} joints, {robot} has {len(names)}")
+        raise LogError(f"{path}: got {joints} joints, but {robot} has {len(names)}")
     return names
 
 
@@ -201,7 +203,7 @@ def read_bag(path: Path, robot: str | None = None) -> Log:
         raise LogError(f"{path}: cannot be read as a bag: {error}") from error
     filled = {topic: found for topic, found in samples.items() if found}
     if not filled:
-        raise LogError(f"{path}: no {_JOINT_STATE} in it, which is all that is read of bags")
+        raise LogError(f"{path}: the bag has no messages of type {_JOINT_STATE}")
     logs = [_arm_of_topic(topic, found, robot, path) for topic, found in filled.items()]
     return Log({log.arm: log for log in logs}, (path,))
 
@@ -222,7 +224,7 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
         logged = (written - written[0]) * 1e-9
         stamps = logged if (np.diff(logged) > 0.0).all() else stamps
     if any(list(m.name) != names for _, m in samples):
-        raise LogError(f"{path}: {topic} changes the names of its joints")
+        raise LogError(f"{path}: the joint names of {topic} change")
 
     def column(name: str) -> np.ndarray[Any, np.dtype[np.float64]] | None:
         rows = [getattr(m, name) for _, m in samples]
@@ -257,7 +259,7 @@ def read_mcap(path: Path) -> Log:
     """
     content = read_blocks(path)
     if CYCLES not in content.messages:
-        raise LogError(f"{path}: nothing was recorded in it")
+        raise LogError(f"{path}: the recording has no cycles")
     try:
         return _log(content, path)
     except MultipandaError:
@@ -277,7 +279,7 @@ def _log(content: McapContent, path: Path) -> Log:
         arms[fact.name] = arm_log_of_records(records, cycles, fact, laws)
     about = {key: text for key, text in content.about.items() if key not in ("arms", "laws")}
     if not content.is_whole:
-        about["torn"] = "its recorder was killed, or is still at work"
+        about["torn"] = "its recorder was killed, or is still running"
     cell = content.attachments.get(CELL_FILE, b"").decode()
     return Log(arms, (path,), about, cell, (*marks_of(arms), *_events(content, cycles)))
 
@@ -349,7 +351,7 @@ def read(paths: Paths, robot: str | None = None) -> Log:
     """
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     if not files:
-        raise LogError("no log to read: got none, allowed one or more files")
+        raise LogError("got no log, allowed one or more files")
     if robot is not None and robot not in MODELS:
         raise UnknownName("robot", robot, list(MODELS))
     return joined_logs([_read_one(Path(path), robot) for path in files])
@@ -359,7 +361,7 @@ def _read_one(path: Path, robot: str | None) -> Log:
     if path.is_dir() and not (path / "metadata.yaml").exists():
         parts = sorted(path.glob("*.mcap"))
         if not parts:
-            raise LogError(f"{path}: no log in this folder, allowed .mcap")
+            raise LogError(f"{path}: the folder has no .mcap file")
         return joined_logs([_read_one(part, robot) for part in parts])
     if not path.exists():
         raise LogError(f"{path}: there is no such file")

@@ -237,7 +237,7 @@ def read_blocks(path: Path) -> McapContent:
             raw = _chunk(data, path)
             for number, times, block in _blocks(raw):
                 if number not in topics:
-                    raise LogError(f"{path}: is damaged: messages of a channel {number} of none")
+                    raise LogError(f"{path}: is damaged: messages of an unknown channel {number}")
                 content.messages.setdefault(topics[number], []).append(block)
                 content.times.setdefault(topics[number], []).append(times)
     return content
@@ -252,7 +252,7 @@ def _records(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield chunks, and add all other records to ``content``."""
     if file.read(len(_MAGIC)) != _MAGIC:
-        raise LogError(f"{path}: is no MCAP file")
+        raise LogError(f"{path}: is not an MCAP file")
     end = os.fstat(file.fileno()).st_size
     schemas: dict[int, Any] = {}
     while len(head := file.read(9)) == 9:
@@ -326,7 +326,7 @@ def _chunk(data: bytes, path: Path) -> bytes:
     except Exception as error:  # every compression library has other error classes
         raise LogError(f"{path}: a chunk is damaged: {error}") from error
     if chunk.uncompressed_crc and zlib.crc32(raw) != chunk.uncompressed_crc:
-        raise LogError(f"{path}: a chunk is damaged: its checksum is another one")
+        raise LogError(f"{path}: a chunk is damaged: its checksum is wrong")
     return raw
 
 

@@ -61,7 +61,7 @@ class MeasuredMotion:
         if self.dq is not None:
             tables["dq"] = self.dq
         if np.ndim(self.time) != 1 or np.ndim(self.q) != 2 or not len(self.time):
-            raise IdentificationRefused(f"{self.name}: no samples of joints at times")
+            raise IdentificationRefused(f"{self.name}: the motion has no samples of joints")
         for what, table in {"time": self.time[:, None], **tables}.items():
             if what != "time" and table.shape != (len(self.time), self.q.shape[1]):
                 raise IdentificationRefused(
@@ -78,8 +78,8 @@ class MeasuredMotion:
         if len(back):
             at = int(back[0])
             raise IdentificationRefused(
-                f"{self.name}: the clock went from {self.time[at]:.6f} to "
-                f"{self.time[at + 1]:.6f} s at sample {at + 1}, allowed times that increase"
+                f"{self.name}: time has to increase, got {self.time[at]:.6f}, "
+                f"{self.time[at + 1]:.6f} s at sample {at + 1}"
             )
 
     @property
@@ -168,10 +168,10 @@ def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
     """
     own = [joint.name for joint in robot.joints]
     if len(joints) != len(own):
-        return [f"got {len(joints)} joints, allowed {len(own)}, which a {robot.name} has"]
+        return [f"got {len(joints)} joints, allowed {len(own)} for {robot.name}"]
     if all(a == b or a.endswith(f"_{b}") or b.endswith(f"_{a}") for a, b in zip(joints, own)):
         return []
-    return [f"got joints {', '.join(joints)}, allowed {', '.join(own)}, which a {robot.name} has"]
+    return [f"got joints {', '.join(joints)}, allowed {', '.join(own)} for {robot.name}"]
 
 
 def wrong_times(time: Vector) -> list[str]:
@@ -208,7 +208,7 @@ def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
     """Check torques against torque limits; finds other units and swapped columns."""
     largest = np.abs(tau).max(axis=0)
     if largest.max() < LEAST_TORQUE:
-        return [f"no torque is above {largest.max():.2g} Nm: in kNm, or not measured?"]
+        return [f"no torque is above {largest.max():.2g} Nm: is it in kNm, or not measured?"]
     in_thousandths = bool((largest > THOUSANDTHS * limits.torque).any())
     hint = "is it in mNm?" if in_thousandths else "are columns swapped, or is it another robot?"
     return [
@@ -240,14 +240,14 @@ def wrong_velocities(
     if len(zero := np.flatnonzero(~dq.any(axis=0) & (_rms(slope) > MOVES))):
         names = ", ".join(joints[int(k)] for k in zero)
         return [
-            f"dq of {names} is zero throughout, while q changes: leave columns of dq out that "
-            "nobody measured"
+            f"dq of {names} is zero throughout, while q changes. Remove columns of dq that were "
+            "not measured"
         ]
     odd = np.flatnonzero((size > MOVES) & (_rms(given - slope) > APART * size))
     if not len(odd):
         return []
     joint, alike = int(odd[0]), correlations(given, slope)
-    what, changes = f"dq of {joints[joint]} is", "how its q changes"
+    what, changes = f"dq of {joints[joint]} is", "the slope of its q"
     best = int(np.argmax(np.nan_to_num(alike[joint], nan=-1.0)))
     if alike[joint, joint] > ALIKE:
         ratio = size[joint] / _rms(slope)[joint]
@@ -258,7 +258,7 @@ def wrong_velocities(
     if alike[joint, joint] < -ALIKE:
         return [f"{what} opposite to {changes}"]
     if best != joint and alike[joint, best] > ALIKE:
-        return [f"{what} how q of {joints[best]} changes: are columns swapped?"]
+        return [f"{what} the slope of q of {joints[best]}: are columns swapped?"]
     names = ", ".join(joints[int(k)] for k in odd)
     return [f"dq of {names} is not the slope of q: are columns swapped?"]
 
@@ -268,8 +268,8 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
     share = (np.abs(tau) >= SATURATED * limits.torque).mean(axis=0)
     return [
         f"{joints[joint]}: the torque is at its limit of {limits.torque[joint]:g} "
-        f"{limits.unit(joint, 'Nm')} in {share[joint]:.0%} of the samples, where it does not say "
-        "what the motion takes; move slower"
+        f"{limits.unit(joint, 'Nm')} in {share[joint]:.0%} of the samples, where it is not the "
+        "torque that the motion needs. Move slower"
         for joint in np.flatnonzero(share > MOST_SATURATED).tolist()
     ]
 
@@ -281,8 +281,8 @@ def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
     for ends in (tau.max(axis=0), tau.min(axis=0)):
         share = (np.abs(tau - ends) <= near).mean(axis=0)
         found += [
-            f"{joints[joint]}: the torque is cut off at {ends[joint]:.4g}, in {share[joint]:.0%} "
-            "of the samples, where it does not say what the motion takes"
+            f"{joints[joint]}: the torque is clipped at {ends[joint]:.4g}, in {share[joint]:.0%} "
+            "of the samples, where it is not the torque that the motion needs"
             for joint in np.flatnonzero((share > FLAT) & (np.ptp(tau, axis=0) > near)).tolist()
         ]
     return found
@@ -291,8 +291,8 @@ def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
 def still(q: Matrix, joints: Sequence[str]) -> list[str]:
     """Find joints that do not move."""
     return [
-        f"{joints[joint]}: stands still, within {STILL:g} rad or m, so that its friction and "
-        "what it moves cannot be told"
+        f"{joints[joint]}: does not move by more than {STILL:g} rad or m, so that its friction "
+        "and inertia cannot be identified"
         for joint in np.flatnonzero(np.ptp(q, axis=0) < STILL).tolist()
     ]
 

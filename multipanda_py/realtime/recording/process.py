@@ -107,7 +107,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
             return _answer(sink, reader, f"{sink.files[-1]}: {error.strerror}")
         if reader.dropped and not is_late:
             is_late = True
-            say("multipanda recorder: rows were lost: this machine has no time to record them")
+            say("multipanda recorder: cycle records were lost: this machine is too busy")
         if until < math.inf and not len(rows):
             break
     sink.finish({"dropped": f"{reader.dropped}"})

@@ -62,7 +62,7 @@ def arm_log_of_records(
         LogError: If there is no record.
     """
     if not len(cycles):
-        raise LogError(f"{facts.name}: a log without a sample")
+        raise LogError(f"{facts.name}: the log has no samples")
     sensed = records["sensed_ns"]
     own_time = records.get("robot_time", np.zeros(len(cycles)))
     time = own_time if own_time.any() else cycles["time"]

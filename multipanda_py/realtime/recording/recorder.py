@@ -59,7 +59,7 @@ def recorded(answer: Mapping[str, Any]) -> Recorded:
         LogError: If the recorder reports an error, such as a full disk.
     """
     if "error" in answer:
-        raise LogError(f"the recording is not whole: {answer['error']}")
+        raise LogError(f"the recording is incomplete: {answer['error']}")
     files = tuple(Path(file) for file in answer["files"])
     return Recorded(files, answer["rows"], answer["dropped"], answer["size"])
 

@@ -70,7 +70,7 @@ def examine_machine() -> Iterator[Finding]:
     yield _limit("rtprio", resource.RLIMIT_RTPRIO, 85, SYS_NICE)
     yield _limit("memlock", resource.RLIMIT_MEMLOCK, 2**30, IPC_LOCK)
     cores = len(os.sched_getaffinity(0))
-    yield Finding(cores >= 2, "cores", str(cores), "the loop wants a core of its own")
+    yield Finding(cores >= 2, "cores", str(cores), "the loop needs a separate core")
     yield _governor()
     yield _sleep_states()
     yield _discovery()
@@ -84,8 +84,8 @@ def _discovery() -> Finding:
     return Finding(
         wanted in ("LOCALHOST", "OFF"), "ROS 2 on the network",
         f"{name}={wanted}" if wanted else f"{name} is not set: open to the network",
-        "anyone on a network of this machine may command the arms: use one that only the lab "
-        f"is on and a firewall, and {name}=LOCALHOST if nothing else runs elsewhere",
+        "anyone on the networks of this machine may command the arms: use a separate lab network "
+        f"and a firewall, and {name}=LOCALHOST if all programs run on this machine",
     )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def _leftovers() -> Finding:
     size = leftovers()
     return Finding(
         not size, "shared memory of killed ROS processes", f"{size / 2**20:.1f} MiB",
-        "none of it is in use; the next start of multimode_controller removes it",
+        "it is not in use; the next start of multimode_controller removes it",
     )  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def _limit(name: str, which: int, wanted: int, capability: int) -> Finding:
     value = "98" if name == "rtprio" else "unlimited"
     fix = f"add '@realtime - {name} {value}' to /etc/security/limits.conf, join group realtime"
     if root:
-        fix = f"have the container allow it: --ulimit {name}={98 if name == 'rtprio' else -1}"
+        fix = f"start the container with --ulimit {name}={98 if name == 'rtprio' else -1}"
     unbound = "root" if root else "no limit"
     return Finding(
         ok,
@@ -129,7 +129,7 @@ def _sleep_states() -> Finding:
     file = Path("/dev/cpu_dma_latency")
     return Finding(
         os.access(file, os.W_OK), "sleep states of cores",
-        "held off while a loop with real-time priority or a real arm runs"
+        "disabled while a loop with real-time priority or a real arm runs"
         if os.access(file, os.W_OK)
         else f"{file} cannot be written: a cycle may begin 40 us later and take twice as long",
         "udev rule: KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"; the option "
@@ -153,7 +153,7 @@ def examine_link(ip: str, trials: int = 20) -> Iterator[Finding]:
                 times.append(time.perf_counter() - begin)
         except ConnectionRefusedError:
             yield Finding(
-                False, f"robot {ip}", "reached, but FCI does not answer",
+                False, f"robot {ip}", "reachable, but FCI does not respond",
                 "unlock the joints and activate FCI in Desk", True,
             )  # fmt: skip
             return
@@ -167,7 +167,7 @@ def examine_link(ip: str, trials: int = 20) -> Iterator[Finding]:
     yield Finding(
         worst < RTT_LIMIT, f"link to {ip}",
         f"connects in {median * 1e6:.0f} us, at worst {worst * 1e6:.0f} us",
-        "no switch or hub in between, no power saving on the network card",
+        "use no switch or hub, and disable power saving of the network card",
     )  # fmt: skip
 
 

@@ -35,8 +35,8 @@ def where_to_look() -> str:
     """Return hints for a message that nothing was found by discovery."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
-        f": is the namespace that of the cell, and ROS_DOMAIN_ID, which is {domain} here? Between "
-        "machines both need ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET"
+        f". Check the namespace of the cell and ROS_DOMAIN_ID, which is {domain} here. Between "
+        "machines, both need ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET"
     )
 
 

@@ -86,15 +86,15 @@ def _open_own_folder(folder: Path) -> int:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise LoopError(
-            f"{folder}: cannot be used for the locks of running cells: {_reason(error)}; "
-            "expected a folder of this user's own (mode 0700): remove what is there"
+            f"{folder}: cannot be used for the locks of running cells: {_reason(error)}. "
+            "Remove it: the locks need a folder of this user with mode 0700"
         ) from None
     unsafe = _why_unsafe(os.fstat(fd))
     if unsafe:
         os.close(fd)
         raise LoopError(
-            f"{folder}: cannot be used for the locks of running cells: it {unsafe}; "
-            "allowed is a folder of this user's own with mode 0700: remove it, or chmod 700"
+            f"{folder}: cannot be used for the locks of running cells: it {unsafe}. "
+            "Remove it, or chmod 700: the locks need a folder of this user with mode 0700"
         )
     return fd
 
@@ -109,7 +109,7 @@ def _open_own_file(path: Path, folder: int) -> int:
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_nlink != 1:
         os.close(fd)
-        raise LoopError(f"{path}: is no plain file of this user's own: remove it")
+        raise LoopError(f"{path}: is not a regular file of this user. Remove it")
     return fd
 
 
@@ -122,9 +122,9 @@ def _reason(error: OSError) -> str:
 def _why_unsafe(found: os.stat_result) -> str:
     """Return why other users could put files into a folder, or an empty string."""
     if not stat.S_ISDIR(found.st_mode):
-        return "is no folder"
+        return "is not a folder"
     if found.st_uid != os.getuid():
         return f"belongs to user {found.st_uid}, not {os.getuid()}"
     if stat.S_IMODE(found.st_mode) & 0o077:
-        return f"has mode {stat.S_IMODE(found.st_mode):04o}, so others may enter"
+        return f"has mode {stat.S_IMODE(found.st_mode):04o}, so that other users may enter"
     return ""

@@ -71,8 +71,8 @@ def keep_cores_awake() -> list[str]:
         os.write(file, struct.pack("i", 0))  # the file stays open until the process ends
     except OSError as error:
         return [
-            f"cores may sleep between cycles ({error.strerror}): they begin late and last longer, "
-            'the more so on a laptop (allow it by the udev rule \'KERNEL=="cpu_dma_latency", '
+            f"cores may sleep between cycles ({error.strerror}): cycles start late and take "
+            'longer, above all on laptops (allow it by the udev rule \'KERNEL=="cpu_dma_latency", '
             'GROUP="realtime", MODE="0660"\', or set realtime.keep_awake to false)'
         ]
     return []

@@ -110,9 +110,7 @@ def _raise(number: int, frame: FrameType | None) -> None:
     global deadline
     if time_allowed:
         deadline = time.monotonic() + time_allowed
-        text = (
-            f"{program_name}: {signal.Signals(number).name}: ending, at most {time_allowed:g} s\n"
-        )
+        text = f"{program_name}: {signal.Signals(number).name}: ending within {time_allowed:g} s\n"
         with contextlib.suppress(OSError):
             os.write(2, text.encode())
     raise Interrupted(number)

@@ -105,14 +105,14 @@ IDENTIFY = {
     "swapped torques": "the torque of joint2 matches the expected torque of joint4",
     "degrees": "are positions in degrees?",
     "mNm": "is it in mNm?",
-    "constant joint": "joint3: stands still",
-    "cut off": "joint2: the torque is cut off at",
+    "constant joint": "joint3: does not move",
+    "cut off": "joint2: the torque is clipped at",
     "no number": "tau: not finite in 1 of",
-    "text": "are no numbers",
-    "six joints": "got 6 joints, allowed 7, which a fr3 has",
+    "text": "are not numeric",
+    "six joints": "got 6 joints, allowed 7 for fr3",
     "too short": "too short",
     "no torque": "torque",
-    "no time": "no column with the time",
+    "no time": "column 'time' [s] is missing",
     "no numbers at all": "q: not finite in 2101 of 2101 samples",
     **MORE,
 }
@@ -122,11 +122,11 @@ LEARN = {
     "swapped torques": "joint2 would need",
     "degrees": "are positions in degrees?",
     "mNm": "is it in mNm?",
-    "text": "are no numbers",
-    "six joints": "got 6 joints, allowed 7, which a fr3 has",
+    "text": "are not numeric",
+    "six joints": "got 6 joints, allowed 7 for fr3",
     "too short": "too short to learn from",
     "no torque": "neither commanded nor measured torques",
-    "no time": "no column with the time",
+    "no time": "column 'time' [s] is missing",
     "no numbers at all": "no sample has finite positions",
     **MORE,
 }
@@ -137,9 +137,9 @@ VALIDATE = {
     "degrees": "are positions in degrees?",
     "mNm": "is it in mNm?",
     "no number": "tau of joint2 is nan at",
-    "text": "are no numbers",
+    "text": "are not numeric",
     "six joints": "got 6 joints, allowed 7",
-    "no time": "no column with the time",
+    "no time": "column 'time' [s] is missing",
     "no numbers at all": "q of joint1 is nan at",
     **{key: MORE[key] for key in ("milliseconds", "velocities nobody measured")},
 }
@@ -184,15 +184,15 @@ def test_validate_does_not_compare_with(task_run, case, tmp_path, capsys):
 FOLLOW = {key: LEARN[key] for key in LEARN if key not in ("swapped torques", "too short")}
 PLOT = {
     "clock set back": "time has to increase from sample to sample",
-    "text": "are no numbers",
-    "no time": "no column with the time",
+    "text": "are not numeric",
+    "no time": "column 'time' [s] is missing",
 }
 ODD = {
     "gaps": "s lie in",
     "swapped positions": "are columns swapped?",
     "degrees": "are positions in degrees?",
     "mNm": "is it in mNm?",
-    "cut off": "joint2: the torque is cut off at",
+    "cut off": "joint2: the torque is clipped at",
     "no number": "tau of joint2 is nan at",
     "no numbers at all": "q of joint1 is nan at",
     **{key: MORE[key] for key in MORE if key != "one a second"},
@@ -275,7 +275,10 @@ def test_a_recording_without_an_end_is_used_and_said(tmp_path, capsys, monkeypat
     for line in (["plot", str(path)], compared, ["identify", str(path), "-o", "r.yaml"], band):
         main(line)
         said = capsys.readouterr().err
-        assert f"note: {path}: has no end: its recorder was killed, or is still at work" in said
+        assert (
+            f"note: {path}: the recording is truncated: its recorder was killed, "
+            "or is still running"
+        ) in said
 
 
 def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):
@@ -283,7 +286,7 @@ def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):
     path = tmp_path / "bad.csv"
     excited.to_csv(path, index=False)
     line = ["identify", str(path), "--robot", "ur5e", "-o", str(tmp_path / "robot.yaml")]
-    assert "got 7 joints, allowed 6, which a ur5e has" in refusal(line, tmp_path, capsys)
+    assert "got 7 joints, allowed 6 for ur5e" in refusal(line, tmp_path, capsys)
 
 
 def test_another_arm_of_the_cell_was_identified_as_the_one_that_was_named(

@@ -265,7 +265,7 @@ def test_a_law_that_is_switched_off_ends_the_task(make_cell):
 def test_an_owner_that_stood_still_was_told_as_somebody_s_switch(make_cell):
     doing = Doing(make_cell, SQUEEZE)
     doing.cell.step(1)
-    said = "the owning process has been silent for 2.00 s; all arms hold"
+    said = "no heartbeat of the owning process for 2.00 s; all arms hold"
     doing.cell.loop.hold_all(Event.CLIENT_SILENT, said, 0)
     doing.cell.step(1)
     doing.runner.step()

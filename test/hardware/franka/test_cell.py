@@ -289,7 +289,7 @@ def test_killed_owner_ends_everything_and_the_arms_rest(new_address):
         owner.kill()
         _, said = owner.communicate(timeout=60)
         wait_until(lambda: not any(map(is_running, [loop, *drivers])))
-        assert "its owner is gone" in said
+        assert "its owner has ended" in said
         for ip in addresses:
             stats = sim.admin(ip, "stats")
             assert stats["mode"] == "idle"

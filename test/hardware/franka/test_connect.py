@@ -159,7 +159,7 @@ def test_every_arm_that_is_not_ready_is_named_and_comes_back(lockstep, make, new
 @pytest.mark.clock
 @pytest.mark.parametrize(
     ("command", "words"),
-    [("user_stop", "user stop is pressed; release it"), ("guiding", "led by hand")],
+    [("user_stop", "user stop is pressed; release it"), ("guiding", "guided by hand")],
 )
 def test_a_robot_that_is_not_ready_at_the_start_comes_later(lockstep, make, command, words):
     sim, addresses = lockstep

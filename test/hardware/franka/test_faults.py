@@ -30,7 +30,7 @@ FAULTS = [
     ("user_stop", {"command": "user_stop", "pressed": True},
      {"command": "user_stop", "pressed": False}, "the user stop is pressed; release it"),
     ("guiding", {"command": "guiding", "pressed": True},
-     {"command": "guiding", "pressed": False}, "led by hand"),
+     {"command": "guiding", "pressed": False}, "guided by hand"),
     ("aborted", {"command": "end_motion", "status": "preempted"}, None, "preempted"),
 ]  # fmt: skip
 

@@ -80,7 +80,7 @@ def test_a_stopped_controller_manager_is_named_and_others_go_on(rig):
         ("nan", "state_invalid: .*nan.*allowed finite numbers"),
         ("short", "state_invalid: .*got 6 velocities of 7 joints"),
         ("names", "state_invalid: .*got joints"),
-        ("old", "robot_silent: .*stamps of .* have stood still"),
+        ("old", "robot_silent: .*stamps of .* have not changed"),
         ("nothing", "robot_silent: .*no state on"),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_joint_that_loses_its_zero_is_named_and_no_law_moves_the_arm_for_it(ri
     rig.arm.tell(zero=0.5)
     text = fault_of(rig)
     assert "state_invalid: " in text
-    assert "joint shoulder_pan_joint went from " in text
+    assert "joint shoulder_pan_joint moved from " in text
     seen = rig.arm.tell()
     assert np.abs(np.array(seen["q"]) - start).max() < 0.02
     rig.recover()  # by hand: whoever does so has seen where it is

@@ -51,15 +51,15 @@ CASES = {
     "not a number": (lambda log: changed(log, "tau", 2, lambda x: np.where(x > 7, np.nan, x)),
                      "tau of joint3 is nan"),
     "a constant joint": (lambda log: changed(replace(log, dq=None), "q", 3, lambda x: x * 0 - 2.0),
-                         "joint4: stands still"),
+                         "joint4: does not move"),
     "degrees": (lambda log: replace(log, q=np.degrees(log.q)), "in degrees"),
     "degrees a second": (lambda log: replace(log, dq=np.degrees(log.dq)), "in degrees"),
     "mNm": (lambda log: replace(log, tau=1e3 * log.tau), "is it in mNm"),
     "swapped columns": (lambda log: replace(log, q=log.q[:, [0, 2, 1, 3, 4, 5, 6]]),
                         "are columns swapped"),
     "saturated torque": (lambda log: changed(log, "tau", 1, lambda x: np.clip(x, -5, 5)),
-                         "joint2: the torque is cut off at 5, in "),
-    "too short": (lambda log: log.between(0.0, 2.0), "too short, allowed from 5 s"),
+                         "joint2: the torque is clipped at 5, in "),
+    "too short": (lambda log: log.between(0.0, 2.0), ", allowed >= 5 s"),
     "gaps": (lambda log: log.with_columns({n: np.delete(log[n], np.s_[200:500], 0)
                                            for n in log.names}), "3.01 of 9.99 s lie in 1 gaps"),
     "another robot": (lambda log: replace(log, joints=("shoulder", *JOINTS[1:])),
@@ -88,5 +88,5 @@ def test_a_log_of_an_arm_that_is_no_built_in_model_is_looked_at_without_its_limi
 def test_an_arm_at_rest_was_said_to_be_odd_where_it_may_well_rest():
     log = good()
     at_rest = changed(changed(log, "q", 3, lambda x: x * 0 - 2.0), "dq", 3, lambda x: x * 0)
-    assert any("joint4: stands still" in sentence for sentence in doubts(at_rest))
+    assert any("joint4: does not move" in sentence for sentence in doubts(at_rest))
     assert doubts(at_rest, moves=False) == []

@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_stops_nothing(parts, t
     feed(sink, row, 10.0, [(2.0, 2.1), (6.0, 6.1)])
     assert sink.files == []
     error = capfd.readouterr().err
-    assert error.count("cannot be kept") == 1
+    assert error.count("cannot be written") == 1
     assert "Not a directory" in error
 
 

@@ -38,7 +38,7 @@ def test_a_killed_recorder_leaves_a_file_and_the_cell_alone(config, tmp_path):
         wait_for_size(cell, tmp_path / "run.mcap", 300_000)
         os.kill(cell.recorder.recording.pid, signal.SIGKILL)
         missed = cell.statistics().missed
-        with pytest.raises(LogError, match="not whole"):
+        with pytest.raises(LogError, match="is incomplete"):
             cell.recorder.stop()
         cell.recorder.start(tmp_path / "again.mcap")
         wait_for_size(cell, tmp_path / "again.mcap", 300_000)

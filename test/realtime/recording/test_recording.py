@@ -191,7 +191,7 @@ def full(*_):
 
 def test_damaged_and_foreign_files_are_refused(tmp_path):
     (tmp_path / "text.mcap").write_text("no log")
-    with pytest.raises(LogError, match="is no MCAP file"):
+    with pytest.raises(LogError, match="is not an MCAP file"):
         logs.read(tmp_path / "text.mcap")
     (tmp_path / "empty").mkdir()
     with pytest.raises(LogError, match="/empty: "):

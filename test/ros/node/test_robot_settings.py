@@ -46,7 +46,7 @@ def test_every_option_is_there_and_described(cell, client):
         f"{NODE}/describe_parameters",
         names=["load_mass", "upper_torque_thresholds", "answer_budget"],
     ).descriptors
-    assert mass.description.startswith("Mass of what the arm carries beyond its tool; ")
+    assert mass.description.startswith("Mass of the load of the arm beyond its tool; ")
     assert mass.description.endswith(" [kg]")
     assert mass.floating_point_range[0].to_value == 5.0
     assert torques.additional_constraints == "7 numbers in (0, 1000] Nm"
@@ -70,7 +70,7 @@ def test_a_held_arm_takes_several_at_once(held, client):
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"load_mass": 0.5, "load_inertia": [1.0, 0.1, 0.1, 0.0, 0.0, 0.0]}, "no body has"),
+        ({"load_mass": 0.5, "load_inertia": [1.0, 0.1, 0.1, 0.0, 0.0, 0.0]}, "no rigid body has"),
         ({"load_mass": 0.5, "load_com": [0.0, 0.0]}, "at least 3 items"),
         ({"load_mass": 0.5, "upper_force_thresholds": [math.nan] * 6}, "nan"),
         ({"load_mass": 0.5, "priority": 1}, "read-only"),
