@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ROS 2 face of a cell; the only part of the package that imports rclpy."""
+"""ROS 2 interface of a cell; only this package imports rclpy."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names and messages of franka_ros2 and CRISP."""
+"""Compatible names and messages for clients of franka_ros2 and CRISP."""

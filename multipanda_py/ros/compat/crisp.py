@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The parameter names of CRISP's Cartesian controller, beside those of ``cartesian_impedance``.
+r"""Parameter names of CRISP's Cartesian controller for ``cartesian_impedance``.
 
-Its clients set one number at a time (``task.k_pos_x``) where a law has a vector. A damping
-:math:`d` becomes the ratio :math:`d / (2 \sqrt{k})`, which it is at unit mass; zero and negative
-ones are critical, as there. Names are those of its parameter files; they are not listed, as each
-says again what a parameter of the law's own says. doc/crisp.md has the table.
+Its clients set single numbers (``task.k_pos_x``) instead of vectors. A damping :math:`d` becomes
+the damping ratio :math:`d / (2 \sqrt{k})` of a unit mass with stiffness :math:`k`. Zero and
+negative values mean critical damping, as in CRISP. The names are those of its parameter files.
+They are not listed as ROS parameters, because each duplicates a parameter of the controllet.
+doc/crisp.md has the table.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from multipanda_py.exceptions import ParameterRejected
 
 Read = Callable[[str], Any]
-"""Returns a parameter of the law by its own name."""
+"""Function that returns a parameter of the controllet by its name."""
 _AXES = [(kind, axis) for kind in ("pos", "rot") for axis in "xyz"]
 STIFFNESS = {f"task.k_{kind}_{axis}": i for i, (kind, axis) in enumerate(_AXES)}
 DAMPING = {f"task.d_{kind}_{axis}": i for i, (kind, axis) in enumerate(_AXES)}
@@ -38,7 +39,7 @@ POSTURE = ("nullspace.stiffness", "nullspace.damping")
 WEIGHT = ("nullspace.weights.", ".value")
 _SWITCHES = ("limit_error", "use_local_jacobian")
 REFUSED = {
-    "use_operational_space": "switch to a law of type operational_space instead",
+    "use_operational_space": "switch to an operational_space controllet instead",
     "stop_commands": "switch to hold, or call the service stop, instead",
 }
 NOTHING: dict[str, tuple[Any, str]] = {
@@ -47,16 +48,16 @@ NOTHING: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("use_gravity_compensation",), (False, "gravity is always compensated")),
     **dict.fromkeys(("filter.q", "filter.dq", "filter.q_ref", "filter.output_torque"),
                     (1.0, "states and torques are not filtered")),
-    "filter.target_pose": (1.0, "targets go through the law's governor"),
+    "filter.target_pose": (1.0, "the governor of the controllet filters targets"),
     **dict.fromkeys(("nullspace.regularization", "operational_space_regularization"),
-                    (0.0, "what is lost near singular postures is found by its size")),
+                    (0.0, "singular directions are detected automatically")),
     **dict.fromkeys((f"log.{what}" for what in (
         "enabled", "robot_state", "control_values", "limits", "controller_parameters",
-        "computed_torques", "dynamic_params", "timing")), (False, "multipanda run records rows")),
+        "computed_torques", "dynamic_params", "timing")), (False, "multipanda run records logs")),
     **dict.fromkeys(("noise.add_random_noise", "noise.amplitude"), (False, "there is no noise")),
-    **dict.fromkeys(("base_frame", "end_effector_frame"), ("", "the cell file says frames")),
+    **dict.fromkeys(("base_frame", "end_effector_frame"), ("", "the cell file has the frames")),
 }  # fmt: skip
-"""Names without a counterpart: what they read as, and why."""
+"""Names without an effect: value that is read, and the reason."""
 _SAME = {
     "damping_ratio": (*DAMPING,),
     "error_clip": (*CLIP, "limit_error"),
@@ -68,12 +69,12 @@ _NO_CLIP = 10.0
 
 
 class CrispNames:
-    """Translate names and values, one at a time.
+    """Translator of names and values, one at a time.
 
     Args:
-        own: Names of the law's parameters.
-        joints: Names of its arm's joints, in order.
-        say: Takes, once each, what has no counterpart.
+        own: Names of the controllet's parameters.
+        joints: Names of the arm's joints, in order.
+        say: Function that receives messages about names without an effect.
     """
 
     def __init__(
@@ -83,8 +84,8 @@ class CrispNames:
         self._given: dict[str, Any] = {}
 
     def has(self, name: str, value: Any = 0.0) -> bool:
-        """Return whether a name, with such a value, is one of these."""
-        if name in self._own:  # CRISP has one number where the law has one per joint
+        """Return True if a name, with such a value, is a CRISP parameter."""
+        if name in self._own:  # CRISP has one number for all joints
             return name in POSTURE and type(value) in (int, float)
         return (
             name in {*STIFFNESS, *DAMPING, *CLIP, *FLAGS, *PER_JOINT, *POSTURE, *REFUSED, *NOTHING}
@@ -93,7 +94,7 @@ class CrispNames:
         )
 
     def get(self, name: str, read: Read) -> Any:
-        """Return what a name reads as."""
+        """Return the value of a CRISP parameter."""
         if name in STIFFNESS:
             return read("stiffness")[STIFFNESS[name]]
         if name in CLIP and name not in self._given:
@@ -115,16 +116,16 @@ class CrispNames:
         return 1.0 if name.startswith(WEIGHT[0]) else name == "limit_error"
 
     def ours(self, name: str, value: Any, read: Read) -> dict[str, Any]:
-        """Return what a value means to the law's own parameters; nothing if it means none.
+        """Return the equivalent parameters of the controllet; empty if there is no equivalent.
 
         Raises:
-            ParameterRejected: If it cannot be, with what can be instead.
+            ParameterRejected: If the value is not supported; the message names an alternative.
         """
         if name in REFUSED and value:
             raise ParameterRejected(f"{name}: got {value}, allowed false; {REFUSED[name]}")
         is_word = name in NOTHING or name == "nullspace.projector_type"
         if not is_word and not isinstance(value, (int, float, list)):
-            raise ParameterRejected(f"{name}: got {value!r:.60}, allowed a number or a flag")
+            raise ParameterRejected(f"{name}: got {value!r:.60}, allowed a number or a boolean")
         if isinstance(value, bool) and not (is_word or name in {*FLAGS, *REFUSED, *_SWITCHES}):
             raise ParameterRejected(f"{name}: got {value}, allowed a number")
         if not is_word and isinstance(value, list) and name not in PER_JOINT:
@@ -145,17 +146,19 @@ class CrispNames:
             model = {"friction.model": "custom"} if own.startswith("friction.phi") else {}
             return {**model, own: [float(value)] * len(read(own)) if is_vector else value}
         if name in FLAGS and value:
-            self._say(f"{name}: the law has no feature {own.partition('.')[0]}; see the cell file")
+            self._say(
+                f"{name}: the controllet has no feature {own.partition('.')[0]}; see the cell file"
+            )
         elif name in NOTHING:
             self._say(f"{name} has no effect: {NOTHING[name][1]}")
         return {}
 
     def keep(self, name: str, value: Any) -> None:
-        """Remember a value that has been accepted."""
+        """Store a value that has been accepted."""
         self._given[name] = value
 
     def forget(self, own: str) -> None:
-        """Forget what a parameter of the law's own was given under these names."""
+        """Delete the stored CRISP values of a parameter of the controllet."""
         weights = [name for name in self._given if name.startswith(WEIGHT[0])]
         for name in (*_SAME.get(own, ()), *(weights if own == POSTURE[0] else ())):
             self._given.pop(name, None)
@@ -179,7 +182,7 @@ class CrispNames:
             clip = [float(self._given.get(axis, clip[i])) for axis, i in CLIP.items()]
         else:
             for axis, i in CLIP.items():
-                self._given.setdefault(axis, clip[i])  # for when it is limited again
+                self._given.setdefault(axis, clip[i])  # restored when the error is limited again
             clip = [_NO_CLIP] * len(clip)
         return {"error_clip": clip}
 
@@ -201,7 +204,7 @@ class CrispNames:
         return {"nullspace.stiffness": stiffness, "nullspace.damping_ratio": ratio}
 
     def _weighed(self, name: str) -> int | None:
-        """Return the joint whose weight a name is."""
+        """Return the index of the joint whose weight a name refers to."""
         joint = name.removeprefix(WEIGHT[0]).removesuffix(WEIGHT[1])
         if len(joint) + len("".join(WEIGHT)) != len(name):
             return None

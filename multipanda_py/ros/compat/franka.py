@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients of franka_ros2 look for, by its names, as far as franka_msgs is installed."""
+"""Services and actions with the names of franka_ros2, if franka_msgs is installed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from multipanda_py.ros.services.arms import RecoveryServices
 from multipanda_py.ros.services.grippers import GripperServers
 
 SECTION = "franka"
-"""Of settings that real and simulated arms of Franka have, and other simulated ones too."""
+"""Settings section of real and simulated Franka arms; other simulated arms may have it too."""
 GRIPPER_ACTIONS = ("franka_gripper/gripper_action",)
 MISSING = (
-    "franka_names: franka_msgs is not installed: its services, actions and robot_state are not "
-    "offered; topics of standard types are"
+    "franka_names: franka_msgs is not installed. Its services, actions and robot_state are not "
+    "offered, only topics of standard types"
 )
 
 
 def franka_arms(cell: Cell) -> list[str]:
-    """Return the arms that clients of franka_ros2 may know."""
+    """Return the arms for which names of franka_ros2 are offered."""
     return [
         name
         for name, arm in cell.config.arms.items()
@@ -35,11 +35,11 @@ class FrankaNames:
     """Services and actions that need franka_msgs.
 
     Args:
-        node: Offers them.
-        cell: The cell.
+        node: Node that offers them.
+        cell: Cell of the arms.
         robots: Nodes whose parameters are the settings of the robots, by arm.
-        recovery: Recovers arms.
-        grippers: Interfaces of the hands by our names.
+        recovery: Services that recover arms.
+        grippers: Gripper interfaces with the names of this package.
     """
 
     def __init__(

@@ -22,14 +22,14 @@ _AXES = ("x", "y", "z")
 _MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 _COLLISIONS = ("joint_reflex", "cartesian_reflex", "self_collision_avoidance_violation")
 REAL = "franka"
-"""Backend of arms that report a mode and errors of their own."""
+"""Backend of arms whose robots report a mode and errors."""
 
 
 class RobotStateMessage:
-    """Fill the message of one arm, in libfranka's frames, signs and units.
+    """Converter of one arm's record to the message, in libfranka's frames, signs and units.
 
-    Wrenches and external torques count what the robot exerts on its environment as positive.
-    A quantity that the cell does not receive from the robot is NaN. Contact flags compare the
+    Wrenches and external torques are positive if the robot exerts them on its environment. A
+    quantity that the cell does not receive from the robot is NaN. Contact flags compare the
     estimated external torques and wrench with the robot's lower thresholds.
 
     Args:
@@ -99,7 +99,7 @@ class RobotStateMessage:
         elbow.commanded_acceleration = [acceleration, 0.0]
 
     def _fill_contacts(self, collided: bool) -> None:
-        """Fill in contact flags; after a collision its axis is unknown."""
+        """Fill in contact flags; NaN after a collision, whose axis is unknown."""
         message, flags = self._message, self._message.collision_indicators
         settings = self._settings or FrankaSettings()
         torque = np.abs(message.tau_ext_hat_filtered.effort)

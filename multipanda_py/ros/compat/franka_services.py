@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The actions of franka_ros2's ``franka_gripper``: homing, move, grasp."""
+"""Services and actions of franka_ros2: settings, error recovery and ``franka_gripper``."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from multipanda_py.ros.services.arms import RecoveryServices
 from multipanda_py.ros.services.grippers import GripperAction, Hand
 
 PERIOD = 0.02
-"""Between two looks at a recovery [s]."""
+"""Period at which recoveries are advanced [s]."""
 _ORTHONORMAL = 1e-5
 Values = dict[str, Any]
 
 
 class FrankaServices:
-    """``<arm>/service_server/...`` and ``<arm>/action_server/error_recovery`` of Franka arms.
+    """Services ``<arm>/service_server/...`` and action ``<arm>/action_server/error_recovery``.
 
     Args:
-        node: Offers them.
+        node: Node that offers them.
         robots: Nodes whose parameters are the settings of a Franka, by arm.
-        recovery: Recovers arms.
+        recovery: Services that recover arms.
 
     Raises:
         ImportError: If franka_msgs is not installed.
@@ -79,14 +79,14 @@ class FrankaServices:
     def _set(
         self, arm: str, name: str, read: Callable[[Any], Values], request: Any, response: Any
     ) -> Work:
-        """Set the parameters that a request stands for; answered when the robot has answered."""
+        """Set the parameters of a request; answer when the robot has answered."""
         try:
             reason = yield from set_together(self._robots[arm], read(request))
         except MultipandaError as error:
             reason = str(error)
         response.success, response.error = not reason, shortened(reason)
         if reason:
-            self._logger.warning(f"{arm}/service_server/{name}: refused: {response.error}")
+            self._logger.warning(f"{arm}/service_server/{name}: rejected: {response.error}")
 
     def _begin(self, arm: str, handle: Any) -> None:
         response = Trigger.Response()
@@ -104,7 +104,7 @@ class FrankaServices:
 
 
 def _with(work: Work, response: Any) -> Any:
-    """Go through some work, and return whether it has succeeded; the log has said why not."""
+    """Execute work, and return True on success; the log has the reason of a failure."""
     yield from work
     return bool(response.success)
 
@@ -116,7 +116,7 @@ def _load(request: Any) -> Values:
             f"load_inertia: got {list(request.load_inertia)}, allowed a symmetric matrix"
         )
     (xx, xy, xz), (_, yy, yz), (*_, zz) = inertia.tolist()
-    is_point = not inertia.any()  # which robots take, and no body is
+    is_point = not inertia.any()  # robots accept a point mass, but the model needs a body
     return {
         "load_mass": float(request.mass),
         "load_com": list(map(float, request.center_of_mass)),
@@ -133,13 +133,13 @@ def _cartesian_stiffness(request: Any) -> Values:
 
 
 def _stiffness_frame(request: Any) -> Values:
-    """Read EE_T_K, column by column as libfranka has it."""
+    """Read EE_T_K, which is column-major as in libfranka."""
     pose = np.reshape(request.transformation, (4, 4), order="F")
     rotation = pose[:3, :3]
     is_rigid = np.allclose(rotation @ rotation.T, np.eye(3), atol=_ORTHONORMAL)
     if not is_rigid or np.linalg.det(rotation) < 0.0 or not np.allclose(pose[3], [0, 0, 0, 1]):
         raise SettingsRejected(
-            "transformation: got no rigid motion, allowed a homogeneous one, column by column"
+            "transformation: not a rigid motion, allowed a column-major homogeneous matrix"
         )
     rpy = rpy_from_rotation(rotation)
     return {"stiffness_position": pose[:3, 3].tolist(), "stiffness_rpy": list(map(float, rpy))}
@@ -147,8 +147,8 @@ def _stiffness_frame(request: Any) -> Values:
 
 def _tcp_frame(request: Any) -> Values:
     raise SettingsRejected(
-        "transformation: is not changed while the cell runs, as laws compute with it; say `tool` "
-        "of the arm in the cell file"
+        "transformation: cannot change while the cell runs, because controllets use it. Set "
+        "`tool` of the arm in the cell file"
     )
 
 
@@ -163,19 +163,19 @@ def _thresholds(request: Any, end: str = "_nominal") -> Values:
 
 
 def _lowest_thresholds(request: Any) -> Values:
-    """Take the lower of those for accelerated and steady motion: here is one set for both."""
+    """Return the lower thresholds of accelerated and steady motion, for one set for both."""
     steady, fast = _thresholds(request), _thresholds(request, "_acceleration")
     return {name: np.minimum(steady[name], fast[name]).tolist() for name in steady}
 
 
 class FrankaHandActions:
-    """``<arm>/franka_gripper/{homing,move,grasp,stop}`` of one hand.
+    """Actions ``<arm>/franka_gripper/{homing,move,grasp}`` and service ``stop`` of one gripper.
 
     Args:
-        node: Offers them.
-        cell: The cell.
-        arm: The arm that carries the hand.
-        hand: Its other interfaces; looks after goals.
+        node: Node that offers them.
+        cell: Cell of the arm.
+        arm: Name of the arm with the gripper.
+        hand: Other interfaces of the gripper, which update the goals.
 
     Raises:
         ImportError: If franka_msgs is not installed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics of franka_ros2's ``franka_robot_state_broadcaster`` and gripper, by its names."""
+"""Topics with the names of franka_ros2's ``franka_robot_state_broadcaster`` and gripper."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _POSE, _JOINT, _TWIST = (1 << TRACED_CHANNELS.index(one) for one in ("pose", "jo
 class FrankaTopics:
     """Topics of every arm with the settings of a Franka. Thread: executor.
 
-    Signs are libfranka's: external wrenches and torques count what the robot exerts on its
-    environment as positive, the opposite of :attr:`.ArmState.tau_ext`. Desired values are those
-    that the controllet follows. Where it follows none, as a joint law knows no desired pose, they
-    are the measured ones, as libfranka has them under torque control.
+    Signs are libfranka's: external wrenches and torques are positive if the robot exerts them on
+    its environment, opposite to :attr:`.ArmState.tau_ext`. Desired values are the reference of the
+    controllet. Without a reference, such as the desired pose of a joint controllet, they are the
+    measured values, as in libfranka under torque control.
 
     Args:
         node: Node that publishes.
@@ -42,14 +42,14 @@ class FrankaTopics:
         self._arms = {cell.arms.index(arm): _FrankaArmTopics(node, cell, arm) for arm in arms}
 
     def send(self, fresh: Fresh) -> None:
-        """Send what is wanted of the newest states."""
+        """Publish the subscribed topics of the newest states."""
         for index, stamp in zip(fresh.arms, fresh.stamps):
             if index in self._arms:
                 self._arms[index].send(fresh.row, fresh.row["arms"][index], stamp)
 
 
 class _FrankaArmTopics:
-    """Topics of one arm, along the axes of its base unless they say otherwise."""
+    """Topics of one arm, along the axes of its base unless named otherwise."""
 
     def __init__(self, node: Node, cell: Cell, arm: str) -> None:
         self._cell, self._arm = cell, arm
@@ -91,7 +91,7 @@ class _FrankaArmTopics:
     def send(
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
-        """Send what is wanted of one arm's record."""
+        """Publish the subscribed topics from one arm's record."""
         if self._hand is not None and self._hand.wanted():
             fingers = record["fingers"].tolist()
             _set_joints(self._hand.message, self._hand.message.name, fingers, [0.0] * 2, [0.0] * 2)
@@ -131,11 +131,11 @@ class _FrankaArmTopics:
         _set_joints(self._external.message, self._names, nothing, nothing, external)
 
     def _wrenches(self, record: NDArray[np.void]) -> tuple[Vector, Vector]:
-        """Return the robot's wrench on its environment at the stiffness frame.
+        """Return the robot's wrench on its environment at the origin of the stiffness frame.
 
         Returns:
-            The wrench along the axes of the base, then along those of the stiffness frame,
-            (6,) each [N, Nm].
+            Wrench along the axes of the base, and wrench along those of the stiffness frame, (6,)
+            each [N, Nm].
         """
         force, torque = np.split(-record["wrench_ext_in_base"], 2)
         turn = record["rotation_ee_in_base"]
@@ -145,7 +145,7 @@ class _FrankaArmTopics:
         return np.hstack([force, torque]), np.hstack([own.T @ force, own.T @ torque])
 
     def _stiffness_frame(self) -> tuple[Vector, Vector]:
-        """Return its place and orientation in the tool's frame."""
+        """Return position and orientation of the stiffness frame in the frame of the tool."""
         settings = self._cell.robot_settings(self._arm)
         if not isinstance(settings, FrankaSettings):
             return np.zeros(3), np.eye(3)

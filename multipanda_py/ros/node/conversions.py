@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between messages and what the cell understands; refuses what it cannot trust.
+"""Conversion between ROS messages and values of the cell, with checks of the input.
 
-Thread: executor; nothing here keeps anything.
+Thread: executor; no function keeps state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from multipanda_py.pose import Pose
 
 _ENCAPSULATION = 4
 ORDERS = {b"\0\0": ">", b"\0\1": "<"}
-"""Byte orders of plain CDR, by its first bytes."""
+"""Byte order of plain CDR, by its first two bytes."""
 _HEADS = {order: struct.Struct(f"{order}iII") for order in "<>"}
 _DOUBLES = {
     (order, turned): struct.Struct(f"{order}{7 if turned else 6}d")
@@ -29,12 +29,12 @@ _DOUBLES = {
 
 
 class StampedPose(NamedTuple):
-    """A PoseStamped as it was sent.
+    """Content of a PoseStamped.
 
     Attributes:
         stamp_ns: Time of the header [ns].
         frame: Frame of the header.
-        pose: The pose, checked.
+        pose: Checked pose.
     """
 
     stamp_ns: int
@@ -43,12 +43,12 @@ class StampedPose(NamedTuple):
 
 
 class StampedNumbers(NamedTuple):
-    """A message of a header and doubles as it was sent.
+    """Content of a message with a header and doubles.
 
     Attributes:
         stamp_ns: Time of the header [ns].
         frame: Frame of the header.
-        numbers: What follows it, in the order of the definition.
+        numbers: Doubles after the header, in the order of the definition.
     """
 
     stamp_ns: int
@@ -57,7 +57,7 @@ class StampedNumbers(NamedTuple):
 
 
 def write_pose(message: Any, pose: Pose) -> None:
-    """Put the numbers of a pose into a geometry_msgs/Pose."""
+    """Write a pose into a geometry_msgs/Pose."""
     place, turn = message.position, message.orientation
     place.x, place.y, place.z = pose.position.tolist()
     turn.x, turn.y, turn.z, turn.w = pose.quaternion_xyzw.tolist()
@@ -67,28 +67,28 @@ def read_pose(raw: bytes) -> StampedPose:
     """Decode a serialized geometry_msgs/PoseStamped.
 
     Raises:
-        TargetRejected: If it is cut short, a number is not finite, or the quaternion is
-            no unit quaternion.
+        TargetRejected: If it is truncated, a number is not finite, or the quaternion is not a unit
+            quaternion.
     """
     stamp_ns, frame, numbers = read_numbers(PoseStamped, ("position", "orientation"), raw)
     return StampedPose(stamp_ns, frame, Pose.from_floats(numbers[:3], numbers[3:]))
 
 
 def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbers:
-    """Decode a serialized message of a header and two vectors, without building objects.
+    """Decode a serialized message of a header and two vectors, without message objects.
 
-    Targets come at up to 1 kHz per arm, and building a tree of message objects costs more
-    than everything that is done with it. The layout is CDR: encapsulation (4 bytes), sec,
-    nanosec, length and characters of frame_id with a final zero, then doubles at a multiple of 8.
-    Any other encapsulation is left to rclpy.
+    Targets arrive at up to 1 kHz per arm, and message objects would cost more than their
+    evaluation. The CDR layout is: encapsulation (4 bytes), sec, nanosec, length and characters of
+    frame_id with a final zero, then doubles at a multiple of 8. rclpy decodes any other
+    encapsulation.
 
     Args:
-        kind: Such as PoseStamped.
-        parts: Names of the vectors, three numbers each, or four for an orientation.
-        raw: The message.
+        kind: Message class, such as PoseStamped.
+        parts: Names of the vectors, with three numbers each, or four for an orientation.
+        raw: Serialized message.
 
     Raises:
-        TargetRejected: If it is no such message.
+        TargetRejected: If it is not such a message.
     """
     order = ORDERS.get(bytes(raw[:2]))
     if order is None:
@@ -100,12 +100,12 @@ def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbe
         start = _ENCAPSULATION + -(-(12 + length) // 8) * 8
         numbers = _DOUBLES[order, parts[1] == "orientation"].unpack_from(raw, start)
     except (struct.error, UnicodeDecodeError) as error:
-        raise TargetRejected(f"message: got no readable {kind.__name__} ({error})") from None
+        raise TargetRejected(f"message: not a valid {kind.__name__} ({error})") from None
     return StampedNumbers(seconds * 1_000_000_000 + nanoseconds, frame, list(numbers))
 
 
 def _numbers_of(message: Any, parts: tuple[str, str]) -> StampedNumbers:
-    """Return the same of a message that rclpy has read."""
+    """Return the content of a message that rclpy has decoded."""
     stamp = message.header.stamp
     body = next(
         value
@@ -122,26 +122,26 @@ def _numbers_of(message: Any, parts: tuple[str, str]) -> StampedNumbers:
 
 
 def read_message(kind: type, raw: bytes) -> Any:
-    """Decode a serialized message of any other kind.
+    """Decode a serialized message of any other type.
 
     Raises:
-        TargetRejected: If it is no such message.
+        TargetRejected: If it is not such a message.
     """
     try:
         return deserialize_message(raw, kind)
-    except RuntimeError as error:  # RMWError, which has no public name
-        raise TargetRejected(f"message: got no readable {kind.__name__} ({error})") from None
+    except RuntimeError as error:  # RMWError has no public name
+        raise TargetRejected(f"message: not a valid {kind.__name__} ({error})") from None
 
 
 def joint_name_fault(given: Sequence[str], names: Sequence[str]) -> str:
-    """Say how names differ from those of an arm's joints; nothing if only their order does."""
+    """Return how names differ from an arm's joint names, in any order; empty if they match."""
     missing = [name for name in names if name not in given]
     unknown = [f"{name:.60}" for name in given if name not in names]
     if len(unknown) > len(names):
         unknown = [*unknown[: len(names)], "others"]
     if not missing and not unknown and len(given) == len(names):
         return ""
-    what = "some twice"
+    what = "duplicate names"
     if missing or unknown:
         what = f"{', '.join(missing)} missing" if missing else f"{', '.join(unknown)} unknown"
     return (
@@ -151,13 +151,13 @@ def joint_name_fault(given: Sequence[str], names: Sequence[str]) -> str:
 
 
 def in_full(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-    """Return names of an arm's joints as the cell has them, from those without the arm's name.
+    """Return joint names with the name of the arm, if all lack the same prefix.
 
-    Clients of one arm call its joints ``fr3_joint1``, in the arm's namespace.
+    Clients of one arm call its joints ``fr3_joint1``, in the namespace of the arm.
 
     Args:
-        given: Names, all without one and the same beginning.
-        names: Those of the cell.
+        given: Names from a message.
+        names: Joint names of the cell.
     """
     if len(given) > len(names):
         return given
@@ -167,20 +167,20 @@ def in_full(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
         for prefix in [name.removesuffix(f"_{given[0]}")]
         if prefix != name and {f"{prefix}_{one}" for one in given} <= set(names)
     ]
-    return found[0] if len(found) == 1 else given  # of two arms nobody knows which is meant
+    return found[0] if len(found) == 1 else given  # ambiguous if two arms match
 
 
 def read_joints(
     message: JointState, names: Sequence[str]
 ) -> tuple[list[float] | None, list[float] | None]:
-    """Return positions [rad] and velocities [rad/s] in joint order; None where left out.
+    """Return positions [rad] and velocities [rad/s] in joint order; None if omitted.
 
     Args:
-        message: Joints by name, in any order, with the arm's name before them or without.
-        names: The names expected, in joint order.
+        message: Joints by name, in any order, with or without the name of the arm as prefix.
+        names: Expected names, in joint order.
 
     Raises:
-        TargetRejected: If a name is missing, unknown or doubled, the lists differ in length, or
+        TargetRejected: If a name is missing, unknown or duplicate, the lists differ in length, or
             both are empty.
     """
     given = message.name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compliant actuators of arms do, by the names of the ROS-Gazebo toolbox."""
+"""Topics of compliant actuators, with the names of the ROS-Gazebo toolbox."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from multipanda_py.state import Vector
 
 
 class ActuatorTopics:
-    """Topics of every arm that has compliant actuators: of all its joints, and of each.
+    """Topics of every arm with compliant actuators, for all its joints and for each joint.
 
     Args:
-        node: Publishes.
-        cell: The cell.
-        plain_names: Whether names of joints in messages are without the arm's.
+        node: Node that publishes.
+        cell: Cell of the arms.
+        plain_names: True if joint names in messages omit the name of the arm.
 
     Thread: executor.
     """
@@ -38,7 +38,7 @@ class ActuatorTopics:
         }
 
     def send(self, fresh: Fresh) -> None:
-        """Send what is wanted of the newest states."""
+        """Publish the subscribed topics of the newest states."""
         for index, stamp in zip(fresh.arms, fresh.stamps):
             if index in self._arms and (wanted := self._arms[index].wanted()):
                 found = self._cell.actuators(self._cell.arms[index], fresh.row)
@@ -47,13 +47,13 @@ class ActuatorTopics:
 
 
 class _SprungArmTopics:
-    """Topics of one arm, or of one of its joints.
+    """Topics of one arm and of its joints.
 
     Args:
-        node: Publishes.
-        cell: The cell.
-        arm: The arm.
-        plain_names: Whether names of joints in messages are without the arm's.
+        node: Node that publishes.
+        cell: Cell of the arm.
+        arm: Name of the arm.
+        plain_names: True if joint names in messages omit the name of the arm.
     """
 
     def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
@@ -74,12 +74,12 @@ class _SprungArmTopics:
             self._all.append(_JointNumbers(node, own, place))
 
     def wanted(self) -> list[_StateTopics | _JointNumbers]:
-        """Return those that somebody listens to."""
+        """Return the topics that have subscribers."""
         return [topics for topics in self._all if topics.wanted()]
 
 
 class _StateTopics:
-    """States of links and of both motors, of some joints each."""
+    """Topics with the states of links and of both motors, for some joints."""
 
     def __init__(
         self,
@@ -98,11 +98,9 @@ class _StateTopics:
             topic.message.name = list(names)
 
     def wanted(self) -> bool:
-        """Whether anybody listens to one of them."""
         return any(topic.wanted() for topic in self._topics)
 
     def send(self, found: ActuatorSnapshot, stamp: Stamp) -> None:
-        """Send what is wanted."""
         motors = zip(found.position, found.velocity, found.motor_torque)
         for topic, numbers in zip(self._topics, [(found.q, found.dq, found.torque), *motors]):
             if topic.wanted():
@@ -117,7 +115,7 @@ class _StateTopics:
 
 
 class _JointNumbers:
-    """What of one joint are plain numbers: of the link, and torques of springs on motors."""
+    """Topics with plain numbers of one joint: link state, and spring torques on the motors."""
 
     def __init__(self, node: Node, where: str, place: int) -> None:
         self._place = place
@@ -127,11 +125,9 @@ class _JointNumbers:
         ]
 
     def wanted(self) -> bool:
-        """Whether anybody listens to one of them."""
         return any(topic.wanted() for topic in (self._link, *self._loads))
 
     def send(self, found: ActuatorSnapshot, stamp: Stamp) -> None:
-        """Send what is wanted."""
         place = self._place
         if self._link.wanted():
             numbers = (found.q, found.dq, *found.reference, found.torque, found.stiffness)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that sends pictures of the simulated scene of a cell, in a process of its own.
+"""Node that publishes images of the simulated scene, in a separate process.
 
-Run by the cell's node as ``python -m multipanda_py.ros.topics.camera_node FD NAMESPACE``: the cell
-comes as JSON on the first line of standard input and its rows from the shared memory behind
-``FD``, which is only read. It ends with standard input. Draws what somebody listens to, and
-nothing else; by its niceness after everything else, off the loop's core, so that pictures come
-late where there is no time, and the loop never.
+Run by the cell's node as ``python -m multipanda_py.ros.topics.camera_node FD NAMESPACE``. The
+configuration comes as JSON on the first line of standard input, cycle records from the shared
+memory of ``FD``, which is only read. The process ends with standard input.
+
+It renders only subscribed topics. It runs at low priority (nice) and not on the core of the loop.
+On a busy machine images are late, but the loop is not.
 """
 
 from __future__ import annotations
@@ -47,26 +48,26 @@ from multipanda_py.simulation.rendering import Renderer
 from multipanda_py.simulation.scene_view import SceneView
 
 FRAME = "{}_optical_frame"
-"""Of a camera: z along its view, x to the right, y down (REP 103)."""
+"""Optical frame of a camera: z along its view, x to the right, y down (REP 103)."""
 QUALITY = 90
-"""Of compressed pictures, of 100."""
+"""JPEG quality of compressed images, 0 to 100."""
 _OPTICAL = np.diag([1.0, -1.0, -1.0])
 
 
 class CameraTopics:
-    """``<camera>/image_raw``, ``<camera>/image_raw/compressed`` and ``<camera>/camera_info``.
+    """Topics of one camera: ``image_raw``, ``image_raw/compressed`` and ``camera_info``.
 
     Args:
-        node: Publishes.
-        name: Of the camera, in the scene too.
-        settings: Of the camera.
-        view: Of the scene.
+        node: Node that publishes.
+        name: Name of the camera, also in the scene.
+        settings: Settings of the camera.
+        view: View of the scene.
 
     Attributes:
-        name: The same.
-        width: Of its pictures [pixels].
-        height: Likewise.
-        due: When it is looked at next, by the monotonic clock [s].
+        name: Name of the camera.
+        width: Width of the images [pixels].
+        height: Height of the images [pixels].
+        due: Time of the next check, CLOCK_MONOTONIC [s].
 
     Thread: one.
     """
@@ -90,7 +91,7 @@ class CameraTopics:
             message.header.frame_id = frame
 
     def is_due(self, now: float) -> bool:
-        """Return whether a picture is wanted now, and count it as drawn [s]."""
+        """Return True if an image is due at ``now`` [s] and has subscribers."""
         if now < self.due:
             return False
         self.due += self._period
@@ -101,7 +102,7 @@ class CameraTopics:
         )
 
     def send(self, picture: rendering.Image, stamp: Stamp, cycle: int) -> None:
-        """Send a picture, (height, width, 3), once for every cycle that it is of."""
+        """Publish an image, (height, width, 3), once per cycle."""
         if cycle == self._cycle:
             return
         self._cycle = cycle
@@ -120,17 +121,18 @@ class CameraTopics:
 
 
 def camera_info(fovy: float, width: int, height: int) -> CameraInfo:
-    r"""Return what an ideal camera does to points.
+    r"""Return the intrinsic parameters of an ideal pinhole camera.
 
     .. math:: f = \frac{h / 2}{\tan(\varphi / 2)}, \qquad
         c = \left(\frac{w - 1}{2}, \frac{h - 1}{2}\right)
 
-    as whole numbers are middles of pixels (REP 104, image_pipeline's CameraInfo).
+    with focal length f and principal point c [pixels]. Integer coordinates are the centers of
+    pixels (REP 104, image_pipeline's CameraInfo).
 
     Args:
-        fovy: Angle between the upper and the lower edge, :math:`\varphi` [deg].
-        width: w [pixels].
-        height: h [pixels].
+        fovy: Vertical field of view, :math:`\varphi` [deg].
+        width: Width of the image, w [pixels].
+        height: Height of the image, h [pixels].
     """
     f = height / 2.0 / math.tan(math.radians(fovy) / 2.0)
     cx, cy = (width - 1) / 2.0, (height - 1) / 2.0
@@ -143,7 +145,7 @@ def camera_info(fovy: float, width: int, height: int) -> CameraInfo:
 
 
 def optical_frame(view: SceneView, name: str, world: str) -> TransformStamped:
-    """Return where the optical frame of a camera that rests is in the world."""
+    """Return the pose of a fixed camera's optical frame in the world."""
     camera = mujoco.mj_name2id(view.model, mujoco.mjtObj.mjOBJ_CAMERA, name)
     found = TransformStamped(child_frame_id=FRAME.format(name))
     found.header.frame_id = world
@@ -156,14 +158,14 @@ def optical_frame(view: SceneView, name: str, world: str) -> TransformStamped:
 
 NICENESS = 10
 SHADOWS, SAMPLES = 1024, 4
-"""Fineness of shadows [pixels] and of edges: half the work of what films have."""
+"""Resolution of shadows [pixels], and samples per pixel; half of those of videos."""
 LONGEST = 0.2
-"""Between two looks at whether it is to end [s]."""
+"""Maximum time between two checks for the end [s]."""
 
 
 def main() -> int:
-    """Send pictures until the cell's node ends."""
-    os.environ.setdefault("LP_NUM_THREADS", "1")  # of Mesa, which draws where there is no GPU
+    """Publish images until the cell's node ends."""
+    os.environ.setdefault("LP_NUM_THREADS", "1")  # Mesa renders if there is no GPU
     asked = read_data()
     config = CellConfig.from_dict(asked["cell"])
     ended = end_of_input()
@@ -177,7 +179,7 @@ def main() -> int:
     try:
         _send(node, config, RowFollower(config, int(sys.argv[1])), ended)
     except MultipandaError as error:
-        node.get_logger().warning(f"no pictures of the scene: {error}")
+        node.get_logger().warning(f"no images of the scene: {error}")
     node.destroy_node()
     rclpy.try_shutdown()
     return 0
@@ -186,10 +188,10 @@ def main() -> int:
 def _send(
     node: rclpy.node.Node, config: CellConfig, follower: RowFollower, ended: threading.Event
 ) -> None:
-    """Draw whenever a camera is due.
+    """Render and publish whenever a camera is due.
 
     Raises:
-        RenderingUnavailable: If nothing can be drawn here.
+        RenderingUnavailable: If this machine cannot render.
     """
     view, renderers = SceneView(config), dict[tuple[int, int], Renderer]()
     view.model.vis.quality.shadowsize, view.model.vis.quality.offsamples = SHADOWS, SAMPLES
@@ -199,12 +201,12 @@ def _send(
             renderers[size] = Renderer(view.model, *size)
     topics = [CameraTopics(node, name, one, view) for name, one in config.cameras.items()]
     fixed = node.create_publisher(TFMessage, "/tf_static", KEPT)
-    if config.cell.tf_rate:  # else somebody else sends all frames
+    if config.cell.tf_rate:  # otherwise another node publishes all frames
         frames = [optical_frame(view, name, WORLD) for name in config.cameras]
         fixed.publish(TFMessage(transforms=frames))
     clock, executor = NodeClock(node.get_clock()), make_executor()
     executor.add_node(node)
-    os.nice(NICENESS)  # from here on; on a busy machine nobody would know that there are pictures
+    os.nice(NICENESS)  # after discovery, which must not be delayed on a busy machine
     while not ended.is_set():
         pause = min(topic.due for topic in topics) - time.monotonic()
         executor.spin_once(timeout_sec=min(max(pause, 0.0), LONGEST))
@@ -222,4 +224,4 @@ def _send(
 
 
 if __name__ == "__main__":
-    leave(main())  # drivers of OpenGL leave threads that hold up a normal end
+    leave(main())  # threads of OpenGL drivers delay a normal exit

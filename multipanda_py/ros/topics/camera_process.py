@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start the process that sends pictures of a cell's scene, and end it."""
+"""Process that publishes images of a cell's scene: start and stop."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from multipanda_py.cell import Cell
 from multipanda_py.realtime.system.child_process import end_with_parent, ended, module_command
 
 END = 5.0
-"""For the process to end [s]."""
+"""Timeout for the end of the process [s]."""
 
 
 class SceneCameras:
-    """The cameras of a cell file, drawn by a process of its own; none without any.
+    """Cameras of a cell file, rendered by a separate process if there are any.
 
     Args:
-        node: Of the cell.
-        cell: The started cell.
+        node: Node of the cell.
+        cell: Started cell.
 
     Attributes:
-        process: Process that draws; None if there is none.
+        process: Process that renders; None without cameras.
 
     Thread: the main one, which keeps the processes that it starts alive.
     """
@@ -38,24 +38,24 @@ class SceneCameras:
         process = self.process = subprocess.Popen(
             module_command("multipanda_py.ros.topics.camera_node", str(fd), node.get_namespace()),
             stdin=subprocess.PIPE, pass_fds=(fd,), preexec_fn=end_with_parent,
-            start_new_session=True,  # Ctrl-C is for the owner
+            start_new_session=True,  # the owner handles Ctrl-C
         )  # fmt: skip
         told = {
             "cell": json.loads(cell.config.model_dump_json()),
             "use_sim_time": bool(node.get_parameter("use_sim_time").value),
         }
-        with contextlib.suppress(BrokenPipeError):  # it says itself why it could not start
+        with contextlib.suppress(BrokenPipeError):  # the process reports why it could not start
             if process.stdin is not None:
                 process.stdin.write(json.dumps(told).encode() + b"\n")
                 process.stdin.flush()
 
     def look(self) -> None:
-        """Say once if the process was killed; the cell goes on."""
+        """Warn once if the process was killed; the cell continues."""
         if self.process is None or self.process.poll() is None:
             return
         if self.process.returncode:
             self._logger.warning(
-                f"no pictures of the scene any more: their process ended by "
+                f"images of the scene have stopped: their process ended with "
                 f"{self.process.returncode}"
             )
         self.process = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torques are made of and what laws report, as named numbers for PlotJuggler."""
+"""Introspection topics for PlotJuggler: torque terms and reports of controllets."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ TOPIC = "introspection_data"
 
 
 class Introspection:
-    """Send numbers and, when others than before, what they are called.
+    """Publisher of named values, and of their names when these change.
 
-    ``<arm>/tau/<joint>`` is what is commanded [Nm], ``<arm>/law/...``, one for each feature,
-    ``<arm>/blend/...`` and ``<arm>/bounds/...`` add up to it (:meth:`.RowFollower.terms`);
-    ``<arm>/tau_ext/...`` is what the arm feels. ``<controllet>/<report>`` is what active laws
-    report of themselves, ``loop/...`` how late the cycle began and how long it took. Names have a
-    version, which every message of values says. The loop notes the terms while somebody listens.
+    ``<arm>/tau/<joint>`` is the commanded torque [Nm]. ``<arm>/law/...``, one entry per feature,
+    ``<arm>/blend/...`` and ``<arm>/bounds/...`` add up to it (:meth:`.RowFollower.terms`).
+    ``<arm>/tau_ext/...`` is the external torque. ``<controllet>/<report>`` are reports of active
+    controllets. ``loop/...`` are lateness and computation time of the cycle.
+
+    The list of names has a version, which every message of values contains. The loop computes the
+    terms only while there is a subscriber.
 
     Args:
-        node: Publishes.
-        cell: Whose numbers.
-
-    Thread: executor.
+        node: Node that publishes.
+        cell: Cell of the values.
     """
 
     def __init__(self, node: Node, cell: Cell) -> None:
@@ -48,7 +48,7 @@ class Introspection:
         self._value_topic = node.create_publisher(StatisticsValues, f"{TOPIC}/values", NUMBERS)
 
     def send(self, fresh: Fresh) -> None:
-        """Send what is new, if somebody listens and it is time."""
+        """Publish the values, if there are subscribers and the period has passed."""
         if not self._pace.is_due(fresh.row):
             return
         is_wanted = bool(self._value_topic.get_subscription_count())

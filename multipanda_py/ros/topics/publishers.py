@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arms do, as topics."""
+"""Publishers of arm states, transforms and object poses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from multipanda_py.ros.topics.state_topic import Fresh, FreshStates, Pace, Stamp
 
 
 class _Moving:
-    """Transforms that are sent over and over, with the arrays that they are filled from."""
+    """Transforms that are published repeatedly, with the arrays that they are filled from."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self.transforms = [_stamped(parent, child) for parent, child in pairs]
@@ -52,17 +52,15 @@ class _Moving:
 
 
 class Transforms:
-    """Send where every link is in the one before it, and what is in the scene in the world.
+    """Publisher of the transforms of all links, and of the objects in the world.
 
-    From the base of an arm to its ``ee_frame`` they multiply to the ``<arm>/current_pose`` of the
-    same stamp, which is sent beside them. What never moves is sent once, for whoever comes later
-    too.
+    The transforms from the base of an arm to its ``ee_frame`` multiply to the
+    ``<arm>/current_pose`` with the same stamp. Fixed transforms are published once, latched for
+    late subscribers.
 
     Args:
-        node: Publishes.
-        cell: Whose arms and things.
-
-    Thread: executor.
+        node: Node that publishes.
+        cell: Cell of the arms and objects.
     """
 
     def __init__(self, node: Node, cell: Cell) -> None:
@@ -77,7 +75,7 @@ class Transforms:
         self._moving = node.create_publisher(TFMessage, "/tf", TRANSFORMS)
 
     def send(self, fresh: Fresh) -> None:
-        """Send what is new, if somebody listens and it is time."""
+        """Publish the transforms, if there are subscribers and the period has passed."""
         if self._pace.is_due(fresh.row) and self._moving.get_subscription_count():
             self._moving.publish(TFMessage(transforms=self._found(fresh)))
 
@@ -96,7 +94,7 @@ class Transforms:
 def _fixed(
     cell: Cell, arms: Iterable[ArmDescription], movable: Iterable[str]
 ) -> Iterator[TransformStamped]:
-    """Yield what never moves: mounts of arms, hands and tools, and things without mass."""
+    """Yield the fixed transforms: mounts of arms, grippers and tools, and objects without mass."""
     for arm in arms:
         for link in fixed_links(arm):
             place = _transform(link.origin.position, link.origin.rotation)
@@ -123,7 +121,7 @@ _XYZ = ("x", "y", "z")
 
 
 class _ArmTopics:
-    """Topics of one arm: joints by name; pose, twist and wrench along its base's axes."""
+    """Topics of one arm: joint states, and pose, twist and wrench along the axes of its base."""
 
     def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
         base = cell.frames.base_of(arm)
@@ -136,7 +134,7 @@ class _ArmTopics:
         self.wrench = StateTopic(node, WrenchStamped, f"{arm}/external_wrench", base)
 
     def send(self, record: NDArray[np.void], stamp: tuple[int, int]) -> None:
-        """Send what is wanted of one arm's record in a row."""
+        """Publish the subscribed topics from one arm's record."""
         read = record.__getitem__
         if self.joints.wanted():
             message = self.joints.message
@@ -163,10 +161,10 @@ class _ArmTopics:
 
 
 class StatePublishers:
-    """Every state topic of the cell, from one timer and one copy of the newest cycle.
+    """All state topics of the cell, driven by one timer and one copy of the newest cycle.
 
-    Each state is sent once, with the time when it was measured (:class:`.FreshStates`). What all
-    arms send together leaves out those that have nothing new. Thread: executor.
+    Each state is published once, with its measurement time (:class:`.FreshStates`). Merged topics
+    omit arms without a new state. Thread: executor.
     """
 
     def __init__(
@@ -231,7 +229,10 @@ class StatePublishers:
     def _gather(
         self, records: NDArray[np.void], arms: Iterable[int], field: str, fingers: str = ""
     ) -> array[float]:
-        """Join one quantity of arms; fingers come after each arm's joints, else as zero."""
+        """Concatenate one quantity of arms.
+
+        Values of the fingers follow the joints of each arm; they are zero without a field.
+        """
         values = array("d")
         for index in arms:
             record = records[index]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of the simulated world, for everybody who has ``use_sim_time``."""
+"""State topics, selection of new states, and publication of ``/clock``."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from multipanda_py.ros.node.running import every
 
 
 class PlainTopic:
-    """A publisher with the one message that it sends over and over.
+    """Publisher that reuses one message.
 
     Args:
-        node: Publishes.
+        node: Node that publishes.
         kind: Type of the message.
-        name: Of the topic.
+        name: Name of the topic.
 
     Thread: executor.
     """
@@ -35,22 +35,21 @@ class PlainTopic:
         self._publisher: Publisher = node.create_publisher(kind, name, STATES)
 
     def wanted(self) -> bool:
-        """Whether anybody listens; otherwise nothing needs to be made."""
+        """Return True if the topic has subscribers; otherwise the message need not be filled."""
         return bool(self._publisher.get_subscription_count())
 
     def send(self) -> None:
-        """Send the message."""
         self._publisher.publish(self.message)
 
 
 class StateTopic:
-    """The same with a stamp: for types that begin with a header.
+    """Publisher that reuses one message with a header.
 
     Args:
-        node: Publishes.
+        node: Node that publishes.
         kind: Type of the message.
-        name: Of the topic.
-        frame: Of the header.
+        name: Name of the topic.
+        frame: Frame of the header.
 
     Thread: executor.
     """
@@ -62,7 +61,7 @@ class StateTopic:
         self._stamp = self.message.header.stamp
 
     def send(self, stamp: tuple[int, int]) -> None:
-        """Send the message with the time of measurement, in seconds and nanoseconds."""
+        """Publish the message with the time of measurement, in seconds and nanoseconds."""
         self._stamp.sec, self._stamp.nanosec = stamp
         self._topic.send()
 
@@ -75,9 +74,9 @@ class Fresh:
     """New states of one cycle.
 
     Attributes:
-        row: The newest row.
+        row: Newest cycle record.
         arms: Indices of the arms that have a new state in it.
-        stamps: When each of these was measured, in their order.
+        stamps: Measurement times of these arms, in the same order.
     """
 
     row: NDArray[np.void]
@@ -86,7 +85,7 @@ class Fresh:
 
     @property
     def stamp(self) -> Stamp:
-        """When the first of them was measured."""
+        """Measurement time of the earliest state."""
         return min(self.stamps)
 
 
@@ -96,53 +95,53 @@ def world_time(row: NDArray[np.void]) -> Stamp:
 
 
 class FreshStates:
-    """The newest cycle, for somebody who sends every state once.
+    """Reader of the newest cycle that returns every state once.
 
-    Stamps are the node's time at which the cycle began that a state is from; while the node is
-    told to take its time from ``/clock`` and there is none, there is nothing to send. Where the
-    node sends ``/clock`` itself, they are the time of its world. A silent robot has no new states,
-    while the loop goes on for the other arms. Thread: executor.
+    A stamp is the time of the node at the start of the cycle of the state. If the node publishes
+    ``/clock`` itself, it is the time of the simulated world. With ``use_sim_time`` and no message
+    on ``/clock`` no state is returned. An arm whose robot sends no states has no new ones, while
+    the loop continues for the other arms. Thread: executor.
     """
 
     def __init__(self, cell: Cell, clock: NodeClock) -> None:
         self._cell, self._clock = cell, clock
         self._is_clock = bool(cell.config.cell.clock_rate)
-        # Where all arms are simulated every cycle has a new state of each.
+        # If all arms are simulated, every cycle has a new state of each.
         self._by_arm = any(arm.backend == "franka" for arm in cell.config.arms.values())
         self._sent = [0] * len(cell.arms)
 
     def look(self) -> Fresh | None:
-        """Return what is new since the last call, or None where nothing was measured."""
+        """Return the new states since the last call, or None if there is no new measurement."""
         row = self._cell.row()
         if self._by_arm:
             sensed = row["arms"]["sensed_ns"].tolist()
         else:
             sensed = [int(row["wake_ns"])] * len(self._sent)
         new = [index for index, ns in enumerate(sensed) if ns != self._sent[index]]
-        if not new:  # the loop stands still, or every robot
+        if not new:  # the loop or every robot has stopped
             return None
         self._sent = sensed
-        if not self._clock.has_begun:  # as of 1970 they would be wrong, and diagnostics say why
+        if not self._clock.has_begun:  # the stamps would be zero; diagnostics report the reason
             return None
-        if self._is_clock:  # what this node sends on /clock, without the steps
+        if self._is_clock:  # the time on /clock, but without its steps
             return Fresh(row, new, [world_time(row)] * len(new))
-        # The clocks are read once for what was measured together: stamps of it are equal.
+        # States with one measurement time share one clock reading, so their stamps are equal.
         stamp_of = {ns: self._clock.stamp(ns) for ns in {sensed[index] for index in new}}
         return Fresh(row, new, [stamp_of[sensed[index]] for index in new])
 
 
 class Pace:
-    """Which of the cycles that are looked at are sent, where not all are wanted.
+    """Rate limit of messages.
 
     Args:
-        rate: How many a second [Hz]; no more than are looked at.
+        rate: Rate [Hz], up to that of the calls.
     """
 
     def __init__(self, rate: float) -> None:
         self._period, self._due = round(1e9 / rate), 0
 
     def is_due(self, row: NDArray[np.void]) -> bool:
-        """Return whether this one is, and count it as sent."""
+        """Return True if this cycle is to be published, and count it as published."""
         now = int(row["wake_ns"])
         if now < self._due:
             return False
@@ -152,21 +151,21 @@ class Pace:
 
 
 class WorldClock:
-    """Send the time of the newest cycle on ``/clock``; nothing while the loop stands still.
+    """Publisher of the world's time on ``/clock``; silent while the loop is stopped.
 
     Thread: executor.
 
     Raises:
-        ConfigurationError: If the node itself does not live by ``/clock``: its stamps would be of
-            another time than the one that it tells.
+        ConfigurationError: If the node does not use ``/clock`` itself, because its stamps would
+            not match the time that it publishes.
     """
 
     def __init__(self, node: Node, cell: Cell, clock: NodeClock) -> None:
         rate = cell.config.cell.clock_rate
         if not clock.comes_from_topic:
             raise ConfigurationError(
-                f"cell.clock_rate: got {rate:g} with use_sim_time: false, allowed 0; or set "
-                "use_sim_time to true, for the node's own stamps too"
+                f"cell.clock_rate: got {rate:g} with use_sim_time: false, allowed 0. Set "
+                "use_sim_time to true, so that the node's stamps match /clock"
             )
         self._cell, self._cycle = cell, 0
         self._publisher = node.create_publisher(Clock, "/clock", CLOCK)

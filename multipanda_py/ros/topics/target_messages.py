@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of message types that targets come in, and what a channel is asked by each.
+"""Message types of target topics, and their conversion to channel values.
 
-Thread: executor; nothing here keeps anything.
+Thread: executor; no function keeps state.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from multipanda_py.targets import Channel
 
 
 class Request(NamedTuple):
-    """What a message asks of a channel.
+    """Target from a message.
 
     Attributes:
-        value: What the channel's check takes.
-        frame: Of its header, else empty.
-        stamp_ns: Of its header [ns]; None without one.
+        value: Value for the channel's check.
+        frame: Frame of the header, or empty.
+        stamp_ns: Stamp of the header [ns]; None without a header.
     """
 
     value: Any
@@ -35,7 +35,7 @@ class Request(NamedTuple):
 
 
 Reader: TypeAlias = Callable[[bytes, Sequence[str]], Request]
-"""Takes a serialized message and the arm's joint names; raises TargetRejected."""
+"""Function of a serialized message and the arm's joint names; raises TargetRejected."""
 
 
 def _pose(raw: bytes, _joints: Sequence[str]) -> Request:
@@ -82,22 +82,23 @@ READERS: dict[str, tuple[type, Reader]] = {
     ),
     NUMBER: (Float64, partial(_plain, Float64, lambda message: message.data)),
 }
-"""Message types by name: their class, and how they are read."""
+"""Message class and reader, by type name."""
 
 PLAIN_KINDS = frozenset(kind for kind, _ in READERS.values())
-"""Message classes of channels that have no reader of their own."""
+"""Message classes of channels without a ``read`` function."""
 
 
 def of_one_joint(joint: str) -> tuple[type, Reader]:
-    """Return the class of messages that are a number for one joint, and how they are read."""
+    """Return message class and reader of a topic with one number for one joint."""
     return Float64, partial(_plain, Float64, lambda message: {joint: message.data})
 
 
 def reader_of(channel: Channel) -> tuple[type, Reader]:
-    """Return the class of a channel's messages, and how they are read.
+    """Return message class and reader of a channel.
 
     Raises:
-        ConfigurationError: If the type of a channel that reads it is not installed.
+        ConfigurationError: If the message type of a channel with a ``read`` function is not
+            installed.
     """
     if channel.read is None:
         return READERS[channel.message]
@@ -106,7 +107,7 @@ def reader_of(channel: Channel) -> tuple[type, Reader]:
         kind: type = getattr(import_module(f"{package}.msg"), name)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(
-            f"channel {channel.name!r}: message: got {channel.message}, allowed a type that is "
+            f"channel {channel.name!r}: message: got {channel.message}, but this type is not "
             f"installed: {error}"
         ) from error
     how = _stamped if hasattr(kind(), "header") else _plain
@@ -114,12 +115,12 @@ def reader_of(channel: Channel) -> tuple[type, Reader]:
 
 
 def _read_by(channel: Channel, message: Any) -> Any:
-    """Return what a channel's own ``read`` makes of a message."""
+    """Return the value that the ``read`` function of a channel returns."""
     try:
         return channel.read(message) if channel.read else None
     except MultipandaError:
         raise
-    except Exception as error:  # of a function that is other people's
+    except Exception as error:  # a plug-in may raise any error
         raise TargetRejected(
             f"{channel.name}: its read raised {type(error).__name__}: {error}"
         ) from error

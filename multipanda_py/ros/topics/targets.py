@@ -32,21 +32,21 @@ from multipanda_py.ros.topics.target_messages import (
 from multipanda_py.targets import Channel
 
 Key = tuple[str, str]
-"""An arm, or a controllet, and a channel."""
+"""Name of an arm or controllet, and of a channel."""
 PAUSE = 0.5
-"""After this long without a message a stream has ended, and a target is a new one [s]."""
+"""Time without a message after which a stream has ended and a target is a new one [s]."""
 
 
 class HeldOff:
-    """Which streams are not taken.
+    """Target streams that are rejected for a while.
 
-    Many clients repeat their newest target for ever, also while they have the arm follow a
-    trajectory, and go on with it for some messages when the arm is there: taken, it would take
-    the arm back to where it came from. So a stream that goes on with what came in the meantime
-    is not taken either, until it says something else or pauses.
+    Many clients repeat their last target forever, also while a trajectory is followed, and for
+    some messages after its end. Accepted, such a target would move the arm back to where it came
+    from. Therefore a stream that repeats its target of that time stays rejected, until it sends
+    another value or pauses.
 
     Args:
-        now: The machine's time [s].
+        now: Clock of the machine [s].
 
     Thread: executor.
     """
@@ -60,23 +60,23 @@ class HeldOff:
         return bool(self._reasons or self._repeated)
 
     def begin(self, who: str, channel: str, reason: str) -> None:
-        """Take nothing of a channel from now on."""
+        """Reject all targets of a channel from now on."""
         self._reasons[who, channel] = reason
 
     def end(self, who: str, channel: str) -> None:
-        """Take it again, as soon as it says something new."""
+        """Accept targets of a channel again, as soon as it sends a new value."""
         self._reasons.pop((who, channel), None)
 
     def channels(self, who: str) -> list[str]:
-        """Return which channels of an arm or a controllet are not taken."""
+        """Return the rejected channels of an arm or a controllet."""
         return [channel for name, channel in self._reasons if name == who]
 
     def reason(self, who: str, channel: str) -> str:
-        """Return why a channel is not taken at present, or nothing."""
+        """Return why a channel is rejected now, or an empty string."""
         return self._reasons.get((who, channel), "")
 
     def refusal(self, who: str, channel: str, value: Any) -> str:
-        """Return why a target is not taken, or nothing."""
+        """Return why a target is rejected, or an empty string."""
         key, now = (who, channel), self._now()
         if reason := self._reasons.get(key):
             self._repeated[key] = now, value
@@ -84,7 +84,7 @@ class HeldOff:
         since, old = self._repeated.get(key, (-np.inf, None))
         if now - since < PAUSE and _same(value, old):
             self._repeated[key] = now, old
-            return f"{channel}: repeats what was asked for while a trajectory was followed"
+            return f"{channel}: repeats the target that was sent during a trajectory"
         self._repeated.pop(key, None)
         return ""
 
@@ -99,9 +99,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 WARN_PERIOD = 1.0
-"""Shortest time between two warnings about the same arm or controllet [s]."""
+"""Minimum time between two warnings about the same arm or controllet [s]."""
 MAX_REASON = 1000
-"""Longest reason that is kept, in characters; of longer ones their beginning and end."""
+"""Maximum length of a stored reason [characters]; the middle of longer ones is cut."""
 
 
 @dataclass
@@ -110,8 +110,8 @@ class ChannelRecord:
 
     Attributes:
         received: Number of messages.
-        refused: Number of refused messages.
-        reason: Reason why the newest message was refused; empty if it was accepted.
+        refused: Number of rejected messages.
+        reason: Reason why the newest message was rejected; empty if it was accepted.
     """
 
     received: int = 0
@@ -121,16 +121,17 @@ class ChannelRecord:
 
 
 class Targets:
-    """Topics for what the cell's controllets take, per arm and per coupled controllet.
+    """Target topics of the arms and of the coupled controllets.
 
-    An arm has ``target_pose``, ``target_joint`` and so on, as far as some controllet of it takes
-    such a target; a controllet those of its shared channels: :attr:`.Channel.topic`.
+    An arm has ``target_pose``, ``target_joint`` and so on, if one of its controllets accepts such
+    a target. A coupled controllet has the topics of its shared channels: :attr:`.Channel.topic`.
 
     Attributes:
-        received: Messages so far, by arm or controllet.
-        last_reason: Why a target was refused last, by arm or controllet, or a goal of a hand.
+        received: Number of messages, by arm or controllet.
+        last_reason: Reason of the last rejected target, by arm or controllet, and of the last
+            gripper goal.
         channels: Record of every channel, by arm or controllet and by name.
-        held_off: Which streams are not taken at present.
+        held_off: Streams that are rejected at present.
         topics: Arm or controllet, name and message type of every topic, by its full name.
         senders: Nodes that publish a target, by arm or controllet, and name.
 
@@ -161,7 +162,7 @@ class Targets:
                         self._listen_to_joints(who, channel)
 
     def _listen_to_joints(self, arm: str, channel: Channel) -> None:
-        """Subscribe to what takes one number for one joint of an arm."""
+        """Subscribe to the topics of single joints of an arm."""
         joints = self._cell.descriptions[arm].actuated if channel.joint_topics else None
         for joint in joints.names if joints else ():
             kind, read = of_one_joint(joint)
@@ -171,7 +172,7 @@ class Targets:
     def _listen(
         self, who: str, channel: str, topic: str, message: str, kind: type, read: Reader
     ) -> None:
-        """Subscribe to bytes: what rclpy cannot read it drops, and nobody would know."""
+        """Subscribe to raw bytes, because rclpy drops unreadable messages without notice."""
         record = self.channels.setdefault(who, {}).setdefault(channel, ChannelRecord())
         limit = TARGET if kind in PLAIN_KINDS else MESSAGE
         callback = partial(self._receive, who, channel, record, read, limit)
@@ -195,7 +196,7 @@ class Targets:
             if self.held_off and (reason := self.held_off.refusal(who, channel, value)):
                 raise TargetRejected(reason)
         except TargetRejected as error:
-            self._cell.rejected[f"{who} target"] += 1  # which the cell does itself
+            self._cell.rejected[f"{who} target"] += 1  # the cell counts only its own rejections
             self._refuse(who, record, str(error))
             return
         try:
@@ -206,9 +207,10 @@ class Targets:
             record.is_refused = False
 
     def remember(self, who: str, reason: str) -> str:
-        """Keep why a target of an arm or controllet was refused; return it with the name.
+        """Store why a target of an arm or controllet was rejected; return it with the name.
 
-        Names in it are the sender's and as long as it likes: diagnostics repeat what is kept.
+        Names in the reason come from the sender and may be long, so the text is cut for
+        diagnostics.
         """
         text = reason if reason.startswith(who) or f"of {who}" in reason else f"{who}: {reason}"
         if len(text) > MAX_REASON:
@@ -218,7 +220,7 @@ class Targets:
         return text
 
     def _refuse(self, who: str, record: ChannelRecord, reason: str) -> None:
-        """Remember why; said once, then counted, for a stream would say it for ever."""
+        """Store the reason. Log it once, then count, because a stream would repeat it forever."""
         text, now = self.remember(who, reason), time.monotonic()
         record.refused += 1
         record.reason, record.is_refused = text, True
@@ -230,19 +232,19 @@ class Targets:
 PERIOD = 0.05
 """Minimum time between two messages about one arm or controllet [s]."""
 COUNT_PERIOD = 0.5
-"""Time between two messages whose counts alone differ [s]."""
+"""Time between two messages that differ only in their counts [s]."""
 STREAM_PAUSE = 1.0
 """Time without a message after which a channel is not in use [s]."""
 ACCEPTED, NONE_YET = "accepted", "no target received"
-CLIPPED = "clipped to the gate: the stream is further from the arm than the gate allows"
+CLIPPED = "clipped to the gate: the target stream is beyond the gate"
 
 
 class TargetStatus:
-    """Publish ``<arm>/target_status`` and ``<controllet>/target_status``.
+    """Topics ``<arm>/target_status`` and ``<controllet>/target_status``.
 
-    A topic gives its publisher no answer, so this topic does. The level is OK while the newest
-    target of every channel in use is accepted, else WARN with the reason as message. The values
-    are the state and the counts of each channel in use. Late subscribers receive the newest
+    A publisher gets no answer on its topic, so these topics report one. The level is OK while the
+    newest target of every channel in use is accepted, else WARN with the reason as message. The
+    values are the state and the counts of each channel in use. Late subscribers receive the newest
     message at once.
 
     Args:
@@ -266,7 +268,7 @@ class TargetStatus:
 
 
 class _Status:
-    """Status of one arm or controllet."""
+    """Status topic of one arm or controllet."""
 
     def __init__(
         self, node: Node, cell: Cell, name: str, channels: dict[str, ChannelRecord]
@@ -284,7 +286,7 @@ class _Status:
         self._publisher.publish(self._message)
 
     def update(self) -> None:
-        """Publish after messages, if the state has changed or the time has passed."""
+        """Publish after new messages, if the state has changed or the period has passed."""
         now, states = time.monotonic(), {}
         for name, record in self._channels.items():
             if record.received != self._received[name]:

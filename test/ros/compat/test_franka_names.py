@@ -144,7 +144,7 @@ def test_frames(resting, msgs, client):
     assert np.allclose(place, pose.position)
     assert np.allclose(rpy, [0.3, -0.2, 0.1])
     refused = ask(client, kind, "set_stiffness_frame", transformation=matrix.ravel().tolist())
-    assert "got no rigid motion" in refused.error  # row by row
+    assert "not a rigid motion" in refused.error  # row by row
     refused = ask(client, msgs.SetTCPFrame, "set_tcp_frame", transformation=columns)
     assert not refused.success
     assert "`tool`" in refused.error
@@ -207,6 +207,6 @@ def test_without_franka_msgs_a_line_says_what_is_missing(node):
     try:
         import franka_msgs  # noqa: F401
     except ImportError:
-        node.wait_for("franka_msgs is not installed: its services, actions and robot_state")
+        node.wait_for("franka_msgs is not installed. Its services, actions and robot_state")
     else:
         assert "franka_msgs is not installed" not in node.log

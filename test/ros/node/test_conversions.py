@@ -109,7 +109,7 @@ def test_joints_are_sorted_by_name():
 
 def test_a_joint_named_twice_is_refused():
     message = JointState(name=[*NAMES, NAMES[0]], position=[0.0] * 8)
-    with pytest.raises(TargetRejected, match="some twice"):
+    with pytest.raises(TargetRejected, match="duplicate names"):
         read_joints(message, NAMES)
 
 

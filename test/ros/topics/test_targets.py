@@ -202,7 +202,7 @@ def test_a_message_that_cannot_be_read_was_counted_nowhere(cell, client):
         return int(values["refused targets"]) > refused + 1
 
     client.until(counted, 10.0, "a count")
-    client.until(lambda: "no readable JointState" in left_status(cell, client)["last refusal"])
+    client.until(lambda: "not a valid JointState" in left_status(cell, client)["last refusal"])
     values = left_status(cell, client)
     assert int(values["target messages"]) - received == int(values["refused targets"]) - refused
 
