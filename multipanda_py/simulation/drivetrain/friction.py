@@ -187,10 +187,10 @@ class Ripple(Stage):
 
     Here :math:`a_i` is the amplitude and :math:`n_i` the number of periods per revolution of the
     joint. :math:`\theta_i` is the motor angle on the joint side, without the deflection by
-    gravity. A strain wave gear has two error periods per revolution of its wave generator, so that
-    a ratio of 100 gives 200 periods (Tuttle and Seering, A nonlinear model of a harmonic drive
-    gear transmission, 1996). The ripple is evaluated once per cycle: at 2 rad/s, 200 periods and 1
-    kHz, a period has 16 samples.
+    gravity. A strain wave gear has two error periods per revolution of its wave generator, so a
+    ratio of 100 gives 200 periods. Source: Tuttle and Seering, A nonlinear model of a harmonic
+    drive gear transmission, 1996. The ripple is evaluated once per cycle: at 2 rad/s, 200 periods
+    and 1 kHz, a period has 16 samples.
 
     Args:
         settings: Amplitudes and numbers of periods.
