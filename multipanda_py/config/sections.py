@@ -101,7 +101,7 @@ class ResidualConfig(Section):
     """Residual between a robot and its simulation, by which a simulated arm reports the states
     that the robot would report."""
     wrench: str = ""
-    """Residual of measured torques without contact, subtracted from the external torques."""
+    """Residual of measured torques without contact, which corrects the external torques."""
     torque: str = ""
     """Residual of the torques that the arm needs in addition to its model, for controllets with
     the feature ``residual``."""
