@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inertia and friction of an arm from what was measured on it, and motions that show them."""
+"""Identification of robot models, validation of digital twins and learning of their residuals."""

@@ -193,8 +193,8 @@ ANGLE, OMEGA = 0.8, 0.8
 """Amplitude of steps and sinusoid [rad], angular frequency of the sinusoid [rad/s]."""
 STEP = 2e-3
 _REACHED = 0.06
-"""Tolerance of the rest position [rad]. Joint friction of 0.025 Nm stops soft springs within it.
-Tolerance of the rest position [rad]. Joint friction of 0.025 Nm stops soft springs within it."""
+"""Tolerance of the rest position [rad]. Joint friction of 0.025 Nm stops soft
+springs within it."""
 
 
 def horizontal(quick: bool) -> ExperimentResult:

@@ -33,8 +33,8 @@ GAIN = 10.0
 """Gain of the inverse kinematics [1/s]."""
 STEP = 2e-3
 MOVED, STOPPED = 0.015, 0.01
-"""Minimum displacement of a pushed box and maximum displacement of a box that stops the arm [m].
-Minimum displacement of a pushed box and maximum displacement of a box that stops the arm [m]."""
+"""Minimum displacement of a pushed box and maximum displacement of a box that
+stops the arm [m]."""
 
 
 def closed_loop_ik(model: mujoco.MjModel, q: Vector, path: Matrix, step: float) -> Matrix:

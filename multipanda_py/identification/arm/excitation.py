@@ -102,8 +102,8 @@ SPARSE, DENSE = 2.5, 100.0
 """Sample rates of the search (samples per period of the fastest harmonic) and of the final check
 [Hz]."""
 BETWEEN = 16.0
-"""Refinement of the sampling at which an improved motion is checked for collisions. A violation
-that only the final check detects scales down the whole motion."""
+"""Sampling density of the collision check of an improved motion, relative to the search. A
+violation that only the final check detects scales down the whole motion."""
 SMALLER = 0.95
 """Scale factor applied to a motion each time the final check finds a violation."""
 
@@ -138,9 +138,9 @@ class Excitation:
 
     .. math:: \min \kappa(Y_b) \quad \text{or} \quad \min -\log \det Y_b^T Y_b.
 
-    :math:`\kappa` is the condition number of the base regressor :math:`Y_b`. The unknowns are the
-    coefficients and the centre of a :class:`.FourierMotion`. Each joint's series is scaled into
-    its position, velocity and acceleration limits, so that every candidate satisfies them.
+    Symbols: base regressor :math:`Y_b` and its condition number :math:`\kappa`. The unknowns are
+    the coefficients and the centre of a :class:`.FourierMotion`. Each joint's series is scaled
+    into its position, velocity and acceleration limits, so that every candidate satisfies them.
     Candidates with excessive torques or too small distances are rejected. The search is a (1+1)
     evolution strategy with success-based step size.
 
@@ -152,8 +152,8 @@ class Excitation:
 
     Attributes:
         best: Condition number of the best motion of the last search, at its samples.
-        kept: Scale factor of the final check. Below 1 the motion violated a distance between the
-            samples and was scaled down, which makes it less informative.
+        kept: Scale factor of the final check. A value below 1 means that the motion violated a
+            distance between the samples and was scaled down. It is then less informative.
 
     Raises:
         IdentificationRefused: If no motion satisfies the limits.

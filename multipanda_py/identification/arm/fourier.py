@@ -23,10 +23,11 @@ class FourierMotion:
         q_j(s) = q_{0j} + \sum_{l=1}^{L} \frac{a_{jl}}{\omega l} \sin \omega l s
         - \frac{b_{jl}}{\omega l} \cos \omega l s.
 
-    Symbols: L harmonics of the angular frequency :math:`\omega` and the path parameter s [s]. In
-    between the ends :math:`\dot s = 1`. During the first and last :math:`T_r` seconds, :math:`\dot
-    s = \tfrac12 (1 - \cos(\pi t / T_r))` ramps it from and to rest. The ramps do not change the
-    path and only reduce velocities and accelerations.
+    Symbols: position :math:`q_j` of joint j, number L of harmonics, angular frequency
+    :math:`\omega` of the slowest harmonic, and path parameter s [s]. Between the ramps,
+    :math:`\dot s = 1`. During the first and last :math:`T_r` seconds it follows
+    :math:`\dot s = \tfrac12 (1 - \cos(\pi t / T_r))`, where t is the time from the nearer end. The
+    ramps do not change the path and only reduce velocities and accelerations.
 
     Attributes:
         a: Velocity amplitudes of the sine terms, (n, L) [rad/s, m/s].
@@ -90,9 +91,7 @@ class FourierMotion:
         return found
 
     def points(self, most: int) -> Vector:
-        """Return the times of a trajectory with few points, (N,) [s].
-
-        Start and end are included.
+        """Return the times of a trajectory with few points, from start to end, (N,) [s].
 
         Quintic interpolation of positions, velocities and accelerations between these points
         reproduces the motion. One quarter of the points lies in the two ramps.

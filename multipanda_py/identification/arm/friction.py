@@ -25,8 +25,8 @@ class FrictionShape:
 
     Symbols: viscous friction :math:`f_v`, Coulomb friction :math:`f_c`, offset :math:`f_o`, width
     w and shift s. The torque is linear in :math:`f_v, f_c, f_o`. For :math:`f_v = 0` it equals the
-    sigmoid of Gaz et al. (RA-L 2019) with :math:`\varphi_1 = 2 f_c,\ \varphi_2 = 2 / w,\ \varphi_3
-    = s`.
+    sigmoid of Gaz et al. (RA-L 2019) with :math:`\varphi_1 = 2 f_c`, :math:`\varphi_2 = 2 / w` and
+    :math:`\varphi_3 = s`.
 
     Attributes:
         width: Width w of the step, (n,) [rad/s, m/s].

@@ -25,8 +25,8 @@ SPREAD = 3.0
 """Relative standard deviation of that prior: wide for mass and centre of mass, a regularisation
 for inertia."""
 MOVING = 0.3
-"""Joint velocity above which a log counts as a motion, not as static configurations [rad/s, m/s].
-Joint velocity above which a log counts as a motion, not as static configurations [rad/s, m/s]."""
+"""Joint velocity above which a log counts as a motion, not as static
+configurations [rad/s, m/s]."""
 LEAST_TURNED = 0.15
 """Minimum relative singular value of the gravity columns for an observable centre of mass."""
 

@@ -25,8 +25,8 @@ SPREAD = 0.3
 LEAST = 1e-3
 """Minimum eigenvalue of a pseudo-inertia relative to its prior."""
 GIRTH = 0.01
-"""Minimum radius of gyration of a prior [m], for links that the model describes as rods or points.
-Minimum radius of gyration of a prior [m], for links that the model describes as rods or points."""
+"""Minimum radius of gyration of a prior [m], for links that the model describes as
+rods or points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +78,10 @@ def consistent(
         P_i = L_i (E + X_i) L_i^T \succeq \lambda L_i L_i^T.
 
     Symbols: relative change :math:`X_i` of the pseudo-inertia :math:`P_i` of link i, other
-    parameters y, and z as the vector of all parameters. The prior pseudo-inertia is :math:`L_i
-    L_i^T`. Prior and deviation of y are :math:`y_0` and s, and :math:`\lambda` is :data:`LEAST`.
-    The regularisation does not depend on the units and the frame of a link, and the semidefinite
-    program is well scaled. The rows are compressed by QR first.
+    parameters y, and z as the vector of all parameters. The prior pseudo-inertia is
+    :math:`L_i L_i^T`, and E is the identity. Prior and deviation of y are :math:`y_0` and s, and
+    :math:`\lambda` is :data:`LEAST`. The regularisation does not depend on the units and the frame
+    of a link, and the semidefinite program is well scaled. The rows are compressed by QR first.
 
     Args:
         rows: Regressor A, scaled to unit standard deviation of the torques, (m, 10 links + k).

@@ -113,9 +113,9 @@ def pseudo_inertia(parameters: Vector) -> Matrix:
         P = \int \begin{bmatrix} r \\ 1 \end{bmatrix} \begin{bmatrix} r^T & 1 \end{bmatrix} dm
         = \begin{bmatrix} \tfrac12 \mathrm{tr}(I) E - I & m c \\ m c^T & m \end{bmatrix}.
 
-    Symbols: mass m, centre of mass c, inertia I about the origin and the identity E. It is
-    positive definite if and only if the parameters are physically consistent (Wensing, Kim and
-    Slotine, 2018).
+    Symbols: position r of a mass element, mass m, centre of mass c, inertia I about the origin and
+    the identity E. P is positive definite if and only if the parameters are physically consistent
+    (Wensing, Kim and Slotine, 2018).
     """
     m, x, y, z, xx, xy, yy, xz, yz, zz = parameters
     inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
@@ -149,8 +149,8 @@ def congruence(transform: Matrix) -> Matrix:
 SAMPLES = 60
 """Number of random states. Their regressors reach the full structural rank."""
 TOLERANCE = 1e-9
-"""Tolerance of the rank, relative to the largest singular value. Rounding errors are near 1e-13.
-Tolerance of the rank, relative to the largest singular value. Rounding errors are near 1e-13."""
+"""Tolerance of the rank, relative to the largest singular value. Rounding errors
+are near 1e-13."""
 UNTOLD = 1e-6
 """Relative residual below which inertial parameters reproduce a constant joint torque."""
 

@@ -117,10 +117,10 @@ def _unexpected_torques(own: tuple[str, ...], expected: Matrix, tau: Matrix) -> 
 AHEAD = 4.0
 """Cutoff frequency of the position filter relative to that of torques and regressors."""
 ENDS = 1.5
-"""Periods of the cutoff that are dropped at both ends of a segment because of filter transients.
-Periods of the cutoff that are dropped at both ends of a segment because of filter transients."""
+"""Periods of the cutoff that are dropped at both ends of a segment because of
+filter transients."""
 SAMPLES = 5.0
-"""Samples per period of the cutoff after decimation. It is also the minimum of the log."""
+"""Samples per period of the cutoff after decimation. A log needs as many or more."""
 
 LEAST_CUTOFF = 0.1
 """Minimum cutoff frequency [Hz]."""

@@ -13,8 +13,8 @@ from multipanda_py.identification.paired.recording import AlignedPair
 from multipanda_py.registry import needed
 
 PARALLEL = ("loky", "dask")
-"""Backends of joblib available on the command line. Python callers can use any backend of joblib.
-Backends of joblib available on the command line. Python callers can use any backend of joblib."""
+"""Backends of joblib available on the command line. Python callers can use any
+backend of joblib."""
 _PATIENCE = 10.0
 
 
@@ -61,8 +61,8 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
 
 Say = Callable[[str], None]
 Task = tuple[Callable[..., tuple[Name, bytes]], tuple[Any, ...]]
-"""Function with its arguments for a worker process. It returns name and file contents of a motion.
-Function with its arguments for a worker process. It returns name and file contents of a motion."""
+"""Function with its arguments for a worker process. It returns name and file
+contents of a motion."""
 LEFT_OUT = "left out: "
 
 

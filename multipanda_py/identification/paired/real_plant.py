@@ -41,8 +41,8 @@ from multipanda_py.realtime.system.priority import without_collections
 from multipanda_py.state import Vector
 
 AT_START = 0.1
-"""Maximum distance of a stationary arm from the configuration used in collision checks [rad, m].
-Maximum distance of a stationary arm from the configuration used in collision checks [rad, m]."""
+"""Maximum distance of a stationary arm from the configuration used in collision
+checks [rad, m]."""
 ELSEWHERE = 0.2
 """Distance from the end of a motion that counts as a stopped arm [rad, m]. Gravity and friction
 errors stay below it."""

@@ -21,8 +21,8 @@ IMAGES = "observation.images."
 TIME = "cell_time"
 """Cell time of the observation of a frame [s]."""
 PICTURE_TIME = "picture_time"
-"""Cell time of the images of a frame [s]. Equal to :data:`TIME` in lockstep and without cameras.
-Cell time of the images of a frame [s]. Equal to :data:`TIME` in lockstep and without cameras."""
+"""Cell time of the images of a frame [s]. Equal to :data:`TIME` in lockstep and
+without cameras."""
 SCALARS: Mapping[str, str] = {
     "next.reward": "float32",
     "next.done": "bool",
