@@ -43,7 +43,13 @@ class Panel(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Statement about the results, the observed values, and True if it holds."""
+    """Check of a statement of the paper against the results.
+
+    Attributes:
+        statement: Expected observation.
+        found: Observed values as text.
+        holds: True if the statement holds.
+    """
 
     statement: str
     found: str

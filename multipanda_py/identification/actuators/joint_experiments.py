@@ -156,11 +156,14 @@ def chirp(quick: bool) -> ExperimentResult:
 
 
 def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
-    """Return frequencies [Hz] and amplitude ratios of link to command, one per half period.
+    """Return the amplitude ratio of link to command over one chirp, one value per half period.
 
     Args:
         motion: Motion of one joint under a chirp that starts at 0.5 Hz.
         rise: Rate of the frequency [Hz/s].
+
+    Returns:
+        Frequencies, (k,) [Hz], and amplitude ratios, (k,).
     """
     turns = np.flatnonzero(np.diff(np.sign(np.diff(motion.commanded[:, 0])))) + 1
     frequency, gain = [], []
@@ -172,7 +175,10 @@ def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
 
 
 def bandwidth(frequency: Vector, gain: Vector) -> float:
-    """Return the frequency above which the gain stays 3 dB below its first value [Hz], or inf."""
+    """Return the frequency [Hz] above which the gain stays 3 dB or more below its first value.
+
+    It is inf if the gain does not decrease that far.
+    """
     gain = gain / gain[0]
     last = int(np.flatnonzero(gain >= _FELL)[-1])
     if last + 1 == len(gain):

@@ -60,15 +60,17 @@ class LoadAndFriction:
 
     .. math::
         -(\tau_c + \tau_{ext}) = Y_{flange}(q, \dot q, \ddot q)\, \pi_L
-        + f_v \dot q + f_c\, \mathrm{sgn}\, \dot q + f_o, \qquad
+        + f_v \dot q + f_c\, \mathrm{sgn}\, \dot q + f_o.
+
+    .. math::
         A \leftarrow \lambda A + Y^T W Y, \quad b \leftarrow \lambda b + Y^T W y, \quad
         \theta = (A + A_0)^{-1} b.
 
-    The left side y is the torque that the description does not explain: correction :math:`\tau_c`
-    of the twin plus estimated external torque :math:`\tau_{ext}`. The parameters :math:`\theta`
-    are mass and first moments :math:`\pi_L` of the payload and :math:`f_v, f_c, f_o` of the joints
-    (viscous friction, Coulomb friction, offset). Y is the regressor of all parameters and W the
-    weight of the torques.
+    The left side y is the torque that the description does not explain. It consists of the
+    correction :math:`\tau_c` of the twin and the estimated external torque :math:`\tau_{ext}`. The
+    parameters :math:`\theta` are mass and first moments :math:`\pi_L` of the payload and, for each
+    joint, viscous friction :math:`f_v`, Coulomb friction :math:`f_c` and offset :math:`f_o`. Y is
+    the regressor of all parameters, and W the weight of the torques.
 
     The estimator attributes contact forces to payload and friction, so it is meant for free
     motion. The prior :math:`A_0` bounds the estimate without excitation, and :math:`\lambda`

@@ -32,7 +32,7 @@ WRENCH = "wrench_ext_in_base"
 
 
 def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]) -> Run:
-    """Return a run of real arms, or a log, completed by the forces that its arms measured.
+    """Add the forces measured by the arms to a run of real arms or to a log.
 
     Args:
         task: Task of the run, with the scene of these arms.
