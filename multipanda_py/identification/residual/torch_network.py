@@ -77,7 +77,7 @@ _SUFFIX = {False: "", True: "_reverse"}
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """Mean and scale of inputs and residuals, which keep network values near 1.
+    """Mean and scale that normalise inputs and residuals to values near 1.
 
     The scaling is merged into the exported weights, so that users of the network do not need it.
 

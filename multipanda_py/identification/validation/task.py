@@ -113,11 +113,11 @@ class Task(ABC):
 
     def contact_forces(self, cell: Cell) -> Matrix:
         """Return the simulated contact forces of objects on the tools, (arms, 3) [N]."""
-        raise ValidationRefused(f"task {self.number}: asks for a force and does not measure one")
+        raise ValidationRefused(f"task {self.number}: requests a force but does not measure it")
 
     def felt_force(self, contact_forces: Matrix) -> Vector:
         """Return the component of contact forces in the requested direction, (arms,) [N]."""
-        raise ValidationRefused(f"task {self.number}: asks for a force and does not measure one")
+        raise ValidationRefused(f"task {self.number}: requests a force but does not measure it")
 
     def names(self, config: CellConfig) -> list[str]:
         """Return the names of the participating arms."""

@@ -159,8 +159,8 @@ def check_fits(dataset: Dataset, env: CellEnv) -> None:
 def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
     """Replay the actions of an episode with the same seed.
 
-    In lockstep this reproduces the episode. In real time the same actions start from the current
-    start configuration. **Real arms MOVE.**
+    In lockstep this reproduces the episode. In real time the arms execute the same actions from
+    their start configuration. **Real arms MOVE.**
 
     Raises:
         DatasetRefused: If arms, control or rate of the environment differ.

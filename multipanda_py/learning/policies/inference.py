@@ -126,7 +126,7 @@ def in_a_line(error: BaseException) -> str:
 
 
 def unless_raised(answer: Any) -> Any:
-    """Return an answer.
+    """Return the answer of a policy, or raise its exception.
 
     Raises:
         PolicyFailed: If the answer is a :class:`Raised`.
