@@ -230,6 +230,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             options: Options in real time. ``recover`` set to True recovers arms that have stopped.
                 **They MOVE afterwards.** By default stopped arms are refused.
 
+        Returns:
+            Observation and info.
+
         Raises:
             TaskFailed: If the goal or the result of the task is invalid.
             MotionFailed: In real time, if an arm has stopped.
