@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pieces that laws and features are made of."""
+"""Building blocks of controllets and features."""

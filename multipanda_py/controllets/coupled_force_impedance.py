@@ -106,7 +106,9 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     def _energy_left(self) -> str:
         """Return the energy of the tank, and advice, as text."""
         energy = self._force.tank.energy
-        return f"force tank {energy:.2f} J limits squeeze. Raise tank_max or tank_power."
+        return (
+            f"force tank {energy:.2f} J limits the internal force. Raise tank_max or tank_power."
+        )
 
     def _mass(self) -> float:
         """Return the effective mass of the end effectors that approach each other [kg]."""

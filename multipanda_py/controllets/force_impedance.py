@@ -45,7 +45,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     - e: Pose error x_d - x, (6,) [m, rad].
     - dx: Twist of the tool, (6,) [m/s, rad/s].
     - F: Controlled force [N].
-    - u: Unit direction F_d / |F_d| of the target wrench F_d, (6,).
+    - u: Unit direction ``F_d / |F_d|`` of the target wrench F_d, (6,).
 
     The target wrench defines direction and magnitude of the force that the tool exerts. Along it,
     force control acts, and across it the impedance. ``ForceSubspace`` removes the spring along u,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Free floating, for guiding the arm by hand, with an optional hold."""
+"""Floating arm for hand guiding, with an optional hold of position or orientation."""
 
 from __future__ import annotations
 
@@ -28,71 +28,72 @@ _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 @dataclass(frozen=True, eq=False)
 class GravityCompensationParams:
-    """What :class:`GravityCompensation` holds, and how firmly."""
+    """Held directions, gains and speed limit of ``GravityCompensation``."""
 
     hold: str = choice(
         "none", options=("none", "position", "orientation", "plane"),
-        doc="what stays where it is: nothing, the tool's point, its orientation, or the distance "
-        "from a plane through the point",
+        doc="held directions: none, position of the tool, its orientation, or its distance from a "
+        "plane through the start position",
     )  # fmt: skip
     keep_orientation: bool = flag(
-        False, doc="with position or plane, hold the orientation as well"
+        False, doc="hold the orientation in addition to position or plane"
     )
     normal: Vector = vector(
         0, 0, 1, low=-1, high=1,
-        doc="normal of the plane in the base, of any length; zero holds nothing",
+        doc="normal of the plane in the base, of any length; zero disables the hold",
     )  # fmt: skip
     translational_stiffness: float = number(
-        800.0, unit="N/m", low=0, high=5000, doc="of a held position or plane"
+        800.0, unit="N/m", low=0, high=5000, doc="stiffness of a held position or plane"
     )
     rotational_stiffness: float = number(
-        40.0, unit="Nm/rad", low=0, high=300, doc="of a held orientation"
+        40.0, unit="Nm/rad", low=0, high=300, doc="stiffness of a held orientation"
     )
     damping_ratio: float = number(
-        1.0, low=LEAST_RATIO, high=5, doc="of the held modes; 1 is critical"
+        1.0, low=LEAST_RATIO, high=5, doc="damping ratio of the held modes; 1 is critical"
     )
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
-        doc="largest error per axis that the hold acts on; bounds its force",
+        doc="maximum error per axis that the hold acts on; bounds its wrench",
     )  # fmt: skip
     joint_damping: float = number(
-        0.0,
-        unit="Nm s/rad",
-        low=0,
-        high=5,
-        doc="viscous damping of every joint, less for light rotors",
-    )
+        0.0, unit="Nm s/rad", low=0, high=5,
+        doc="viscous damping of every joint; reduced for light rotors",
+    )  # fmt: skip
     max_speed: float = number(
-        1.0,
-        unit="rad/s",
-        low=0.1,
-        high=10,
-        doc="of a joint, beyond which it is braked; at most 0.7 of its limit",
+        1.0, unit="rad/s", low=0.1, high=10,
+        doc="joint speed above which it is braked; limited to 0.7 of the joint's limit",
     )  # fmt: skip
     gain_time: float = number(
-        0.2, unit="s", low=0, high=10, doc="over which a hold sets in, lets go or changes"
+        0.2, unit="s", low=0, high=10, doc="duration of a change of the hold"
     )
 
 
 class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
-    r"""Let the arm float, with gravity compensated by the robot, and hold what is asked for.
+    """Floating arm that resists only along the held directions.
 
-    .. math::
-        \tau = -d\,\dot q + J^T \left( K\,\mathrm{clip}(e) - D J \dot q \right), \qquad
-        K = \begin{bmatrix} k_p P & 0 \\ 0 & k_o O \end{bmatrix}, \qquad
-        e = \begin{bmatrix} p_0 - p \\ \log(R_0 R^T)^\vee \end{bmatrix}
+    Equations::
 
-    P is I to hold the point, :math:`n n^T` to stay in the plane through it with normal n, else
-    zero; O is I to hold the orientation, else zero. D belongs to K and the inertia, see
-    :class:`.ModalDamping`: what is not held is not braked.
+        tau = -d dq + J^T (K clip(e) - D J dq)
+        K   = [k_p P, 0; 0, k_o O]
+        e   = [p_0 - p; log(R_0 R^T)]
 
-    The reference :math:`p_0, R_0` is measured at activation. What is not held follows the arm,
-    so a hold that is asked for later holds what is measured then. The square root of K is
-    ramped over ``gain_time``: a hold sets in and lets go without a torque step. The damping, and
-    beyond ``max_speed`` a brake (:class:`.SpeedBrake`), are
-    all that slows a floating arm apart from its own friction; the feature ``friction`` makes
-    it lighter. What it carries floats only as far as the robot was told of it (``load_mass``): the
-    rest of a weight is let go of, as the answer to the switch says, and the arm sinks with it.
+    - tau: Joint torques in addition to gravity compensation by the robot, (n,) [Nm].
+    - d: Viscous joint damping [Nm s/rad]; dq: joint velocities [rad/s], (n,).
+    - J: Jacobian along the base axes, (6, n).
+    - K, D: Stiffness and damping of the hold, (6, 6); k_p, k_o: their parameters.
+    - P: Held translations: I for a position, n n^T for a plane with normal n, otherwise zero.
+    - O: Held rotations: I for an orientation, otherwise zero.
+    - p, R: Measured position [m] and rotation; p_0, R_0: reference.
+
+    D is designed for K and the inertia (``ModalDamping``), so free directions are not damped. The
+    reference is measured at activation. Along free directions it follows the arm, so a later hold
+    starts at the measured pose. The square root of K is ramped over ``gain_time``, so a hold
+    starts and ends without a torque step.
+
+    Apart from friction, only the viscous damping and the brake above ``max_speed``
+    (``SpeedBrake``) slow a floating arm. The feature ``friction`` makes it easier to move. A
+    payload floats only if the robot knows it (``load_mass``). Any other weight is released at the
+    switch, as its response reports, and the arm sinks.
     """
 
     Params, Target = GravityCompensationParams, HeldPose
@@ -113,7 +114,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Head for the stiffness of what is to be held: at once at rest, else within a time."""
+        """Start the ramp to the new stiffness. While inactive, it applies immediately."""
         p = self.params
         self._held = _projector(p)
         self._turn_is_held = p.hold == "orientation" or (
@@ -126,7 +127,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._error.set_bounds(p.error_clip)
         self._speeds = [bound_speeds(p.max_speed, arm.limits) for arm in self.context.arms]
         self._viscous = [-p.joint_damping * light for light in self._light]
-        # Both brakes act together; the lightest joint motion weighs 0.06 kg m^2.
+        # The brakes act together. The lightest joint motion has an inertia of 0.06 kg m^2.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
         self._set_gains()
 
@@ -136,7 +137,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._floats = self._root.arrived and not self._stiffness.any()
 
     def on_activate(self, states: Sequence[ArmState], target: HeldPose) -> None:
-        """Take the measured poses as what is held."""
+        """Set the measured poses as the reference."""
         target.seed(states)
         self.start_gains()
         for guard in self._guards:
@@ -145,14 +146,14 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: HeldPose, handovers: Sequence[Handover]
     ) -> str:
-        """Keep the torques of a held arm along singular motions; release the others."""
+        """Keep the torques of a held arm in singular directions, and release the others."""
         if not self._floats:
             for guard, state, handover in zip(self._guards, states, handovers):
                 guard.resume(state, self._stiffness_along, handover.tau)
         return super().on_handover(states, target, handovers)
 
     def update(self, states: Sequence[ArmState], target: HeldPose, period: float) -> None:
-        """Write the joint torques of every arm."""
+        """Write the joint torques of all arms."""
         if self._root.step():
             self._set_gains()
         kept = 1.0
@@ -170,7 +171,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self.report[0] = kept
 
     def _follow(self, state: ArmState, target: HeldPose, arm: int) -> None:
-        """Let the part of the reference that is not held be where the arm is."""
+        """Set the free part of the reference to the measured pose."""
         here, error = state.position_ee_in_base, self._apart
         reference = target.position_ee_in_base[arm]
         _subtract(reference, here, error)
@@ -197,7 +198,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
 
 
 def _projector(params: GravityCompensationParams) -> Matrix:
-    """Return P, the projector on the held translations, (3, 3)."""
+    """Return the projector P on the held translations, (3, 3)."""
     if params.hold == "position":
         return np.eye(3)
     length = float(np.linalg.norm(params.normal))

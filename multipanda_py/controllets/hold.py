@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hold still: the law of every arm that no other controllet owns."""
+"""Built-in controllet that stops and holds every arm without another controllet."""
 
 from __future__ import annotations
 
@@ -22,68 +22,75 @@ _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
 _absolute, _minimum, _maximum = np.absolute, np.minimum, np.maximum
 
 MAX_FORCE = 50.0
-"""Largest force that an arm goes on pressing with: a choice, enough to keep a held object. What a
-person may be pressed with depends on the region of the body and on the tool's edges [N]."""
+"""Maximum contact force that hold maintains, sufficient for a grasped object [N]. The permissible
+force on a person depends on the body region and on the edges of the tool."""
 
 
 @dataclass(frozen=True, eq=False)
 class HoldParams:
-    """Bandwidths of :class:`Hold`."""
+    """Bandwidths of ``Hold``."""
 
     brake_rate: float = number(
         75.0, unit="1/s", low=20, high=90,
-        doc="bandwidth of the brake for small motions; more is unstable on a late arm",
+        doc="bandwidth of the brake for small motions; higher values are unstable at high latency",
     )  # fmt: skip
     return_rate: float = number(
         12.0, unit="1/s", low=1, high=15,
-        doc="with which a deflected arm returns; stiffness is brake_rate return_rate inertia",
+        doc="rate at which a deflected arm returns; stiffness is brake_rate return_rate inertia",
     )  # fmt: skip
 
 
 class _Anchor:
-    r"""Where each joint of one arm is to stay, once it is slow enough to stay anywhere.
+    """Anchor positions of the joints of one arm, set when the joints become slow.
 
-    A joint gets its anchor when the momentum on it is below that at which the brake lets go of a
-    share of the joint's torque limit: early for the joints that carry the arm, so that their
-    springs take them back to where they began to be slow; later for a wrist, which a load that
-    nobody told of would make swing in its spring. The anchor is dragged along beyond the
-    deflection that the whole torque belongs to, while the joint's torque is at its limit or far
-    behind what is asked for (or the joint would be thrown back by what was wound up), and it never
-    lies at a stop: a stop may be touched, but is not pressed.
+    A joint gets its anchor when its momentum falls below a threshold. At this momentum, the brake
+    releases a fraction of the joint's torque limit. Joints that carry the arm get it early, so
+    that their springs return them to the position at which they became slow. Wrist joints get it
+    later, because an unmodelled payload would make them oscillate on their springs.
+
+    An anchor moves with its joint if the deflection exceeds that of the full torque. It
+    also moves while the torque is at its limit or far behind its desired value. Otherwise, the
+    stored spring energy would accelerate the joint backwards. An anchor is never at a joint limit,
+    so a limit may be touched but is not pressed.
     """
 
     FULL_RATE = 1000.0
-    """Torque rate that the gains are meant for [Nm/s]."""
+    """Torque-rate limit for which the gains are designed [Nm/s]."""
     QUIET = 0.55
-    """Factor on the velocities at rest, which would only be amplified noise; stiffness stays."""
+    """Factor on the damping at rest, where velocities are mainly noise. The stiffness is
+    unchanged."""
     STILL, STIRRED = 0.1, 0.5
-    """Shares of slow: below the first for ``QUIET_AFTER`` is rest, above the second is not."""
+    """Fractions of the slow momentum: rest starts below the first after ``QUIET_AFTER``, and ends
+    above the second."""
     QUIET_AFTER = 0.3
-    """[s]"""
+    """Time below the first fraction after which an arm is at rest [s]."""
     FAST = 2.0
-    """Times slow; a joint that is so fast loses its anchor again."""
+    """Multiple of the slow momentum above which a joint loses its anchor."""
     PATIENCE = 0.1
-    """Time in which once more that momentum comes to count as slow: a load that nobody told of
-    keeps a joint creeping that has no spring [s]."""
+    """Time in which the slow momentum doubles. An unmodelled payload keeps a joint without an
+    anchor creeping [s]."""
     RAMP = 0.3
-    """Time in which the joints come to brake together: at first, with the torques of before still
-    there, each on its own takes more energy and ends nearer [s]."""
+    """Time in which proportional braking fades in. While the earlier torques decay, braking each
+    joint separately dissipates more energy and stops nearer [s]."""
     BEHIND = 0.04
-    """Time that the rate limit needs for what is asked for, above which an anchor is dragged
-    along: a spring whose torque comes so late swings [s]."""
+    """Time to reach the desired torque at the rate limit, above which an anchor moves with its
+    joint. A spring with such a delayed torque would oscillate [s]."""
     MARGIN = 0.02
-    """Least distance of an anchor from a stop [rad]."""
+    """Minimum distance of an anchor from a joint limit [rad]."""
 
     def __init__(self, arm: ArmDescription, params: HoldParams, period: float) -> None:
         limits = arm.limits
         self._room, self._period = TorqueRoom(arm), period
-        self._limit, self._whole = self._room.torque, np.array(limits.torque)  # the first live
+        self._limit, self._whole = (
+            self._room.torque,
+            np.array(limits.torque),
+        )  # the first array is updated live
         self._low, self._high = limits.lower + self.MARGIN, limits.upper - self.MARGIN
         n = arm.n_joints
-        # The first: which momentum is slow, by the torque that the brake lets go at it. The
-        # second: on velocities of joints with anchors, until they rest.
+        # The first figure defines the slow momentum as a fraction of the torque limit. The last
+        # one scales the damping of joints with anchors until they are at rest.
         self._slow_share = np.array(arm.robot.figure("slow"))
-        # Springs at early anchors come to pull with all their torque with time.
+        # Springs at early anchors reach their full torque only with time.
         self._growth = 1.0 / np.maximum(arm.robot.figure("growth"), 1e-9)
         self._settling = np.array(arm.robot.figure("settling"))
         self._q, self._e = np.zeros(n), np.zeros(n)
@@ -95,15 +102,15 @@ class _Anchor:
         self.set_gains(params)
 
     def _take_rate(self, limits: ArmLimits) -> None:
-        """Take the torque rates: the least of the joints that turn, and the own of others."""
+        """Set the torque rates: minimum of revolute joints, separate ones of prismatic joints."""
         rate, slides = limits.torque_rate, limits.slides
         self._torque_rate = float(rate[~slides].min() if not slides.all() else rate.min())
         self._behind = self.BEHIND * np.where(slides, rate, self._torque_rate)
 
     def set_gains(self, params: HoldParams) -> None:
-        """Take the gains over."""
         self._params = params
-        # A loop stays one for amplitudes that grow with the torque rate: it is slower with less.
+        # The loop is stable for amplitudes in proportion to the torque rate, so a lower rate needs
+        # lower gains.
         share = min(1.0, math.sqrt(self._torque_rate / self.FULL_RATE))
         self.brake.set_rate(share * params.brake_rate)
         self._return = share * params.return_rate
@@ -112,12 +119,12 @@ class _Anchor:
         self._most = self.brake.stopping(self._whole) / self._return
 
     def _calm(self, quiet: bool) -> None:
-        """Choose the damping of rest or of motion; the stiffness stays, or a load would drop."""
+        """Set the damping for rest or motion. A change of the stiffness would drop a load."""
         self._damping[:] = self.QUIET if quiet else self._settling
         self._quiet, self._still_for = quiet, 0.0
 
     def start(self, state: ArmState) -> None:
-        """Begin to brake, with no anchor and nothing to press on."""
+        """Start to brake, without anchors and without contact torques."""
         self.brake.set_limits(state.limits)  # the arm's own torque rate may be lower
         self._take_rate(state.limits)
         self.set_gains(self._params)
@@ -143,7 +150,7 @@ class _Anchor:
             self._full |= _absolute(self._late, self._late) > self._behind
 
     def _settle(self, state: ArmState) -> None:
-        """Give the joints that have become slow their anchors, and take those of fast ones."""
+        """Set the anchors of joints that have become slow, and remove those of fast joints."""
         if not self._quiet:
             self._time += self._period
         slow = self._slow * (1.0 + self._time / self.PATIENCE)
@@ -155,22 +162,22 @@ class _Anchor:
         self._listen(float((momentum / self._slow).max()))
 
     def _listen(self, share: float) -> None:
-        """Become quiet after a while at rest, and wake up at once."""
+        """Switch to the damping of rest after a time, and back immediately on motion."""
         self._still_for = self._still_for + self._period if share < self.STILL else 0.0
         if self._quiet != (
             share < self.STIRRED if self._quiet else self._still_for > self.QUIET_AFTER
         ):
             self._calm(not self._quiet)
-            self._time = self.RAMP  # whatever moves it next, it begins anew
+            self._time = self.RAMP  # restarts the growth of the slow momentum
 
     def _damped(self, dq: Vector) -> Vector:
-        """Return the velocities (n,) as they are damped; without an anchor as they are."""
+        """Return the velocities scaled by the damping factors of joints with anchors, (n,)."""
         damped = self._v
-        damped[:] = dq  # a matrix M and unequal factors may drive: for slow joints only
+        damped[:] = dq  # unequal factors are not dissipative, so only slow joints have them
         return _multiply(damped, self._damping, out=damped, where=self._set)
 
     def _deflection(self, state: ArmState) -> Vector:
-        """Return how far each joint is from its anchor, (n,) [rad], and drag anchors along."""
+        """Return the deflections of joints from their anchors, (n,) [rad]; move the anchors."""
         most = self._most / self.brake.light_inertia
         _multiply(most, _minimum(1.0, self._time * self._growth), most)
         anchor = _minimum(_maximum(self._q, self._low), self._high)
@@ -184,31 +191,45 @@ class _Anchor:
 
 
 class Hold(Controllet[HeldPosture, HoldParams]):
-    r"""Brake to a stop, and hold the posture in which the arm has come to rest.
+    """Braking to a stop, and holding of the configuration at rest.
 
-    .. math::
-        \tau = \mathrm{brake}(M, w) + \tau_0, \qquad
-        w = \Gamma \dot q + \lambda\, (q - q_a)
+    Equations::
 
-    with :class:`.MomentumBrake`, which knows the limits of torque and
-    torque rate, :math:`\lambda` the ``return_rate``, and the anchor :math:`q_a`, which a joint
-    gets when it is slow, loses when it is thrown, and drags along when it is pushed with more than
-    its torque can hold. :math:`\Gamma` is one, but at rest less, for quiet, and more for a wrist
-    that has its anchor, as it may carry a load of several times its inertia. (w is looked ahead,
-    and joints brake together only after a while: there.) For small motions this is a spring and
-    damper of the arm's own inertia,
-    :math:`\tau = -M (b \Gamma \dot q + b \lambda (q - q_a))`, well damped in every posture. The
-    limits of torque and rate shape what is asked for; it does not run into them.
+        tau = brake(M, w) + tau_0
+        w   = Gamma dq + lambda (q - q_a)
 
-    It takes over an arm at start, when its controllet is deactivated, and after a fault, at any
-    speed, and stops it also with some milliseconds of delay, inertia that is 20 % off and a
-    payload that nobody told of. ``doc/faults.md`` has the figures.
+    - tau: Joint torques, (n,) [Nm].
+    - brake: ``MomentumBrake`` with the limits of torque and torque rate.
+    - M: Inertia matrix, (n, n) [kg m^2].
+    - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
+    - q_a: Anchor positions, (n,) [rad].
+    - lambda: ``return_rate`` [1/s].
+    - Gamma: Damping factors, 1 in motion.
+    - tau_0: Torques of a maintained contact force, (n,) [Nm].
 
-    What the arm was pressing with (:math:`\tau_0`) goes on, up to ``MAX_FORCE``: to let go of a
-    held object because a law has failed would drop it.
+    A joint gets its anchor when it is slow, and loses it when it becomes fast. The anchor moves
+    with the joint under external torques that exceed its limit. Gamma is lower at rest, against
+    noise. It is higher for a wrist with an anchor, which may carry a payload of several times its
+    inertia. ``MomentumBrake`` describes the prediction of w, and the fade-in of proportional
+    braking.
+
+    For small motions, hold is a spring and damper proportional to the inertia of the arm::
+
+        tau = -M (b Gamma dq + b lambda (q - q_a))
+
+    with the bandwidth b = ``brake_rate``. It is well damped in
+    every configuration. The limits of torque and torque rate are part of the design, so the
+    torques do not saturate.
+
+    Hold takes over an arm at the start, after a deactivation of its controllet, and after a fault,
+    at any speed. It also stops an arm with some milliseconds of delay, 20 % error of inertia and
+    an unmodelled payload. ``doc/faults.md`` contains measured values.
+
+    A contact force at the switch (tau_0) is maintained up to ``MAX_FORCE``. Releasing it after a
+    failure of a controllet would drop a grasped object.
 
     Attributes:
-        anchors: Brake and anchor of each arm.
+        anchors: Brake and anchors of each arm.
     """
 
     Params, Target = HoldParams, HeldPosture
@@ -218,12 +239,11 @@ class Hold(Controllet[HeldPosture, HoldParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Hand the gains over."""
         for anchor in self.anchors:
             anchor.set_gains(self.params)
 
     def on_activate(self, states: Sequence[ArmState], target: HeldPosture) -> None:
-        """Begin to brake from the measured state."""
+        """Start to brake from the measured state."""
         for anchor, q, dq, state in zip(self.anchors, target.q, target.dq, states):
             q[:], dq[:] = state.q, 0.0
             anchor.start(state)
@@ -231,7 +251,7 @@ class Hold(Controllet[HeldPosture, HoldParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: HeldPosture, handovers: Sequence[Handover]
     ) -> str:
-        """Press on, but never hard."""
+        """Maintain contact forces up to ``MAX_FORCE``."""
         words = []
         for anchor, state, handover in zip(self.anchors, states, handovers):
             bounded = handover.within(MAX_FORCE)
@@ -241,6 +261,6 @@ class Hold(Controllet[HeldPosture, HoldParams]):
         return "; ".join(filter(None, words))
 
     def update(self, states: Sequence[ArmState], target: HeldPosture, period: float) -> None:
-        """Write the joint torques of every arm."""
+        """Write the joint torques of all arms."""
         for anchor, state, tau in zip(self.anchors, states, self.tau):
             anchor.tau(state, tau)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint-space impedance control."""
+"""Joint impedance control."""
 
 from __future__ import annotations
 
@@ -23,37 +23,40 @@ _TargetT = TypeVar("_TargetT", bound=JointTarget)
 
 @dataclass(frozen=True, eq=False)
 class JointImpedanceParams:
-    """Gains of :class:`JointImpedance`."""
+    """Gains of ``JointImpedance``."""
 
     stiffness: JointVector = joint_vector(
-        "stiffness",
-        unit="Nm/rad",
-        low=0,
-        high="most_stiffness",
-        doc="joint stiffness K; more swings at the torque rate limit if the arm is some ms late",
-    )
+        "stiffness", unit="Nm/rad", low=0, high="most_stiffness",
+        doc="joint stiffness K; higher values oscillate at the torque-rate limit at high latency",
+    )  # fmt: skip
     damping_ratio: JointVector = joint_vector(
-        1.0, low=LEAST_RATIO, high=5, doc="1 is critically damped in every posture"
+        1.0, low=LEAST_RATIO, high=5, doc="1 is critical damping in every configuration"
     )
 
 
 class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
-    r"""Render a joint spring and an inertia-aware damper around a target.
+    """Joint spring and inertia-dependent damper around a target.
 
-    .. math::
-        \tau = M \ddot q_d + K (q_d - q) + D (\dot q_d - \dot q)
+    Equation::
 
-    with the acceleration of a governed target, which is zero at rest; spring and damper are
-    :class:`.JointSpring`.
+        tau = M ddq_d + K (q_d - q) + D (dq_d - dq)
+
+    - tau: Joint torques, (n,) [Nm].
+    - M: Inertia matrix, (n, n) [kg m^2].
+    - K: Diagonal stiffness, (n, n) [Nm/rad].
+    - D: Damping of ``ModalDamping`` for the joint-space inertia, (n, n) [Nm s/rad].
+    - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
+    - q_d, dq_d, ddq_d: Governed reference and its derivatives, (n,). ddq_d is zero at rest.
+
     Source: Albu-Schäffer, Ott, Frese and Hirzinger, ICRA 2003.
     """
 
     Params = JointImpedanceParams
     default_features: ClassVar[tuple[str, ...]] = ("coriolis",)
     report_names: ClassVar[tuple[Report | str, ...]] = (KEPT,)
-    """Those of a derived law have this one among them."""
+    """Reports. Those of a derived class must include this one."""
     max_lead = MAX_STEP
-    """Farthest that a seeded target may lie from a measured joint [rad]."""
+    """Maximum distance of a seeded target from a measured joint [rad]."""
 
     def __init__(self, context: Context, params: JointImpedanceParams) -> None:
         self._springs = [JointSpring(arm) for arm in context.arms]
@@ -63,20 +66,20 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare K^1/2 and Z."""
+        """Set the gains of the springs."""
         p, per_arm = self.params, self.context.per_arm
         self._stiffness = per_arm(p.stiffness)
         for own, stiffness, ratio in zip(self._springs, self._stiffness, per_arm(p.damping_ratio)):
             own.set_gains(stiffness, ratio)
 
     def _leash(self, states: Sequence[ArmState], target: _TargetT) -> None:
-        """Say how far ahead of the arms a governed reference may be."""
+        """Set the maximum distance of a governed reference from the arms."""
         for leash, spring, state in zip(target.leash, self._springs, states):
             leash[:] = spring.leash(state.limits)
         self._leashed = self.params
 
     def on_activate(self, states: Sequence[ArmState], target: _TargetT) -> None:
-        """Hold the measured posture."""
+        """Hold the measured configuration."""
         self._leash(states, target)
         for arm, state in enumerate(states):
             target.q[arm][:] = state.q
@@ -85,7 +88,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: _TargetT, handovers: Sequence[Handover]
     ) -> str:
-        """Put the targets where the joint springs press as before, within the joint limits."""
+        """Set the targets at which the springs exert the same torques, within the joint limits."""
         words = []
         for q, state, handover, spring in zip(target.q, states, handovers, self._springs):
             stiffness, limits = spring.stiffness_at(state), state.limits
@@ -101,7 +104,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         return "; ".join(filter(None, words))
 
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:
-        """Write the joint torques of every arm."""
+        """Write the joint torques of all arms."""
         if self._leashed is not self.params:
             self._leash(states, target)
         kept = 1.0
@@ -116,7 +119,10 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
 
 
 class JointImpedance(JointImpedanceLaw[JointTarget]):
-    """Render a joint spring and damper around a target that users set."""
+    """Joint impedance around a target set by clients.
+
+    Equation: see ``JointImpedanceLaw``.
+    """
 
     Target = JointTarget
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")

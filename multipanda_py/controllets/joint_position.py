@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move the joints of an arm that is commanded positions."""
+"""Joint motion of a position-controlled arm."""
 
 from __future__ import annotations
 
@@ -21,23 +21,29 @@ from multipanda_py.state import ArmState
 from multipanda_py.targets import TrajectoryTarget
 
 MOST_BEHIND = 0.04
-"""How far commands may be from their path, in time at full speed [s]; the loop takes a position
-that is 0.05 s away for a jump."""
+"""Maximum delay of the commands to their path at full speed [s]. The loop rejects a position at a
+distance of 0.05 s as a jump."""
 
 
 class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
-    r"""Command the reference of :class:`.JointMotion` to the robot's own joint controller.
+    """Reference of ``JointMotion`` as position commands to the robot's joint controller.
 
-    .. math:: q_c(t) = q_r(t)
+    Equation::
 
-    The reference is a trajectory, or the way to a posture; a stream of postures is followed at
-    any rate, each new one from where the reference is, with its velocity and acceleration. Targets
-    within the joint limits may be any distance away. How motions end is as with
-    ``joint_trajectory`` (:class:`.MotionWatch`): tolerances, obstacles that features know of,
-    contact, in which the reference comes to rest where the arm is. An arm under position control
-    presses as hard as its servo does until then. A path may ask for more acceleration than the arm
-    has; where its commands, which keep the limits, get too far away from it, the motion ends as
-    beyond its path tolerance, and the reference comes to rest from what is commanded.
+        q_c(t) = q_r(t)
+
+    - q_c: Commanded joint positions, (n,) [rad].
+    - q_r: Reference positions, (n,) [rad].
+
+    The reference is a trajectory, or a motion to a configuration. A stream of configurations is
+    followed at any rate. Each motion starts at the current position, velocity and acceleration of
+    the reference. Targets within the joint limits may be at any distance.
+
+    Motions end as with ``joint_trajectory`` (``MotionWatch``), by tolerances, obstacles or
+    contact. After a contact, the reference stops at the measured position. Until then, a
+    position-controlled arm presses with the force of its servos. A path may need more acceleration
+    than the limits allow. If the commands then deviate too far, the motion is aborted with a path
+    tolerance violation, and the reference stops from the commands.
     """
 
     Params, Target = MotionParams, TrajectoryTarget
@@ -56,17 +62,16 @@ class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare the speed and the tolerances."""
         self._watch.set_params(self.params, self.context)
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
-        """Go on from what was commanded, and come to rest; at rest that is where the arm is."""
+        """Stop from the last commands; at rest these are the measured positions."""
         q, dq, _ = states[0].joint_command
         target.q[0][:], target.dq[0][:] = q, 0.0
         self._watch.start(q, dq)
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
-        """Begin a motion, or a stop."""
+        """Start a motion, or a stop."""
         self._watch.begin(channel, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move the joints of an arm that is commanded velocities."""
+"""Joint velocity commands to a velocity-controlled arm."""
 
 from __future__ import annotations
 
@@ -19,50 +19,60 @@ from multipanda_py.targets import RateTarget, Report
 
 @dataclass(frozen=True)
 class JointRateParams:
-    """Bounds of :class:`JointRate`."""
+    """Bounds of ``JointRate``."""
 
     timeout: float = number(
-        0.1, unit="s", low=0.002, high=10, doc="after which a velocity not renewed is zero"
+        0.1, unit="s", low=0.002, high=10,
+        doc="time without a new target after which the velocity is zero",
+    )  # fmt: skip
+    speed: float = number(
+        0.8, low=0.01, high=1, doc="maximum joint speed as a fraction of the limits"
     )
-    speed: float = number(0.8, low=0.01, high=1, doc="share of the joints' speed limits")
     margin: float = number(
-        0.05, unit="rad", low=0, high=1, doc="how far before a position limit a joint stops"
-    )
+        0.05, unit="rad", low=0, high=1,
+        doc="distance from a position limit at which a joint stops",
+    )  # fmt: skip
 
 
 class JointRate(Controllet[RateTarget, JointRateParams]):
-    r"""Command the joint velocities that somebody keeps asking for.
+    """Streamed joint velocities as commands to the robot's joint controller.
 
-    .. math:: |\dot q_c| \le \min\left(s\, \dot q_{max},\; v(d)\right)
+    Equation::
 
-    with the largest velocity v(d) that leaves room to stop before a position limit
-    (:func:`.stoppable_rate`). The arm has them as fast as its limits of acceleration and jerk
-    allow. Velocities must be renewed within ``timeout``, else the arm brakes; a target with
-    positions is refused. As ``joint_velocity``, for arms that take velocities.
+        |dq_c| <= min(s dq_max, v(d))
+
+    - dq_c: Commanded joint velocities, (n,) [rad/s].
+    - s: Parameter ``speed``; dq_max: speed limits, (n,) [rad/s].
+    - v(d): Maximum velocity that can stop within the distance d to a position limit, see
+      ``stoppable_rate`` [rad/s].
+
+    The arm reaches the velocities as fast as its limits of acceleration and jerk allow. Velocities
+    must be renewed within ``timeout``, otherwise the arm brakes. A target with positions is
+    rejected. ``joint_velocity`` is the equivalent for torque-controlled arms.
     """
 
     Params, Target = JointRateParams, RateTarget
     command_interface = "velocity"
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("collision_avoidance",)
-    report_names = (Report("age of target", "s", "since the last velocity came"),)
+    report_names = (Report("age of target", "s", "time since the last target"),)
 
     def __init__(self, context: Context, params: JointRateParams) -> None:
         self._age = [np.inf] * context.n_arms
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: RateTarget) -> None:
-        """Command no motion."""
+        """Start with zero velocity."""
         for arm, state in enumerate(states):
             target.q[arm][:], target.dq[arm][:] = state.q, 0.0
             self._age[arm] = np.inf
 
     def on_target(self, channel: str, place: int, target: RateTarget) -> None:
-        """Count from when the velocities came."""
+        """Restart the timeout of an arm."""
         self._age[place] = 0.0
 
     def update(self, states: Sequence[ArmState], target: RateTarget, period: float) -> None:
-        """Write the joint velocities of every arm."""
+        """Write the joint velocities of all arms."""
         p = self.params
         for arm, (state, wanted, dq) in enumerate(zip(states, target.dq, self.command)):
             self._age[arm] += period

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow joint trajectories, and go to postures."""
+"""Joint trajectories and motions to configurations with joint impedance."""
 
 from __future__ import annotations
 
@@ -32,54 +32,59 @@ _STATE, _MOTIONS = MOTION_REPORTS.index(STATE), MOTION_REPORTS.index(MOTIONS)
 
 @dataclass(frozen=True, eq=False)
 class JointTrajectoryParams(MotionParams, JointImpedanceParams):
-    """Gains, speed and tolerances of :class:`JointTrajectory`."""
+    """Gains, speed and tolerances of ``JointTrajectory``."""
 
-    feedforward: bool = flag(
-        True, doc="add the torque M ddq_d that the reference's acceleration takes"
-    )
+    feedforward: bool = flag(True, doc="add the torque M ddq_d of the reference acceleration")
 
 
 class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
-    r"""Follow a reference of :class:`.JointMotion`, compliantly.
+    """Compliant tracking of a reference of ``JointMotion``.
 
-    .. math::
-        \tau = K (q_d - q) + D (\dot q_d - \dot q) + M \ddot q_d
+    Equation::
 
-    with the damping of :class:`.JointImpedanceLaw`.
-    With the Coriolis torques, which are a default feature, the error then obeys the impedance
-    alone, so an undisturbed arm has none. The reference is a trajectory (quintic between its
-    points), or the way to a posture (jerk-limited); a new one may come at any time.
+        tau = K (q_d - q) + D (dq_d - dq) + M ddq_d
 
-    A motion ends *done* when the arm is within the goal tolerance. If an error on the way is
-    beyond the path tolerance, or the arm is not within the goal tolerance in time, the arm
-    comes to rest from where it is and holds there, so that it does not go on pressing against
-    what stopped it. Where the way leads into an obstacle that a feature knows of, the motion
-    slows down and waits in front of it, and ends *blocked* after ``goal_time``. A trajectory may
-    bring tolerances of its own.
+    - tau: Joint torques, (n,) [Nm].
+    - K, D: Joint stiffness [Nm/rad] and damping [Nm s/rad] of ``JointImpedanceLaw``, (n, n).
+    - M: Inertia matrix, (n, n) [kg m^2].
+    - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
+    - q_d, dq_d, ddq_d: Reference and its derivatives, (n,).
 
-    A motion that meets something ends in *contact*: an external joint torque, or the force at
-    the tool, is beyond its threshold, and takes power from the motion,
+    With the Coriolis torques (default feature ``coriolis``), the error obeys the impedance, so it
+    is zero without disturbance. The reference is a trajectory with quintic segments, or a
+    jerk-limited motion to a configuration. A new one may start at any time.
 
-    .. math:: |\tau_{ext,i}| > \tau_{c,i} \;\text{or}\; |f_{ext}| > f_c, \qquad
-        \tau_{ext}^T \dot q_d < 0
+    *End of a motion.* A motion is *done* when the arm is within the goal tolerance. If an error
+    exceeds the path tolerance, or the goal tolerance is not reached in time, the arm stops at its
+    measured position and holds. It then no longer presses against an obstacle. Before an obstacle
+    known to a feature, the motion slows down and waits, and ends *blocked* after ``goal_time``. A
+    trajectory may contain separate tolerances.
 
-    The arm gives way as above. A motion away from what presses goes on, as it gains power. The
-    torques are four fifths of the collision thresholds that robots are told by default, so that
-    in a slow contact the arm gives way before the robot stops it with a reflex. The force is off
-    by default: its estimate is worth little near singular postures. A load that the robot was
-    not told of counts as external; tell it, or tare.
+    A motion ends in *contact* if an external joint torque or the force at the tool exceeds its
+    threshold and opposes the motion::
 
-    Several arms move on one clock: where one has to slow down for something in its way, all do,
-    and a motion that ends before its goal brings the others to rest on their ways, within their
-    limits of acceleration and jerk. Trajectories that are given together begin in one cycle.
+        (|tau_ext,i| > tau_c,i or |f_ext| > f_c) and tau_ext^T dq_d < 0
 
-    Reported are the present motion's time, duration, errors and
-    :class:`MotionState`, how many motions there were since the activation, and for a contact
-    the joint (0 for the force) with its torque: of several arms the largest, the state that is
-    not as asked for, all motions, and joints numbered through.
+    - tau_ext: External joint torques, (n,) [Nm]; tau_c: ``contact_torque``.
+    - f_ext: External force at the tool, (3,) [N]; f_c: ``contact_force``.
+
+    The arm then stops as above. A motion away from the contact continues. The default torque
+    thresholds are four fifths of the default collision thresholds of the robots. In a slow
+    contact, the arm therefore stops before a reflex of the robot. The force threshold is disabled
+    by default, because the estimate is poor near singular configurations. An unmodelled payload
+    counts as external. Set the payload, or tare.
+
+    *Several arms* have a common clock. If one slows down for an obstacle, all do. An aborted
+    motion stops the other arms on their paths, within their limits of acceleration and jerk.
+    Trajectories that are sent together start in the same cycle.
+
+    *Reports* contain time, duration, errors and ``MotionState`` of the current motion, and the
+    number of motions since the activation. After a contact, they contain the joint (0 for the
+    force) and its torque. For several arms, they contain the maximum values, the state of an
+    aborted motion, the total number of motions, and joints counted over all arms.
 
     Attributes:
-        motions: Reference of each arm.
+        motions: Reference motion of each arm.
     """
 
     Params, Target = JointTrajectoryParams, TrajectoryTarget
@@ -107,23 +112,22 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self.followed = {"joint": [motion.reference for motion in self.motions]}
 
     def on_parameters(self) -> None:
-        """Prepare the damping, the speed and the tolerances."""
         super().on_parameters()
         for watch in self._watches:
             watch.set_params(self.params, self.context)
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
-        """Come to rest from the measured state, and hold there."""
+        """Stop from the measured state, and hold."""
         super().on_activate(states, target)
         for motion, watch, state in zip(self.motions, self._watches, states):
             motion.place(state.q, state.dq)
             watch.reset()
-        self._is_placed = True  # and is braked once it is known whether it is moved by a handover
+        self._is_placed = True  # on_handover may displace it before it stops
 
     def on_handover(
         self, states: Sequence[ArmState], target: TrajectoryTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Begin where the joint springs press as before; what comes next starts from there."""
+        """Start at the reference at which the springs exert the same torques as before."""
         words = super().on_handover(states, self._reference, handovers)
         self._come_to_rest()
         return words
@@ -134,7 +138,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
             motion.stop()
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
-        """Begin a motion, or a stop."""
+        """Start a motion, or a stop."""
         if self._is_placed:
             self._come_to_rest()
         for watch in self._watches:
@@ -142,7 +146,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._watches[place].begin(channel, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
-        """Write the joint torques."""
+        """Write the joint torques of all arms."""
         motions, feedforward = self.motions, self.params.feedforward
         if self._is_placed:
             self._come_to_rest()
@@ -161,13 +165,13 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
             self._judge_together(states, period)
 
     def _advance_together(self, period: float) -> None:
-        """Move every reference on at the rate that the slowest may have."""
+        """Advance all references at the lowest rate that any arm allows."""
         rate = min(map(JointMotion.allowed, self.motions, self._paces))
         for motion in self.motions:
             motion.advance(period, lambda _: rate)
 
     def _judge_together(self, states: Sequence[ArmState], period: float) -> None:
-        """Judge every arm, stop all with one that has ended before its goal, and report."""
+        """Monitor every arm, stop all arms after an abort, and write the reports."""
         reports, watches = self._reports, self._watches
         for watch, state, spring, report in zip(watches, states, self._springs, reports):
             watch.judge(state, spring.error, period, report)

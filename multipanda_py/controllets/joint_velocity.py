@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move the joints at velocities that somebody keeps asking for."""
+"""Joint velocity control of a torque-controlled arm."""
 
 from __future__ import annotations
 
@@ -23,43 +23,51 @@ _minimum, _maximum = np.minimum, np.maximum
 
 @dataclass(frozen=True, eq=False)
 class JointVelocityParams(JointImpedanceParams):
-    """Gains and bounds of :class:`JointVelocity`."""
+    """Gains and bounds of ``JointVelocity``."""
 
     timeout: float = number(
-        0.1, unit="s", low=0.002, high=10, doc="after which a velocity not renewed is zero"
+        0.1, unit="s", low=0.002, high=10,
+        doc="time without a new target after which the velocity is zero",
+    )  # fmt: skip
+    speed: float = number(
+        0.8, low=0.01, high=1, doc="maximum joint speed as a fraction of the limits"
     )
-    speed: float = number(0.8, low=0.01, high=1, doc="share of the joints' speed limits")
     acceleration: float = number(
-        0.3, low=0.01, high=1, doc="share of the acceleration limits to speed up and slow down"
+        0.3, low=0.01, high=1, doc="acceleration and deceleration as a fraction of the limits"
     )
     margin: float = number(
-        0.05, unit="rad", low=0, high=1, doc="how far before a position limit a joint stops"
-    )
+        0.05, unit="rad", low=0, high=1,
+        doc="distance from a position limit at which a joint stops",
+    )  # fmt: skip
     leash: float = number(
         0.05, unit="rad", low=1e-3, high=0.5,
-        doc="how far the reference may be from the measured position; bounds the spring's torque",
+        doc="maximum distance of the reference from the measured position; bounds the torque",
     )  # fmt: skip
 
 
 class _Reference:
-    r"""Integrate one arm's velocities to a posture that its joints can follow.
+    """Integration of the velocities of one arm to a feasible reference.
 
-    In every cycle of length T, for each joint with acceleration a and room d to its limits:
+    Equations per joint and cycle::
 
-    .. math::
-        \dot q_r {+}= \mathrm{clip}(\mathrm{clip}(\dot q_d, \pm \dot q_{max}) - \dot q_r,
-        \pm a T), \qquad
-        \dot q_r \le v(d) = a \left( \sqrt{T^2 + 2 d / a} - T \right), \qquad
-        q_r {+}= \dot q_r T
+        dq_r += clip(clip(dq_d, -dq_max, dq_max) - dq_r, -a T, a T)
+        dq_r <= v(d) = a (sqrt(T^2 + 2 d / a) - T)
+        q_r  += dq_r T
 
-    v(d) is the largest velocity at which one more cycle and then braking with a do not need
-    more than d; kept once, it can be kept by braking with a. Last, :math:`q_r` is brought
-    within the leash of the measured position.
+    - q_r, dq_r: Reference position [rad] and velocity [rad/s].
+    - dq_d, dq_max: Desired velocity and speed bound [rad/s].
+    - a: Acceleration bound [rad/s^2].
+    - d: Distance to the joint limit [rad].
+    - T: Cycle time [s].
+
+    v(d) is the maximum velocity from which one more cycle and braking at a need no more than d. It
+    can always be maintained by braking at a. Finally, q_r is clipped to the leash around the
+    measured position.
 
     Attributes:
         q: Reference position, (n,) [rad].
         dq: Reference velocity, (n,) [rad/s].
-        age: Since the newest target [s].
+        age: Time since the newest target [s].
     """
 
     def __init__(self, limits: ArmLimits) -> None:
@@ -72,7 +80,6 @@ class _Reference:
         self.age = np.inf
 
     def set_bounds(self, params: JointVelocityParams) -> None:
-        """Take the parameters over."""
         limits, self._timeout, self._leash = self._limits, params.timeout, params.leash
         self._fastest = params.speed * limits.velocity
         self._slowest = -self._fastest
@@ -81,20 +88,20 @@ class _Reference:
         self._lower, self._upper = limits.lower + params.margin, limits.upper - params.margin
 
     def start(self, state: ArmState) -> None:
-        """Begin at a measured state, with nothing asked for."""
+        """Start at a measured state without a target."""
         self.q[:], self.dq[:] = state.q, state.dq
         self.age = np.inf
 
     def advance(
         self, wanted: Vector, measured: Vector, period: float, pace: Callable[[Vector], float]
     ) -> None:
-        """Move on by one period towards the wanted velocities, (n,) [rad/s].
+        """Advance the reference by one period towards the desired velocities.
 
         Args:
-            wanted: Velocities asked for.
+            wanted: Desired velocities, (n,) [rad/s].
             measured: Measured position, (n,) [rad].
             period: Cycle time [s].
-            pace: Returns the share of a velocity that is allowed.
+            pace: Function that returns the allowed fraction of a velocity.
         """
         self.age += period
         goal = wanted if self.age <= self._timeout else self._still
@@ -116,7 +123,7 @@ class _Reference:
         _maximum(q, _subtract(measured, self._leash, low), out=q)
 
     def _find_fastest(self, period: float) -> None:
-        """Compute v(d) for the room up and down, in one array for both."""
+        """Compute v(d) towards the upper and the lower joint limits, in one array."""
         room = self._room
         _subtract(self._upper, self.q, self._up)
         _subtract(self.q, self._lower, self._down)
@@ -126,16 +133,21 @@ class _Reference:
 
 
 class JointVelocity(JointImpedanceLaw[RateTarget]):
-    r"""Track joint velocities with a spring and a damper around an integrated posture.
+    """Joint velocity tracking by a spring and damper around an integrated reference.
 
-    .. math::
-        \tau = K (q_r - q) + D (\dot q_r - \dot q)
+    Equation::
 
-    with the damping of :class:`.JointImpedanceLaw`
-    and a reference that keeps to limits of velocity and acceleration, slows down before joint
-    limits, and before obstacles by the feature for them, and does not run away from an arm that
-    is held. A target with positions is
-    refused. Velocities must be renewed within ``timeout``, else the arm brakes and holds.
+        tau = K (q_r - q) + D (dq_r - dq)
+
+    - tau: Joint torques, (n,) [Nm].
+    - K, D: Joint stiffness [Nm/rad] and damping [Nm s/rad] of ``JointImpedanceLaw``, (n, n).
+    - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
+    - q_r, dq_r: Integrated reference, (n,).
+
+    The reference respects limits of velocity and acceleration. It slows down before joint limits,
+    and before obstacles by their feature. Its distance from an arm that is held is bounded. A
+    target with positions is rejected. Velocities must be renewed within ``timeout``, otherwise the
+    arm brakes and holds.
 
     Attributes:
         references: Integrated reference of each arm.
@@ -145,8 +157,8 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
     report_names = (
-        Report("largest lag", "rad", "of a joint behind its reference"),
-        Report("age of target", "s", "since the last velocity came"),
+        Report("largest lag", "rad", "maximum error of a joint to its reference"),
+        Report("age of target", "s", "time since the last target"),
         KEPT,
     )
     params: JointVelocityParams
@@ -160,9 +172,8 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare damping and bounds."""
         super().on_parameters()
-        self.max_lead = self.params.leash  # beyond it, the reference would not stay there
+        self.max_lead = self.params.leash  # the leash would clip a larger displacement
         for reference in self.references:
             reference.set_bounds(self.params)
 
@@ -175,15 +186,15 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     def on_handover(
         self, states: Sequence[ArmState], target: RateTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Begin where the joint springs press as before, as far as the leash allows."""
+        """Start at the reference at which the springs exert the same torques, within the leash."""
         return super().on_handover(states, self._followed, handovers)
 
     def on_target(self, channel: str, place: int, target: RateTarget) -> None:
-        """Count from when the velocities came."""
+        """Restart the timeout of an arm."""
         self.references[place].age = 0.0
 
     def update(self, states: Sequence[ArmState], target: RateTarget, period: float) -> None:
-        """Write the joint torques of every arm."""
+        """Write the joint torques of all arms."""
         largest = age = 0.0
         for arm, (reference, state, wanted) in enumerate(zip(self.references, states, target.dq)):
             reference.advance(wanted, state.q, period, partial(self.pace, arm))

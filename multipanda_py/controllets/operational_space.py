@@ -27,22 +27,22 @@ from multipanda_py.targets import CartesianTarget
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _minimum, _maximum = np.minimum, np.maximum
 SOFT = 1.0
-"""Stiffness too small to press with [1/s^2]."""
+"""Stiffness too low to exert a wrench [1/s^2]."""
 _TINY = 1e-6
-"""Inertia that free axes have beside their own, which may vanish [kg, kg m^2]."""
+"""Additional inertia of free axes, which avoids a singular matrix [kg, kg m^2]."""
 _SLOWER = 0.25
-"""Bandwidth of the posture along what is lost, as a share of the task's."""
+"""Bandwidth of the configuration spring along singular directions, as a fraction of the task's."""
 
 
 MAX_DAMPING = 80.0
-"""Fastest that the tool is braked: critical damping of the stiffest spring allowed [1/s]."""
+"""Maximum damping rate of the tool, critical for the maximum stiffness [1/s]."""
 CLEARLY = 1.05
-"""How much more has to be asked for to be told."""
+"""Ratio of requested to maximum damping above which a notice is sent."""
 
 
 @dataclass(frozen=True, eq=False)
 class OperationalSpaceParams(CartesianGains):
-    """Gains of :class:`OperationalSpace`."""
+    """Gains of ``OperationalSpace``."""
 
     stiffness: Vector = vector(
         400, 400, 400, 400, 400, 400, unit="1/s^2", low=0, high=1600,
@@ -50,51 +50,63 @@ class OperationalSpaceParams(CartesianGains):
     )  # fmt: skip
     damping_ratio: Vector = vector(
         *[1.0] * 6, low=0.5, high=5,
-        doc="1 is critically damped; less than 0.5 swings at the torque rate limit",
+        doc="1 is critical; values below 0.5 oscillate at the torque-rate limit",
     )  # fmt: skip
 
 
 class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
-    r"""Give the tool the same second-order motion towards its target in every posture.
+    """Second-order tool motion towards the target, identical in every configuration.
 
-    .. math::
-        \tau = J^T \Lambda_d \left( \nu K\,\mathrm{clip}(e) - D J \dot q \right)
-        + J^T (\Lambda - \Lambda_d) J \left( k_s (q_n - q) - d_s \dot q \right), \\
-        e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}, \qquad
-        D = \min(2 Z K^{1/2}, b), \qquad k_s = \tfrac{1}{16} \min_i k_i, \qquad
-        d_s = \tfrac14 \min_i d_i
+    Equations::
 
-    K and D are accelerations per error [1/s^2] and per velocity [1/s], b a bound: heavy
-    directions, too, are braked at this rate, and torques can change only so fast. Where
-    :math:`\Lambda_d = \Lambda` the axes are decoupled and follow
-    :math:`\ddot e + D \dot e + K e = 0` whatever the posture: :math:`K^{1/2}` is the bandwidth
-    [rad/s]. The stiffness that a contact feels is :math:`\Lambda K` and changes with the
-    posture; use ``cartesian_impedance`` where it matters. With ``gain_frame: tool``
-    error and velocity are turned into the tool's axes and the acceleration is turned back. The
-    velocity product :math:`\dot J \dot q` is not compensated, and Coriolis torques by the
-    feature of that name.
+        tau = J^T Lambda_d (nu K clip(e) - D J dq)
+              + J^T (Lambda - Lambda_d) J (k_s (q_n - q) - d_s dq)
+        e   = [p_d - p; log(R_d R^T)]
+        D   = min(2 Z K^1/2, b)
+        k_s = min_i k_i / 16
+        d_s = min_i d_i / 4
 
-    An axis without stiffness is free: the law exerts no wrench along it, except the torques that
-    make the spring's wrench a gradient (:class:`.ConservativeSpring`). The other axes are
-    decoupled as before.
+    - tau: Joint torques, (n,) [Nm].
+    - J: Jacobian along the base axes, (6, n).
+    - Lambda, Lambda_d: Task-space inertia without and with damping near singularities, (6, 6).
+    - K, D: Diagonal acceleration per error [1/s^2] and per velocity [1/s], (6, 6).
+    - k_i, d_i: Elements of K and D.
+    - Z: Diagonal damping ratios, (6, 6).
+    - b: ``MAX_DAMPING`` [1/s], since all directions brake at this rate and torques change at a
+      limited rate.
+    - nu: Scale of the spring by ``StoppableSpeed``, 0 to 1.
+    - p, R: Measured position [m] and rotation; p_d, R_d: reference.
+    - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
+    - q_n: Desired nullspace configuration, (n,) [rad].
+    - k_s, d_s: Stiffness [1/s^2] and damping [1/s] of the configuration along singular directions.
 
-    A target that stays ahead is followed at :math:`\dot x = D^{-1} K\,\mathrm{clip}(e)`, which
-    could be more than joints stand, or stop from. The whole spring is scaled by :math:`\nu \le 1`
-    of :class:`.StoppableSpeed` in every cycle, so that the
-    path stays straight; :math:`\Lambda_s` there is :math:`\Lambda_d` for
-    :math:`\tfrac14 \lambda^2`, where it ends as the posture brakes less. The posture's pull is
-    bounded to the speed :math:`0.6\, \dot q_{max}`. Nor does the spring ask more of any joint
-    than it bears (:class:`.BearableShare`, ``pull kept``): a wrist that gives way while the others
-    press on is thrown aside. Like the clip, all this bounds what a large error presses with.
+    If Lambda_d = Lambda, the axes are decoupled and follow dde + D de + K e = 0 in any
+    configuration, with the bandwidth K^1/2 [rad/s]. The stiffness in contact is Lambda K, which
+    depends on the configuration. Use ``cartesian_impedance`` for a defined stiffness. With
+    ``gain_frame: tool``, error and velocity are rotated into the tool axes, and the acceleration
+    is rotated back. The velocity product dJ dq is not compensated. The feature ``coriolis`` adds
+    the Coriolis torques.
 
-    Near singular postures (:math:`w_{min} < 0.02` 1/kg) the inertia is damped, see
-    :class:`multipanda_py.robots.dynamics.task_inertia.OperationalSpace`. What the damping takes
-    from a direction that is being lost goes to the posture, at a quarter of the bandwidth: the arm
-    slows down before it is stretched, and finds back. The price is that a tool may stop short
-    of its target there: by less than 1 % of a 3 cm step in most such postures, by 7 % in some.
+    *Free axes.* An axis without stiffness is free: no wrench acts along it, except the torques
+    that make the spring wrench conservative (``ConservativeSpring``). The other axes remain
+    decoupled.
 
-    Sources: Khatib, IEEE J. Robotics and Automation 1987 (:math:`\nu` there is a bound of the
-    tool's speed); CRISP, section III-A2.
+    *Limits.* With a target that stays ahead, the tool moves at the twist D^-1 K clip(e), which may
+    exceed the speed or braking ability of the joints. In every cycle, nu scales the whole spring
+    (``StoppableSpeed``), so the path remains straight. Lambda_s there is Lambda_d for lambda^2 /
+    4, where the configuration spring brakes less. The configuration spring is limited to the speed
+    0.6 dq_max. ``BearableShare`` keeps the spring within the torque limits (report ``pull kept``),
+    because a saturated wrist would deviate. Like the clip, these limits bound the force of a large
+    error.
+
+    *Singularities.* At a smallest eigenvalue of J M^-1 J^T below 0.02 1/kg, the inertia is damped,
+    see ``multipanda_py.robots.dynamics.task_inertia.OperationalSpace``. The configuration spring
+    replaces the removed part along the singular direction, at a quarter of the bandwidth. The arm
+    slows down before it is stretched, and can return. However, a tool may stop before its target,
+    in the majority of these configurations by less than 1 % of a 3 cm step, and by 7 % in some.
+
+    Sources: Khatib, IEEE J. Robotics and Automation 1987 (with nu as a bound of the tool speed);
+    CRISP, section III-A2.
     """
 
     Params, Target = OperationalSpaceParams, CartesianTarget
@@ -117,7 +129,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Head for the new gains: at once at rest, else within ``gain_time``."""
+        """Start the ramp to the new gains. While inactive, they apply immediately."""
         p = self.params
         self._root.go(np.sqrt(p.stiffness), self.gain_cycles())
         self._rate = 2.0 * p.damping_ratio
@@ -128,13 +140,13 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._say_damping()
 
     def _say_damping(self) -> None:
-        """Give notice of a damping that is not what is asked for, when it begins."""
+        """Send a notice if the requested damping exceeds the maximum, once per value."""
         asked = self._asked_damping
         if asked > CLEARLY * MAX_DAMPING and asked != self._said_damping:
             self.context.notify(
-                f"operational_space brakes at {MAX_DAMPING:g} 1/s, where stiffness and "
-                f"damping_ratio ask for {asked:.0f} 1/s: more would swing with latency; the "
-                "stiffness is what is asked for"
+                f"operational_space: the damping is limited to {MAX_DAMPING:g} 1/s, but stiffness "
+                f"and damping_ratio require "
+                f"{asked:.0f} 1/s. Lower them to keep the damping ratio."
             )
         self._said_damping = asked
 
@@ -153,7 +165,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._posture_damping = _SLOWER * min(self._damping.tolist())
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
-        """Hold the measured pose, and prefer the measured posture."""
+        """Hold the measured pose, with the measured configuration as the nullspace target."""
         target.seed(states)
         self._said_damping = 0.0
         self.start_gains()
@@ -162,7 +174,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]
     ) -> str:
-        r"""Put the targets where :math:`\Lambda_d K e` is the wrench of before."""
+        """Set the targets at which Lambda_d K e equals the wrench before the switch."""
         words = []
         soft = self._stiffness < SOFT
         for arm, (state, handover) in enumerate(zip(states, handovers)):
@@ -189,7 +201,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return velocity
 
     def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
-        """Write the joint torques of every arm."""
+        """Write the joint torques of all arms."""
         if self._root.step():
             self._set_gains()
         acceleration, brake, kept = self._acceleration, self._brake, 1.0
@@ -237,13 +249,17 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self.report[0] = kept
 
     def _release(self, inertia: Matrix, rotation: Matrix, acceleration: Vector) -> None:
-        r"""Remove in place the accelerations that would take a wrench along free axes.
+        """Remove in place the accelerations that would cause a wrench along free axes.
 
-        .. math::
-            a \leftarrow a - G (G \Lambda G + I - G^2)^{-1} G \Lambda a
+        Equation::
 
-        with the share G by which each axis is free. A wrench along a free axis would do work while
-        the tool moves there.
+            a = a - G (G Lambda G + I - G^2)^-1 G Lambda a
+
+        - a: Acceleration, (6,) [m/s^2, rad/s^2].
+        - G: Diagonal fraction by which each axis is free, (6, 6).
+        - Lambda: Task-space inertia, (6, 6).
+
+        A wrench along a free axis would do work while the tool moves there.
         """
         free = np.diag(self._free)
         if self._in_tool:
@@ -254,7 +270,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         acceleration -= free @ rest
 
     def _share_of(self, arm: int, state: ArmState, twist: Vector) -> float:
-        r"""Return :math:`\nu` for a twist, (6,), along the axes of the gains; turns it."""
+        """Return the scale nu for a twist (6,) along the gain axes, which is rotated in place."""
         braking = _multiply(self._drift, twist, self._braking)
         if self._in_tool:
             self._turn(twist, state.rotation_ee_in_base.T)
@@ -264,7 +280,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     def _rest_of(
         self, space: TaskSpaceDynamics, arm: int, state: ArmState, posture: Vector
     ) -> Vector:
-        """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""
+        """Return the wrench of the configuration spring in singular directions, (6,) [N, Nm]."""
         pull, brake = self._pulls[arm], self._slows[arm]
         _multiply(_subtract(posture, state.q, pull), self._posture_rate2, pull)
         most = _multiply(
@@ -278,5 +294,5 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     @staticmethod
     def _turn(pair: Vector, rotation: Matrix) -> None:
-        """Turn two stacked vectors in place: each is multiplied by ``rotation`` from the right."""
+        """Rotate two stacked vectors in place: multiply each by ``rotation`` from the right."""
         pair[:3], pair[3:] = _dot(pair[:3], rotation), _dot(pair[3:], rotation)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow a plan, control contact forces, or both: optimization-augmented control."""
+"""Optimization-augmented control: joint plans, contact forces, or both."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from multipanda_py.targets import Channel, Report, TrajectoryTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 POSTURE_SHARE = 0.1
-"""Of the torque limits, with which the plan keeps the posture where it is not followed."""
+"""Fraction of the torque limits available to the plan in mode ``force``."""
 TETHER, TURN_TETHER = 0.15, 0.6
-"""Farthest that the reference pose may be ahead of the tool [m], [rad]."""
+"""Maximum distance of the reference pose from the tool [m], [rad]."""
 
 
 @dataclass(frozen=True, eq=False)
 class OptimizationAugmentedParams(AugmentedParams, JointTrajectoryParams):
-    """Mode and gains of :class:`OptimizationAugmented`."""
+    """Mode and gains of ``OptimizationAugmented``."""
 
 
 class AugmentedTarget(TrajectoryTarget):
-    """A plan for the joints, a pose for the tool, and the wrench that it exerts."""
+    """Joint plan, tool pose, and wrench of the tool."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (
         *TrajectoryTarget.channels,
@@ -44,47 +44,54 @@ class AugmentedTarget(TrajectoryTarget):
 
 
 class OptimizationAugmented(JointTrajectory):
-    r"""Follow a plan of one to N arms, control the forces of their tools, or do both.
+    """Tracking of a plan of one to N arms, force control of their tools, or both.
 
-    .. math::
-        \tau_{opt} = M \ddot q_d + K e + K k_i \int e\,dt + D \dot e, \qquad e = q_d - q
+    Equations::
 
-    .. math::
-        \tau = N \tau_{opt} + J^T \left( w F_{opt} + (1 - w) F_x - u (P f) + u F_c \right)
+        tau_opt = M ddq_d + K e + K k_i integral(e) + D de,   e = q_d - q
+        tau     = N tau_opt + J^T (w F_opt + (1 - w) F_x - u (P f) + u F_c)
+        F_opt   = Lambda J M^-1 tau_opt
+        N tau_opt = tau_opt - J^T F_opt
 
-    with :math:`F_{opt} = \Lambda J M^{-1} \tau_{opt}`, what the plan's torques do at the tool,
-    and :math:`N \tau_{opt} = \tau_{opt} - J^T F_{opt}`, what they do besides; the spring and
-    damper :math:`F_x` of :class:`.CartesianSpring` to the target pose, as :class:`.BoundedPull`
-    has them; and the forces
-    :math:`F_c` along *u* of :class:`.PressingTeam`, along which neither plan nor spring have a
-    say (*f* is what they ask for there). The parameter ``mode`` says what counts:
+    - tau: Joint torques, (n,) [Nm]; tau_opt: torques of the plan.
+    - M: Inertia matrix, (n, n); J: Jacobian, (6, n); Lambda: task-space inertia, (6, 6).
+    - q: Measured positions; q_d, ddq_d: plan and its acceleration, (n,).
+    - K, D: Joint stiffness [Nm/rad] and damping [Nm s/rad], (n, n).
+    - k_i: ``integral_rate`` [1/s], see ``PlanIntegral``.
+    - F_opt: Wrench of the plan at the tool, (6,); N: nullspace projector.
+    - F_x: Wrench of the pose spring (``CartesianSpring`` within the limits of ``BoundedPull``),
+      (6,).
+    - w: Weight of the plan, 0 to 1.
+    - u: Unit direction of a controlled force; F_c: its force by ``PressingTeam`` [N].
+    - P: Projector on the controlled forces; f: forces of plan and pose along u [N].
 
-    ============  =========================================================================
-    optimization  the plan alone (w = 1, P = 0); wrenches that are asked for wait
-    hybrid        the plan, and forces along the wrenches that are asked for (w = 1)
-    force         the pose, and the same forces (w = 0); the plan keeps the posture only,
-                  with a tenth of the torque limits at most
-    ============  =========================================================================
+    The parameter ``mode`` selects the terms:
 
-    A plan is a trajectory or a posture per arm, as for :class:`.JointTrajectory`, which has the
-    references, tolerances and reports; where a force is controlled, touching ends no motion.
-    Change the mode at any time, in contact, too: the plan, or the pose, begins where it exerts
-    what the other did, and *w* goes over within ``blend_time``. What was asked of the other is
-    forgotten, so ask after the change. Forces begin when all hands that are asked for one touch,
-    and end for all when one of them loses its contact: then all arms stop and hold where they
-    are, and plans end as *contact lost*. The integral neither runs along a controlled force, nor
-    into limits of torque.
+    - ``optimization``: The plan (w = 1, P = 0). Target wrenches are stored, but not applied.
+    - ``hybrid``: The plan, and forces along the target wrenches (w = 1).
+    - ``force``: The pose, and the same forces (w = 0). The plan only maintains the configuration,
+      with up to a tenth of the torque limits.
 
-    In mode ``force`` :class:`.SingularityGuard` holds the arm near singular configurations
-    against torques that the model lacks, and the posture fades out above 0.72 of a speed limit.
+    A plan is a trajectory or a configuration per arm. References, tolerances and reports are those
+    of ``JointTrajectory``. While a force is controlled, contact does not end a motion.
 
-    Source: Özcan and Oguz, "An Optimization-Augmented Control Framework for Single and
-    Coordinated Multi-Arm Robotic Manipulation", Algorithm 1. Where it adds the torques of plan,
-    force and pose and assumes that motion is orthogonal to force, here that is seen to;
-    :math:`C \dot q` is the default feature ``coriolis``.
+    The mode may change at any time, also in contact. The plan or the pose starts at a reference
+    with the same wrench as before, and w changes within ``blend_time``. Targets of the other mode
+    are discarded, so send them after the change. Forces start when all arms with a target wrench
+    are in contact. If one of them loses its contact, the forces of all end. All arms then stop and
+    hold, and plans end as *contact lost*. The integral acts neither along a controlled force nor
+    on saturated joints.
+
+    In mode ``force``, ``SingularityGuard`` holds the arm near singular configurations against
+    unmodelled torques, and the configuration spring fades out above 0.72 of a speed limit.
+
+    Source: Özcan and Oguz, "An Optimization-Augmented Control Framework for Single and Coordinated
+    Multi-Arm Robotic Manipulation", Algorithm 1. It adds the torques of plan, force and pose, and
+    assumes that motion is orthogonal to force. Here, P enforces the orthogonality. The term C dq
+    is the default feature ``coriolis``.
 
     Attributes:
-        team: Hands that press together.
+        team: Force control of the arms that press together.
     """
 
     Params, Target = OptimizationAugmentedParams, AugmentedTarget
@@ -96,9 +103,13 @@ class OptimizationAugmented(JointTrajectory):
     touches = ("things", "hands")
     report_names = (
         *JointTrajectory.report_names,
-        Report("force", "N", "with which hands press, mean of those that are asked to"),
-        Report("force error", "N", "largest, of what is asked for"),
-        Report("pressing", "", "1 while all hands press, 0 while none, between them while some"),
+        Report("force", "N", "mean measured force of the arms with a target wrench"),
+        Report("force error", "N", "maximum force error"),
+        Report(
+            "pressing",
+            "",
+            "1 if all arms press, 0 if none is in contact, between 0 and 1 if some are",
+        ),
     )
     params: OptimizationAugmentedParams
 
@@ -123,7 +134,7 @@ class OptimizationAugmented(JointTrajectory):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Hand gains over, and go to another mode."""
+        """Set the gains, and switch the mode if it has changed."""
         super().on_parameters()
         p, period = self.params, self.context.period
         self.team.set_gains(p.gains(), p.blend_time)
@@ -143,7 +154,7 @@ class OptimizationAugmented(JointTrajectory):
                 self._take_plan()
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
-        """Hold the measured postures and poses, and press nothing."""
+        """Hold the measured configurations and poses without force."""
         super().on_activate(states, target)
         self._states, self._mode = states, self.params.mode
         self._weight = 0.0 if self._mode == "force" else 1.0
@@ -155,7 +166,6 @@ class OptimizationAugmented(JointTrajectory):
             self._keep_pose(arm)
 
     def on_deactivate(self) -> None:
-        """Have no states any more."""
         self._states = ()
 
     def on_handover(
@@ -164,7 +174,7 @@ class OptimizationAugmented(JointTrajectory):
         target: TrajectoryTarget,
         handovers: Sequence[Handover],
     ) -> str:
-        """Begin where joint springs, or those of the pose, press as before."""
+        """Start at references at which the joint or pose springs exert the same as before."""
         words = super().on_handover(states, target, handovers)
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             held = np.zeros(state.n_joints)
@@ -178,13 +188,13 @@ class OptimizationAugmented(JointTrajectory):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: TrajectoryTarget
     ) -> Vector | None:
-        """Return the requested contact wrench of an arm, (6,); None without a force task."""
+        """Return the desired contact wrench of an arm, (6,) [N, Nm]; None without a force task."""
         team = self.team
         is_asked = team.hands[arm].size and not (team.is_lost or self._mode == "optimization")
         return team.hands[arm].asked if is_asked else None
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
-        """Begin a motion or a stop, go to a pose, or control a force."""
+        """Start a motion or a stop, set a pose, or set a wrench."""
         if channel == "pose":
             position, rotation = self._goals[place]
             pose = target.data["pose"][place]
@@ -196,7 +206,7 @@ class OptimizationAugmented(JointTrajectory):
             super().on_target(channel, place, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
-        """Write the joint torques of every arm."""
+        """Write the joint torques of all arms."""
         team, goal = self.team, 0.0 if self._mode == "force" else 1.0
         team.step(states, self._mode != "optimization")
         for watch, hand in zip(self._watches, team.hands):
@@ -211,7 +221,7 @@ class OptimizationAugmented(JointTrajectory):
         self._report()
 
     def _integrate(self, arm: int, state: ArmState) -> None:
-        """Add the integral part of the plan's torque."""
+        """Add the integral torque of the plan."""
         integral, tau = self._integrals[arm], self.tau[arm]
         if self._weight == 1.0 and self.params.integral_rate > 0.0:
             share = float(self.team.share[arm, arm])
@@ -220,7 +230,7 @@ class OptimizationAugmented(JointTrajectory):
         _add(tau, integral.torque, tau)
 
     def _mix(self, states: Sequence[ArmState], period: float) -> None:
-        """Replace what the plan does at the tools by what the mode has there."""
+        """Replace the wrench of the plan at the tools by that of the mode."""
         weight, wrenches, freed = self._weight, self._wrenches, 1.0 - self._weight
         for arm, state in enumerate(states):
             tau, wrench = self.tau[arm], wrenches[arm]
@@ -249,23 +259,23 @@ class OptimizationAugmented(JointTrajectory):
                 guard.reset()
 
     def _static(self, arm: int, state: ArmState) -> Vector:
-        """Return what spring and integral of the plan exert, (n,) [Nm]."""
+        """Return the torque of spring and integral of the plan, (n,) [Nm]."""
         spring = self._springs[arm]
         pull: Vector = spring.stiffness_at(state).dot(self.motions[arm].q - state.q)
         return pull + self._integrals[arm].torque
 
     @staticmethod
     def _keep_posture(state: ArmState, tau: Vector, weight: float) -> None:
-        """Bound what the plan exerts (n,) by the share *w* that it is followed with.
+        """Limit the torques of the plan (n,) according to its weight w.
 
-        The posture goes with the tool, as far as that takes it. Where a direction of the tool is
-        lost, all that it has gone would pull at once.
+        The configuration follows the tool within these limits. Near a singularity, the accumulated
+        error of the configuration would otherwise act at full torque.
         """
         most = state.limits.torque * (POSTURE_SHARE + (1.0 - POSTURE_SHARE) * weight)
         np.minimum(np.maximum(tau, -most, out=tau), most, out=tau)
 
     def _take_pose(self) -> None:
-        """Let springs of the poses begin where they exert what the plan does at the tools."""
+        """Start the pose springs at the wrenches that the plans exert at the tools."""
         for arm, state in enumerate(self._states):
             if self._weight == 1.0:
                 self._poses[arm].start(state)
@@ -275,9 +285,9 @@ class OptimizationAugmented(JointTrajectory):
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
     def _take_plan(self) -> None:
-        """Let the plan begin where it exerts what the springs of the poses do.
+        """Start the plans at the torques that the pose springs exert.
 
-        Where it still has a share, it has the same reference as a moment ago.
+        While the plan still has a weight, it keeps its reference.
         """
         if self._weight > 0.0:
             return
@@ -289,9 +299,10 @@ class OptimizationAugmented(JointTrajectory):
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
     def _release(self, places: Sequence[int]) -> None:
-        """Let plans and poses exert nothing along the forces of released hands.
+        """Remove the part of plans and poses along the forces of released arms.
 
-        After a lost contact all stop there. Else a motion under way goes on, as does a goal.
+        After a loss of contact, all arms stop there. Otherwise, a current motion and a pose target
+        continue.
         """
         team, states, is_lost = self.team, self._states, self.team.is_lost
         statics = [self._static(arm, state) for arm, state in enumerate(states)]
@@ -318,10 +329,10 @@ class OptimizationAugmented(JointTrajectory):
                 watch.end(MotionState.CONTACT_LOST)
 
     def _begin_at_measured(self, arm: int) -> None:
-        """Move the torque of the spring to the integral, so that a motion starts at the arm.
+        """Move the spring torque to the integral, so that a motion starts at the measured pose.
 
         A motion starts at the reference. If an earlier force has displaced the reference, the
-        motion reverses in its first slice and accelerates the tool backwards.
+        motion would reverse in its first segment and accelerate the tool backwards.
         """
         is_still = self._weight == 1.0 and not self.motions[arm].moving
         if not self._states or not is_still or self.team.hands[arm].size:
@@ -333,7 +344,7 @@ class OptimizationAugmented(JointTrajectory):
             self._displace_plan(arm, state, static)
 
     def _displace_plan(self, arm: int, state: ArmState, static: Vector) -> None:
-        """Move a plan's reference to where its spring and integral exert torques (n,)."""
+        """Set a plan's reference at which spring and integral exert given torques, (n,) [Nm]."""
         motion, limits, spring = self.motions[arm], state.limits, self._springs[arm]
         wanted = static - self._integrals[arm].torque
         step = spring.deflection(spring.stiffness_at(state), wanted)
@@ -342,25 +353,25 @@ class OptimizationAugmented(JointTrajectory):
         motion.rest(posture, motion.dq.copy())
 
     def _pull(self, arm: int, state: ArmState) -> Vector:
-        """Return the wrench of the spring of a pose on the tool, (6,) [N, Nm]."""
+        """Return the wrench of a pose spring on the tool, (6,) [N, Nm]."""
         pose, spring = self._poses[arm], self._pose_springs[arm]
         spring.measure(state, pose.position, pose.rotation)
         return spring.spring_in_base().copy()
 
     def _keep_pose(self, arm: int) -> None:
-        """Stay at the reference pose."""
+        """Set the target pose to the reference pose."""
         position, rotation = self._goals[arm]
         position[:], rotation[:] = self._poses[arm].position, self._poses[arm].rotation
 
     def _displace_pose(self, arm: int, state: ArmState, wrench: Vector) -> None:
-        """Move a reference pose to where its spring exerts a wrench (6,), and stay there."""
+        """Set the reference and target pose at which the spring exerts a wrench, (6,) [N, Nm]."""
         error, _ = self._pose_springs[arm].error_for(state, wrench)
         pose = self._poses[arm]
         pose.displace(error)
         self._keep_pose(arm)
 
     def _report(self) -> None:
-        """Report how hands press."""
+        """Report the forces of the arms."""
         hands = [hand for hand in self.team.hands if hand.size]
         report, first = self.report, self._kept_at + 1
         report[first : first + 3] = 0.0
@@ -372,10 +383,10 @@ class OptimizationAugmented(JointTrajectory):
 
 
 def at_tool(state: ArmState, tau: Vector) -> Vector:
-    r"""Return the wrench :math:`\Lambda J M^{-1} \tau` at the tool, (6,) [N, Nm].
+    """Return the wrench Lambda J M^-1 tau at the tool, (6,) [N, Nm].
 
-    Unlike that of :func:`.tool_wrench` it takes all of the torques' motion of the tool away
-    near singular postures, too.
+    In contrast to ``tool_wrench``, it contains the full effect of the torques on the tool near
+    singular configurations.
     """
     space = state.operational_space()
     inertia = space.inertia if space.damping == 0.0 else space.projection_inertia()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One arm leads, led by hand; another one follows, and lets it feel what it touches."""
+"""Bilateral teleoperation: a hand-guided leader arm, and a follower with force reflection."""
 
 from __future__ import annotations
 
@@ -32,130 +32,137 @@ from multipanda_py.targets import Report, Target
 _add, _dot, _multiply, _subtract = np.add, np.dot, np.multiply, np.subtract
 
 LEADER = 0
-"""Number of the arm that is led; the other one follows."""
+"""Index of the leader. The other arm is the follower."""
 LATENCY = 0.010
-"""From a motion of the leader to the force that answers it, but for the filter: two arms, 5 ms
-of delay and 2 ms of lag, and the loop [s]."""
+"""Latency from a motion of the leader to the reflected force, without the filter [s]. It contains
+two arms with 5 ms of delay and 2 ms of lag each, and the loop."""
 MOST_BRAKE = (40.0, 1.0)
-"""By which the tool of the leader is braked at most [N s/m], [Nm s/rad]."""
+"""Maximum damping of the leader's tool [N s/m], [Nm s/rad]."""
 MAX_POSTURE_TORQUE = 5.0
-"""Clamp of what holds the follower's posture [Nm]."""
+"""Maximum torque of the follower's configuration spring [Nm]."""
 
 
 @dataclass(frozen=True, eq=False)
 class TeleoperationParams:
-    """How the follower follows, and what the leader feels."""
+    """Parameters of the follower and of the force reflection."""
 
     engaged: bool = flag(
-        True, doc="false lets the leader move on its own; true couples the arms as they are then"
+        True, doc="true couples the arms at their current poses; false decouples the leader"
     )
     scale: float = number(
-        1.0, low=0.1, high=10, doc="translation of the follower per translation of the leader"
+        1.0, low=0.1, high=10, doc="scale from the leader's to the follower's translation"
     )
     stiffness: Vector = vector(
         800, 800, 800, 40, 40, 40, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
-        doc="with which the follower follows, along the axes of its base",
+        doc="stiffness of the follower along the axes of its base",
     )  # fmt: skip
     damping_ratio: Vector = vector(
-        *[1.0] * 6, low=LEAST_RATIO, high=5, doc="of the follower; 1 is critically damped"
+        *[1.0] * 6, low=LEAST_RATIO, high=5, doc="damping ratio of the follower; 1 is critical"
     )
     posture_stiffness: float = number(
-        10.0, unit="Nm/rad", low=0, high=100, doc="of the follower's posture in the nullspace"
+        10.0, unit="Nm/rad", low=0, high=100, doc="nullspace stiffness of the follower"
     )
-    max_speed: float = number(0.5, unit="m/s", low=0.01, high=2, doc="of the follower's target")
-    max_turn: float = number(1.5, unit="rad/s", low=0.01, high=10, doc="of the follower's target")
+    max_speed: float = number(
+        0.5, unit="m/s", low=0.01, high=2, doc="maximum speed of the follower's reference"
+    )
+    max_turn: float = number(
+        1.5, unit="rad/s", low=0.01, high=10,
+        doc="maximum angular speed of the follower's reference",
+    )  # fmt: skip
     max_distance: float = number(
-        0.05, unit="m", low=1e-3, high=0.5, doc="of the target from the follower"
-    )
+        0.05, unit="m", low=1e-3, high=0.5,
+        doc="maximum distance from the follower to its reference",
+    )  # fmt: skip
     max_angle: float = number(
-        0.4, unit="rad", low=1e-2, high=3, doc="of the target from the follower"
+        0.4, unit="rad", low=1e-2, high=3, doc="maximum angle from the follower to its reference"
     )
     feedback: float = number(
-        0.5, low=0, high=1, doc="share of the follower's contact force that the leader feels"
+        0.5, low=0, high=1, doc="gain from the follower's contact force to the leader"
     )
     force_deadband: float = number(
-        2.0, unit="N", low=0, high=50, doc="taken off the size of the force; half of it is nothing"
-    )
-    torque_deadband: float = number(
-        0.4, unit="Nm", low=0, high=10, doc="taken off the size of the torque, likewise"
-    )
+        2.0, unit="N", low=0, high=50,
+        doc="deadband of the force; forces below half of it are not reflected",
+    )  # fmt: skip
+    torque_deadband: float = number(0.4, unit="Nm", low=0, high=10, doc="deadband of the torque")
     tare_time: float = number(
         0.1, unit="s", low=0, high=5,
-        doc="what the follower seems to feel over this time, both arms at rest, counts as nothing",
+        doc="averaging time of the follower's wrench offset, with both arms at rest",
     )  # fmt: skip
     max_tare_force: float = number(
-        15.0, unit="N", low=0, high=50, doc="largest force that may count as nothing"
+        15.0, unit="N", low=0, high=50, doc="maximum force of the offset"
     )
     max_tare_torque: float = number(
-        2.0, unit="Nm", low=0, high=10, doc="largest torque that may count as nothing"
+        2.0, unit="Nm", low=0, high=10, doc="maximum torque of the offset"
     )
-    max_force: float = number(30.0, unit="N", low=0, high=100, doc="that the leader may feel")
-    max_torque: float = number(4.0, unit="Nm", low=0, high=20, doc="that the leader may feel")
+    max_force: float = number(30.0, unit="N", low=0, high=100, doc="maximum reflected force")
+    max_torque: float = number(4.0, unit="Nm", low=0, high=20, doc="maximum reflected torque")
     filter_time: float = number(
-        0.002, unit="s", low=0, high=1, doc="time constant of the filter of what is felt"
+        0.002, unit="s", low=0, high=1, doc="time constant of the filter on the reflected wrench"
     )
     leader_damping: Vector = joint_vector(
-        "leader_damping",
-        unit="Nm s/rad",
-        low=0,
-        high="most_leader_damping",
-        doc="of the leader's joints",
-        arm=LEADER,
-    )
+        "leader_damping", unit="Nm s/rad", low=0, high="most_leader_damping",
+        doc="damping of the leader's joints", arm=LEADER,
+    )  # fmt: skip
     leader_speed: float = number(
         1.0, unit="rad/s", low=0.1, high=10,
-        doc="of the leader's joints, beyond which their motion is braked; at most 0.7 of a limit",
+        doc="joint speed of the leader above which it is braked; limited to 0.7 of the limit",
     )  # fmt: skip
     gain_time: float = number(
-        0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
+        0.1, unit="s", low=0, high=10, doc="duration of a change of stiffness"
     )
 
 
 class Teleoperation(RampedGains[Target, TeleoperationParams]):
-    r"""Lead an arm by hand, and have another one do the same and feel for it.
+    """Bilateral teleoperation of a follower by a hand-guided leader.
 
-    .. math::
-        \tau_L = J_L^T (s\,F_{fb} - b\,t\,J_L \dot q_L) - D_L \dot q_L, \qquad
-        \tau_F = J_F^T \left( K e + D (\dot x_d - J_F \dot q_F) \right) + N \tau_0
+    Equations::
 
-    The first arm leads, the second follows. The follower's pose is the leader's motion since
-    both were coupled (:class:`.MotionMapping`), in the axes of the world, bounded
-    in speed and in its distance from the tool (:class:`.BoundedPose`);
-    spring and damper are :class:`.CartesianSpring`, of which the spring asks of no joint more
-    than it bears (:class:`.BearableShare`): a wrist that gives way while the others go on
-    pressing is thrown aside. Spring and :math:`\dot x_d` fade out where a joint of the
-    follower comes near its speed limit (:class:`.SpeedMargin`): in another posture than the
-    leader's it may need more speed for the same motion. Where it is led to the end of its reach,
-    :class:`.LostModes` brakes the swing that the spring drives there, and
-    :class:`.SingularityGuard` holds it against torques that the model lacks. The leader floats,
-    and feels the wrench that the world exerts on the follower
-    (:class:`.ForceReflection`), with gain
-    :math:`g \min(1, \alpha)` for forces: where the follower moves less than the leader
-    (:math:`\alpha < 1`), forces are scaled like motion. Source: CRISP section III-H, where
-    the sign of F is that of the robot on the world.
+        tau_L = J_L^T (s F_fb - b t J_L dq_L) - D_L dq_L
+        tau_F = J_F^T (K e + D (dx_d - J_F dq_F)) + N tau_0
 
-    Errors of the estimate. What the follower seems to feel while both arms stand still after the
-    activation is taken off (:class:`.WrenchTare`); a deadband leaves
-    out what comes back with other postures.
+    - tau_L, tau_F: Joint torques of leader and follower, (n,) [Nm].
+    - J_L, J_F: Jacobians; dq_L, dq_F: joint velocities [rad/s].
+    - F_fb: Wrench of ``ForceReflection``, (6,) [N, Nm]; s: its scale by ``ReflectionAccount``.
+    - b: Damping in contact, (6,) [N s/m, Nm s/rad]; t: contact strength, 0 to 1.
+    - D_L: Joint damping of the leader [Nm s/rad].
+    - K, D: Stiffness and damping of ``CartesianSpring``, (6, 6).
+    - e: Error to the follower's reference, (6,) [m, rad]; dx_d: reference twist, (6,).
+    - N tau_0: Projected torques of the follower's configuration spring, (n,) [Nm].
 
-    Energy. Position goes one way and force the other; this is not passive by construction. The
-    follower's inertia delays the contact force, most behind soft things, and so do loop, filter
-    and drives. Three things keep it calm without a model of the contact. The leader's account
-    (:class:`.ReflectionAccount`) fades a force out that gives
-    the leader more than it got, which also ends a drift by an error of the estimate. Latency,
-    which the account does not see, is what damping answers for: with
-    :math:`\kappa = g \min(1, \alpha)\, \alpha\, K` the stiffness that the leader may feel and
-    :math:`T_d` the latency, a spring of it gives :math:`\pi \kappa X^2 \omega T_d` per cycle of
-    amplitude X and frequency :math:`\omega`, and a damper takes :math:`\pi b X^2 \omega`, so in
-    contact, and only there, the tool of the leader is braked by
+    *Motion.* The first arm is the leader, the second the follower. The follower's target is the
+    motion of the leader since the arms were coupled (``MotionMapping``), along the world axes.
+    ``BoundedPose`` limits its speed and its distance from the tool.
 
-    .. math:: b = \kappa\, T_d, \qquad T_d = 10\,\mathrm{ms} + T_f
+    *Limits of the follower.* ``BearableShare`` keeps the spring within the torque limits, because
+    a saturated wrist would deviate. Spring and reference twist fade out near a joint speed limit
+    (``SpeedMargin``), since the follower may need higher joint speeds than the leader.
+    ``LostModes`` damps the oscillation at the end of its reach, and ``SingularityGuard`` holds it
+    against unmodelled torques.
 
-    And where that is more than an arm can be braked by, the gain g is less than what is asked
-    for. A follower that lags behind in free motion, and does not touch anything, is not felt.
+    *Force reflection.* The leader floats and receives the external wrench of the follower with the
+    gain g min(1, alpha) for forces. At a motion scale alpha < 1, forces are scaled like motion.
+    Source: CRISP section III-H, where F has the sign of the wrench on the environment.
 
-    A leader that nobody holds floats with what its sensors and its load are wrong by: beyond
-    ``leader_speed`` its joints are braked (:class:`.SpeedBrake`).
+    *Estimation errors.* The follower's wrench at rest after the activation is the offset
+    (``WrenchTare``). A deadband suppresses the errors that other configurations cause.
+
+    *Stability.* Position is sent in one direction and force in the other, which is not passive by
+    construction. The inertia of the follower delays the contact force, in particular on soft
+    contacts. Loop, filter and drives add delay. Three measures provide stability without a contact
+    model:
+
+    - ``ReflectionAccount`` fades a force that has released more energy to the leader than it has
+      received. This also ends a drift caused by an estimation error.
+    - In contact, the tool of the leader is damped by ``b = kappa T_d`` with ``T_d = 10 ms + T_f``.
+      The stiffness rendered to the leader is kappa = g min(1, alpha) alpha K, and T_f is
+      ``filter_time``. At an amplitude X and a frequency omega, a delayed spring generates the
+      energy pi kappa X^2 omega T_d per cycle. The damper dissipates pi b X^2 omega.
+    - If b exceeds the maximum damping of an arm, the gain g is reduced.
+
+    The lag of the follower in free motion is not reflected.
+
+    A leader that is not held drifts by errors of its sensors and its payload. Its joints are
+    braked above ``leader_speed`` (``SpeedBrake``).
     """
 
     Params = TeleoperationParams
@@ -164,16 +171,16 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     touches = ("things",)
     led = (LEADER,)
     report_names = (
-        Report("reflected force", "N", "that the leader is given"),
-        Report("reflected torque", "Nm", "that the leader is given"),
-        Report("lag", "m", "of the follower behind the leader"),
-        Report("lag", "rad", "of the follower behind the leader"),
-        Report("engaged", "", "1 while the follower follows"),
+        Report("reflected force", "N", "force on the leader"),
+        Report("reflected torque", "Nm", "torque on the leader"),
+        Report("lag", "m", "distance of the follower from its reference"),
+        Report("lag", "rad", "angle of the follower from its reference"),
+        Report("engaged", "", "1 while the arms are coupled"),
         KEPT,
         Report(
             "share of what is felt that is not faded out",
             "",
-            "by the account of what the leader got",
+            "scale of the reflected wrench by the passivity observer",
         ),
         BORNE,
     )
@@ -196,10 +203,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._nothing, self._excess = np.zeros(6), np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
-        self.softest = 1  # only the follower has a spring
+        self.softest = 1  # index of the follower, the only arm with a spring
 
     def on_parameters(self) -> None:
-        """Hand the parameters to the parts; couple anew if what couples has changed."""
+        """Apply the parameters, and couple the arms again if coupling or scale has changed."""
         p = self.params
         self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
         self._spring.set_stiffness(p.stiffness, self.gain_cycles())
@@ -220,7 +227,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._coupling = coupling
 
     def _set_reflection(self) -> tuple[float, float]:
-        """Choose the brakes of the contact; return which share of the gains they allow."""
+        """Set the damping in contact, and return the scales of the reflection gains."""
         p = self.params
         delay, kept, stiffnesses = LATENCY + p.filter_time, [], []
         for part, gain, most in (
@@ -235,7 +242,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         return kept[0], kept[1]
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Couple the arms where they are."""
+        """Couple the arms at their current poses."""
         self.start_gains()
         self.is_free[1] = self._spring.is_free
         self._reference.start(states[1])
@@ -251,7 +258,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: Target, handovers: Sequence[Handover]
     ) -> str:
-        """Keep the follower's torques along singular motions; release the others."""
+        """Keep the follower's torques in singular directions, and release the others."""
         self._guard.resume(states[1], self._spring.stiffness_along, handovers[1].tau)
         return super().on_handover(states, target, handovers)
 
@@ -281,7 +288,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         pulled = slower * self._bearable.of(pull, follower)
         if pulled < 1.0:
             _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
-        if follower.operational_space().damping > 0.0:  # a direction is being lost
+        if follower.operational_space().damping > 0.0:  # near a singularity
             brake = self._lost.damp(follower, pulled * pull, self._spring.damping_along)
             if brake is not None:
                 _add(wrench, brake, wrench)
@@ -300,7 +307,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         return self._spring.free_velocity(state)
 
     def _hold_posture(self, follower: ArmState) -> Vector:
-        """Return the projected torques of the follower's posture, (n,) [Nm]."""
+        """Return the projected torques of the follower's configuration spring, (n,) [Nm]."""
         posture, velocity, guided = self._posture, None, self._guided
         if self._spring.is_free or guided.is_shifted:
             free = self._spring.free_velocity(follower) if self._spring.is_free else None
@@ -308,7 +315,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         return self._posture_spring.torque(follower, posture, velocity)
 
     def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
-        """Write what the leader feels to its torques; return the share that is not faded out."""
+        """Write the torques of the leader, and return the scale of the reflected wrench."""
         reflection, twist, tau = self._reflection, leader.twist_ee_in_base, self.tau[0]
         wrench = reflection.feel(sensed, self._mapping.turn)
         _multiply(leader.dq, self.params.leader_damping, tau)
@@ -325,7 +332,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         return share
 
     def _close(self, leader: ArmState) -> None:
-        """Couple the arms: motion counts from here, and the follower's reference stays."""
+        """Couple the arms at the leader's pose, without a change of the follower's reference."""
         reference = self._reference
         self._mapping.couple(
             leader.position_ee_in_base, leader.rotation_ee_in_base,

@@ -276,8 +276,8 @@ def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, 
     cell.set_object_target("law", squeeze=1.03 * 50.0 * width)
     cell.step(20)
     (event,) = cell.events()
-    for words in (f"a squeeze of {1.03 * 50.0 * width:.1f} N", "needs 103 N/m", "has 100",
-                  f"less than {50.0 * width:.1f} N"):  # fmt: skip
+    for words in (f"force of {1.03 * 50.0 * width:.1f} N", "of 103 N/m", "provides 100",
+                  f"below {50.0 * width:.1f} N"):  # fmt: skip
         assert words in str(event)
     cell.step(50)
     assert cell.events() == []  # said once

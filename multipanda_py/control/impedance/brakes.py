@@ -103,12 +103,13 @@ class MomentumBrake:
 
     The first term slows all joints in proportion, along a straight line in joint space. The second
     acts like friction and lets each joint use its remaining braking torque. Both are dissipative
-    for any inertia matrix, since tau^T w = -b w^T M w - sum_i |w_i| s_i <= 0. Model errors and
+    for any inertia matrix, since
+    ``tau^T w = -b w^T M w - sum_i |w_i| s_i <= 0``. Model errors and
     gyroscopic coupling therefore cannot make the brake drive the arm.
 
     The square roots follow from the torque-rate limit. Removing a torque tau at rate r transfers a
     momentum of tau^2 / (2 r), which would reverse a joint that is already at rest. The torque
-    therefore stays below sqrt(2 r |p|). This avoids the limit cycle of a stiff damper behind a
+    therefore stays below ``sqrt(2 r |p|)``. This avoids the limit cycle of a stiff damper behind a
     rate limit. kappa < 1 reserves part of the rate for delay, lag and errors of inertia. For the
     same reason, w is predicted with the last commanded torque (``ahead``): w = dq + Delta M^-1
     tau, with Delta = ``LEAD``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep own arms away from other arms, themselves and the scene."""
+"""Collision avoidance of own arms with other arms, themselves and the scene."""
 
 from __future__ import annotations
 
@@ -22,48 +22,52 @@ from multipanda_py.targets import Target
 _dot, _subtract, _add = np.dot, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
 _CONTACT = 0.005
-"""Distance of capsules, which are larger than links, at which bodies may be touching [m]."""
+"""Distance of capsules below which bodies may be in contact [m]. Capsules are larger than
+links."""
 _ROUNDING = 1e-6
-"""Speed of approach up to which it is rounding of a zero gradient [m/s]."""
+"""Approach speed below which it is a rounding error of a zero gradient [m/s]."""
 _MOVING = 0.05
-"""Speed of approach at which no contact force is credited any more [m/s]."""
+"""Approach speed above which the contact force is ignored [m/s]."""
 _LEAST_ROOM = 0.002
-"""Minimum distance over which the credit of a contact force fades in [m]."""
+"""Minimum distance over which the effect of a contact force fades in [m]."""
 _PARTS = ("all", "without_hand", "ignore")
 
 
 @dataclass(frozen=True, eq=False)
 class CollisionAvoidanceParams:
-    """What :class:`CollisionAvoidance` keeps away from, and how strongly."""
+    """Distances, gains and body groups of ``CollisionAvoidance``."""
 
     distance: float = number(
-        0.03, unit="m", low=0.001, high=0.5, doc="between surfaces, from where it pushes"
-    )
+        0.03, unit="m", low=0.001, high=0.5,
+        doc="distance between surfaces below which the repulsion acts",
+    )  # fmt: skip
     max_force: float = number(
         200.0, unit="N", low=0, high=2000,
-        doc="of each pair of capsules that touches; less on light links, which would swing",
+        doc="repulsive force of each pair of capsules in contact; reduced on light links",
     )  # fmt: skip
     damping_ratio: float = number(
-        0.7, low=LEAST_RATIO, high=5, doc="of approaching, for the local stiffness and inertia"
-    )
+        0.7, low=LEAST_RATIO, high=5,
+        doc="damping ratio of the approach, for the local stiffness and inertia",
+    )  # fmt: skip
     stop_distance: float = number(
-        0.015, unit="m", low=0, high=0.5, doc="at which the law can drive bodies no nearer"
+        0.015, unit="m", low=0, high=0.5, doc="minimum distance that the controllet can reach"
     )
     deceleration: float = number(
-        8.0, unit="m/s^2", low=0.5, high=50, doc="with which an approach is braked before it"
+        8.0, unit="m/s^2", low=0.5, high=50, doc="deceleration of an approach before stop_distance"
     )
     bandwidth: float = number(
-        20.0, unit="1/s", low=0, high=30, doc="of braking; 0 leaves it out and only pushes"
-    )
+        20.0, unit="1/s", low=0, high=30,
+        doc="bandwidth of the braking; 0 disables it and leaves the repulsion",
+    )  # fmt: skip
     arms: bool = flag(True, doc="keep away from all other arms of the cell")
-    itself: bool = flag(True, doc="keep links of one arm apart, neighbours left out")
+    itself: bool = flag(True, doc="keep links of one arm apart, except neighbours")
     fixed_objects: str = choice(
         "by_law", options=("by_law", *_PARTS),
-        doc="what keeps away from things that rest and the floor; by_law: without_hand for laws "
-        "whose hands are meant to touch things, all for joint laws",
+        doc="parts that keep away from fixed objects and the floor; by_law: without_hand for "
+        "controllets that are meant to touch objects, all for joint controllets",
     )  # fmt: skip
     movable_objects: str = choice(
-        "without_hand", options=_PARTS, doc="what keeps away from things that can be moved"
+        "without_hand", options=_PARTS, doc="parts that keep away from movable objects"
     )
     floor: bool = flag(
         True, doc="keep away from the plane z = 0 of the world, or of the lowest base below it"
@@ -71,11 +75,11 @@ class CollisionAvoidanceParams:
 
 
 def parts_kept_off(fixed_objects: str, touches: Sequence[str]) -> str:
-    """Return ``all``, ``without_hand`` or ``ignore``: what keeps off things that rest.
+    """Return the parts that keep away from fixed objects: all, without_hand or ignore.
 
     Args:
-        fixed_objects: The parameter.
-        touches: What the law's hands are for.
+        fixed_objects: Value of the parameter.
+        touches: Kinds of bodies that the controllet is meant to touch.
     """
     if fixed_objects != "by_law":
         return fixed_objects
@@ -83,50 +87,56 @@ def parts_kept_off(fixed_objects: str, touches: Sequence[str]) -> str:
 
 
 class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
-    r"""Stop bodies that come near each other, and push them apart.
+    """Braking before collisions, and repulsion of near bodies.
 
-    For every pair of capsules at distance :math:`d < d_0`, with the gradients :math:`g_i` of
-    the distance by the joints of both arms,
+    Equations of the repulsion, for every pair of capsules at a distance d < d_0::
 
-    .. math::
-        U = \frac{F_{max}}{3 d_0^2} (d_0 - d)^3, \qquad
-        \dot d = g_1^T \dot q_1 + g_2^T \dot q_2, \\
-        F = \max(0, -U'(d) - 2 \zeta \sqrt{U''(d)\, m}\, \dot d), \qquad
-        m = \left( g_1^T M_1^{-1} g_1 + g_2^T M_2^{-1} g_2 \right)^{-1}, \qquad
-        \tau_i = s F g_i
+        U     = F_max / (3 d_0^2) (d_0 - d)^3
+        dd    = g_1^T dq_1 + g_2^T dq_2
+        F     = max(0, -U'(d) - 2 zeta sqrt(U''(d) m) dd)
+        m     = 1 / (g_1^T M_1^-1 g_1 + g_2^T M_2^-1 g_2)
+        tau_i = s F g_i
 
-    with a share s for pairs that act on the same motion, and U' and the damping no stiffer than
-    late arms can stand (:mod:`~multipanda_py.control.safety.collision_forces`).
+    - U: Potential [J]; F: force [N]; F_max: ``max_force`` [N].
+    - d, dd: Distance [m] and its rate [m/s]; d_0: ``distance`` [m].
+    - g_i: Gradient of the distance by the joints of arm i, (n,) [m/rad].
+    - dq_i, M_i: Joint velocities [rad/s] and inertia matrix of arm i.
+    - zeta: ``damping_ratio``; m: effective inertia [kg].
+    - s: Scale of pairs that act on the same motion, see ``push_apart``.
+    - tau_i: Joint torques of arm i, (n,) [Nm].
 
-    That is soft, and any law that pushes harder would win. So what the law asks for is stopped
-    before: forces :math:`\lambda_j \ge 0` along the normals of all pairs that come near,
+    Stiffness and damping are limited for arms with high latency
+    (``multipanda_py.control.safety.collision_forces``).
 
-    .. math::
-        \tau {+}= \sum_j g_j \lambda_j
+    The repulsion is soft, and a controllet could overcome it. Braking therefore acts before it, by
+    forces along the normals of all near pairs::
 
-    are the smallest for which the law's own torque satisfies :class:`.ApproachBarrier`. That
-    torque is clipped to the torque limits. The part that a measured contact force balances at rest
-    is subtracted. Approach is slowed down from a
-    distance that grows with the speed, and ends at ``stop_distance``. Motion along the obstacle
-    stays free. The push comes on top, and answers to what the law does not know of.
+        tau = tau + sum_j g_j lambda_j,   lambda_j >= 0
 
-    Only own arms get torque; a controllet on the other arm does its own part. Where an arm that a
-    hand leads meets one that follows it, only the follower is parted from it; the leader is braked
-    as it comes nearer itself, and never pushed: the follower would follow that. Pairs that
-    interpenetrate are treated as touching, so that the force stays finite. What is nearer than
-    :math:`d_0` when the law is activated is not pushed away: for this pair it all begins where
-    it is, until it has parted, and what touches then may go on pressing until it has. Objects
-    count as being at rest. Pairs that ``collisions.touching`` of the cell file names are left
-    out.
+    The forces lambda_j [N] are the smallest for which the torques of the controllet, clipped to
+    the torque limits, satisfy ``ApproachBarrier``. The part of these torques that a measured
+    contact force balances at rest is subtracted. An approach is slowed from a distance that
+    increases with the speed, and ends at ``stop_distance``. Motion along the obstacle stays free.
+    The repulsion is added, and acts on motion that the controllet does not cause.
 
-    Capsules are those of the robots' own models; positions come from the measured joint
-    positions, distances from coal (:class:`.Proximity`). Where closest
-    points are not unique (parallel capsules) they may jump along the capsules; the distance
-    does not. Sources: Dietrich et al., IEEE Trans. Robotics 2012 (repulsion and inertia-aware
-    damping); Ames et al., European Control Conference 2019 (barriers).
+    *Arms.* Only own arms receive torques. The controllet of another arm is responsible for its
+    part. If a hand-guided leader meets its follower, only the follower is repelled. The leader is
+    braked during its own approach but never pushed, because the follower would follow.
+
+    *Contacts.* Interpenetrating pairs count as touching, so the force remains finite. A pair that
+    is nearer than d_0 at the activation is not repelled: its activation distance is its distance
+    until it has separated. A pair in contact may continue to press until then. Objects count as at
+    rest. Pairs in ``collisions.touching`` of the cell file are excluded.
+
+    *Geometry.* The capsules are those of the robot models. Positions follow from the measured
+    joint positions, and distances from coal (``Proximity``). If closest points are not unique
+    (parallel capsules), they may jump along the capsules, but the distance is continuous.
+
+    Sources: Dietrich et al., IEEE Trans. Robotics 2012 (repulsion and inertia-dependent damping);
+    Ames et al., European Control Conference 2019 (barriers).
 
     Attributes:
-        near: Pairs of links and obstacles, with their distances.
+        near: Search for near pairs of links and obstacles.
         pairs: Pairs that were near in the last cycle.
     """
 
@@ -149,7 +159,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Choose the groups, and look at all of them in the next cycle."""
+        """Select the groups, and check all of them in the next cycle."""
         p = self.params
         kinds = {"arms": p.arms, "self": p.itself, "floor": p.floor}
         fixed = parts_kept_off(p.fixed_objects, self.context.touches)
@@ -161,33 +171,33 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self.near.choose({kind for kind, chosen in kinds.items() if chosen}, p.distance)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Look at everything anew; what is near already is let be where it is."""
+        """Restart the search, and accept pairs that are near already."""
         self._follow(states)
         self.near.start()
         self.pairs, self._ahead = [], 0.0
 
     @property
     def may_slow(self) -> bool:
-        """Whether anything was near in the last cycle, or where a reference is."""
+        """True if a pair was near in the last cycle, at the arm or at its reference."""
         return bool(self.pairs)
 
     def foresee(self, ahead: float, speed: float) -> None:
-        """Look as far as it takes to stop a reference that a soft arm does not keep up with."""
+        """Extend the search to the stopping distance of a reference that is ahead of its arm."""
         self._ahead = max(self._ahead, ahead + self._barrier.reach(speed))
 
     @property
     def stops_at(self) -> float:
-        """Distance at which :meth:`pace` stops a reference [m]; 0 where it stops none.
+        """Distance at which ``pace`` stops a reference [m]; 0 if it stops none.
 
-        Pairs that were nearer at the activation stop nearer, until they have parted.
+        Pairs that were nearer at the activation stop nearer until they have separated.
         """
         p = self.params
         return 0.5 * (p.distance + min(p.stop_distance, p.distance)) if p.bandwidth > 0.0 else 0.0
 
     def kept_apart(self) -> set[tuple[frozenset[str], bool]]:
-        """Return the names of bodies that are kept apart, and whether a gripper is one of them.
+        """Return pairs of body names that are kept apart, each with True if it contains a gripper.
 
-        An object in a gripper has its own name. A pair within one arm has one name.
+        A grasped object has a separate name. A pair within one arm has one name.
         """
         return {
             (frozenset((first.body, second.body)), first.is_hand or second.is_hand)
@@ -196,24 +206,24 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         }
 
     def measure(self, states: Sequence[ArmState], ahead: float = 0.0) -> Sequence[Pair]:
-        """Measure the pairs that are near, for :meth:`pace`, without any torque.
+        """Measure the near pairs for ``pace``, without torques.
 
         Args:
             states: States of the controllet's arms.
-            ahead: Distance up to which pairs are measured in any case [m].
+            ahead: Distance up to which pairs are always measured [m].
 
-        Thread: control; or that of a planner, which has its own instance.
+        Thread: control, or that of a planner with a separate instance.
         """
         self._follow(states)
         self.pairs = self.near.find(ahead)
         return self.pairs
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
-        """Slow a reference down that leads into an obstacle, and let it not get there.
+        """Return the allowed fraction of a reference velocity before obstacles.
 
-        It ends half-way between where pushing begins and ``stop_distance``, and the direction
-        of its motion stays. What else moves counts as it was measured. A reference that is ahead
-        of a soft arm is judged by where it is itself.
+        A reference stops midway between the activation distance and ``stop_distance``, and keeps
+        its direction. Other bodies count at their measured positions. A reference ahead of its arm
+        counts at its own position.
         """
         share, barrier = 1.0, self._barrier
         for pair in self.pairs:
@@ -232,7 +242,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         return share
 
     def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Name the pair that slows a reference down most, and how far it is apart."""
+        """Return the names and distance of the pair that slows a reference the strongest."""
         self._slowest = None
         self.pace(arm, dq, ahead)
         pair = self._slowest
@@ -241,7 +251,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of all pairs that are near."""
+        """Add the torques of all near pairs."""
         if states is not self._states:
             self._follow(states)
         self.pairs = pairs = self.near.find(self._ahead)
@@ -259,7 +269,6 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def _act(
         self, pairs: Sequence[Pair], states: Sequence[ArmState], tau: Sequence[Vector]
     ) -> None:
-        """Add the torques of pairs."""
         for mass, state in zip(self._masses, self._everyone):
             mass.compute(state.mass)
         gradients = np.zeros((len(pairs), self._width))
@@ -282,7 +291,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             _add(torque, _dot(forces, gradients[:, columns]), torque)
 
     def _spared(self, pair: Pair) -> tuple[int, ...]:
-        """Return the arms that get no force of a pair: those that lead what they meet."""
+        """Return the arms that receive no force from a pair: leaders that meet a follower."""
         led = self.context.led
         if led and any(arm not in led and arm < self.context.n_arms for arm in pair.arms):
             return led
@@ -291,10 +300,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def _brake_led(
         self, pairs: Sequence[Pair], states: Sequence[ArmState]
     ) -> tuple[Matrix, Matrix, list[float]]:
-        """Return what brakes the approach of led arms: gradients, responses, needs.
+        """Return gradients, responses and needs that brake the approach of leader arms.
 
-        Only of arms that come nearer themselves, and never to part: so it only takes energy. An
-        approach that slows down by itself is left out, as every row costs time.
+        Only arms that approach are braked and never accelerated, so the braking is dissipative. An
+        approach with sufficient deceleration is omitted, to save time.
         """
         coming = []
         for pair in pairs:
@@ -322,7 +331,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         states: Sequence[ArmState],
         tau: Sequence[Vector],
     ) -> None:
-        """Take from the law's torques what drives bodies together."""
+        """Remove the torques of the controllet that would cause a collision."""
         accelerations, columns, yielded = self._accelerations, self._slices, self._yielded
         for arm, state in enumerate(states):
             yielded[columns[arm]] = self._masses[arm].solve(state.tau_ext)
@@ -353,14 +362,22 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 _add(torque, _dot(forces, gradients[:, columns[arm]]), torque)
 
     def _held_back(self, pairs: Sequence[Pair], gradients: Matrix) -> Vector:
-        r"""Return the approach by the law that contact forces balance, (pairs,) [m/s^2].
+        """Return the approach acceleration that contact forces balance, (pairs,) [m/s^2].
 
-        .. math::
-            \sigma_v \sigma_d \min(g^T M^{-1} \tau_{ext}, -g^T \ddot q), \qquad
-            \sigma_v = 1 + \dot d / v_0, \qquad \sigma_d = (d - d_{stop}) / (d_0 - d_{stop})
+        Equations::
 
-        with both factors clipped to [0, 1]. A wrong estimate therefore lets no pair pass its end,
-        and does not weaken the braking of an approaching arm.
+            a       = sigma_v sigma_d min(g^T M^-1 tau_ext, -g^T ddq)
+            sigma_v = clip(1 + dd / v_0, 0, 1)
+            sigma_d = clip((d - d_stop) / (d_0 - d_stop), 0, 1)
+
+        - a: Balanced part of the approach acceleration [m/s^2].
+        - g: Gradient of the distance; M: inertia matrix; tau_ext: external joint torques [Nm].
+        - ddq: Joint accelerations by the controllet [rad/s^2].
+        - d, dd: Distance [m] and its rate [m/s]; d_0, d_stop: activation and stop distance [m].
+        - v_0: ``_MOVING`` [m/s].
+
+        Due to the factors, a wrong estimate lets no pair pass its stop distance, and does not
+        reduce the braking of an approaching arm.
         """
         driven = np.maximum(-_dot(gradients, self._accelerations), 0.0)
         held: Vector = np.minimum(np.maximum(_dot(gradients, self._yielded), 0.0), driven)

@@ -16,21 +16,26 @@ from multipanda_py.targets import Target
 _add, _dot, _multiply, _subtract = np.add, np.dot, np.multiply, np.subtract
 
 FADE_TIME = 0.1
-"""Time in which the power of the compensation is taken back, once a direction is free [s]."""
+"""Time in which the power of the compensation fades out after a direction becomes free [s]."""
 RESTING_ENERGY = 1e-6
-"""Kinetic energy up to which the compensation is left as it is [J]."""
+"""Kinetic energy below which the power of the compensation is not removed [J]."""
 
 
 class Coriolis(Feature[NoParams]):
-    r"""Add :math:`C(q, \dot q)\,\dot q`, so that motion in one axis does not push another.
+    """Coriolis compensation, which decouples the motion of the axes.
 
-    .. math::
-        \tau = C \dot q - s\, \frac{\dot q^T C \dot q}{\dot q^T M \dot q}\, M \dot q
+    Equation::
 
-    The compensation does work: :math:`\dot q^T C \dot q = \tfrac12 \dot q^T \dot M \dot q`. A
-    law that holds all directions of the tool takes it out by its dampers, and :math:`s = 0`.
-    While a direction is free, nothing takes it out, and :math:`s = 1`: the second term takes the
-    power back along the motion, so that a free tool keeps its kinetic energy.
+        tau = C dq - s (dq^T C dq) / (dq^T M dq) M dq
+
+    - tau: Joint torques, (n,) [Nm].
+    - C: Coriolis matrix, (n, n); M: inertia matrix, (n, n).
+    - dq: Joint velocities, (n,) [rad/s].
+    - s: 0 if the controllet holds all directions of the tool, 1 if a direction is free.
+
+    The compensation does work, since dq^T C dq = dq^T dM dq / 2 with the time derivative dM of M.
+    A controllet that holds all directions dissipates it in its dampers. With a free direction, the
+    second term removes the power along the motion, so a free tool keeps its kinetic energy.
     """
 
     def __init__(self, context: Context, params: NoParams) -> None:
@@ -40,7 +45,7 @@ class Coriolis(Feature[NoParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Take the power back from the first cycle on, if a direction is free."""
+        """Start with s = 1 if a direction is free."""
         if self.law is not None:
             self._free = self.law.is_free
         self._shares = [1.0 if self.is_free(arm) else 0.0 for arm in range(len(states))]
@@ -48,7 +53,7 @@ class Coriolis(Feature[NoParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the Coriolis torques of every arm."""
+        """Add the Coriolis torques of all arms."""
         for arm, torque in enumerate(tau):
             state = states[arm]
             _add(torque, state.coriolis, torque)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an arm elsewhere touches, felt by the hand that leads this one, however late it comes."""
+"""Passive display of a received wrench on a hand-guided arm, for remote teleoperation."""
 
 from __future__ import annotations
 
@@ -20,71 +20,83 @@ from multipanda_py.targets import Target
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 TOUCH = (1.0, 0.1)
-"""About so much has the tool braked: it is in contact [N, Nm]."""
+"""Deadband of the displayed wrench, above which the contact damping fades in [N, Nm]."""
 FELT = 0.5
-"""A stream is missed in words if so much was felt when it stopped [N]."""
+"""Minimum displayed wrench for a notice about a stopped stream [N]."""
 
 
 @dataclass(frozen=True, eq=False)
 class FeltWrenchParams:
-    """Bounds of :class:`FeltWrench`."""
+    """Bounds, filter and passivity of ``FeltWrench``."""
 
     patience: float = number(
-        0.25, unit="s", low=0.02, high=2, doc="after so long without a wrench it begins to fade"
+        0.25, unit="s", low=0.02, high=2, doc="time without a new wrench after which it fades out"
     )
-    fade_time: float = number(
-        0.3, unit="s", low=0.02, high=2, doc="over which it fades out, and in again"
-    )
-    max_force: float = number(15.0, unit="N", low=0, high=50, doc="that may be felt")
-    max_torque: float = number(2.0, unit="Nm", low=0, high=10, doc="that may be felt")
+    fade_time: float = number(0.3, unit="s", low=0.02, high=2, doc="duration of fading out and in")
+    max_force: float = number(15.0, unit="N", low=0, high=50, doc="maximum displayed force")
+    max_torque: float = number(2.0, unit="Nm", low=0, high=10, doc="maximum displayed torque")
     time_constant: float = number(
-        0.03, unit="s", low=0, high=1, doc="low pass that rounds the steps of a slow stream"
-    )
+        0.03, unit="s", low=0, high=1,
+        doc="time constant of the low-pass filter that smooths a slow stream",
+    )  # fmt: skip
     stiffness: float = number(
         300.0, unit="N/m", low=50, high=5000,
-        doc="of what may be felt; what nobody pressed up moves the tool about force / stiffness",
+        doc="maximum displayed stiffness; an error moves the tool by about force / stiffness",
     )  # fmt: skip
-    turn_stiffness: float = number(20.0, unit="Nm/rad", low=2, high=300, doc="likewise of torques")
+    turn_stiffness: float = number(
+        20.0, unit="Nm/rad", low=2, high=300, doc="maximum displayed rotational stiffness"
+    )
     damping: float = number(
-        15.0, unit="N s/m", low=0, high=40, doc="by which the tool is braked while it feels"
+        15.0, unit="N s/m", low=0, high=40, doc="damping of the tool while a wrench is displayed"
     )
     turn_damping: float = number(
-        0.4, unit="Nm s/rad", low=0, high=1, doc="likewise about its axes"
-    )
+        0.4, unit="Nm s/rad", low=0, high=1,
+        doc="rotational damping of the tool while a wrench is displayed",
+    )  # fmt: skip
 
 
 class FeltWrench(Feature[FeltWrenchParams]):
-    r"""Have the tool exert a wrench that comes from far away, and stay passive whatever it does.
+    """Display of a remote wrench at the tool, passive for any stream.
 
-    .. math::
-        \tau = J^T \left( s\, w - t\, B\, \dot x \right), \qquad w = \varphi\, y, \qquad
-        T_f\, \dot y = \mathrm{bound}(w_d) - y, \qquad
-        \dot \varphi = \pm \tfrac{1}{t_\varphi}
+    Equations::
 
-    The target wrench :math:`w_d` is what a follower feels, from another cell over a network, so
-    it is late, comes in steps, or not at all. A position that goes one way and a force that
-    comes back late are a source of energy: against a spring k the delay T is a damper of
-    :math:`-k T`. No model of delay or loss is made. What counts is the work of the wrench here,
-    where it meets the hand, in every cycle of the loop: the passivity observer and controller of
-    one port, in the time domain. The share s is that of
-    :class:`.ReflectionAccount`, which lends
-    :math:`|w|^2 / 2 \kappa` and takes back what is beyond. So with E what the port has given
+        tau      = J^T (s w - t B dx)
+        w        = phi y
+        T_f dy   = bound(w_d) - y
+        dphi     = +1 / t_phi or -1 / t_phi, with 0 <= phi <= 1
 
-    .. math:: E(t) \le \tfrac{1 + c}{2 \kappa}\, w_{max}^2
-        + \beta \int \dot x^T t B \dot x \, dt
+    - tau: Joint torques, (n,) [Nm]; J: Jacobian, (6, n).
+    - w_d: Received wrench of a follower, (6,) [N, Nm].
+    - y: Bounded and filtered wrench; T_f: ``time_constant`` [s].
+    - phi: Fade factor by the age of the stream; t_phi: ``fade_time`` [s].
+    - s: Scale by ``ReflectionAccount``, 0 to 1.
+    - t: Contact strength, 0 to 1.
+    - B: Diagonal damping, (6, 6); dx: twist of the tool, (6,).
 
-    whatever the stream holds: a hand and an arm that are passive stay so with it, and a follower
-    is moved by a leader whose energy is bounded. The dampers B, with t from 0 to 1 as something
-    is felt, take what swings meanwhile. What passivity costs: a contact that comes late is a push
-    that fades, and lasts as far as the hand has pressed against it.
+    The wrench comes from a follower of another cell over a network. It is delayed, sampled, and
+    may be lost. A delayed force generates energy: with a spring k, a delay T acts like a damper of
+    -k T. The feature uses no model of delay or loss. It observes the work of the wrench at the
+    tool in every cycle, as the passivity observer and controller of one port in the time domain.
+    ``ReflectionAccount`` grants the energy of a spring kappa, and removes any energy above that by
+    s. The energy E released by the port is therefore bounded for any stream::
 
-    A stream that stops does not stay: after ``patience`` :math:`\varphi` goes to 0 over
-    ``fade_time``, which is said once. Nothing is felt at activation, and :math:`\varphi` rises
-    with the first wrench. It is for laws that a hand leads, ``gravity_compensation`` above all;
-    one with springs would hold against it.
+        E(t) <= (1 + c) / (2 kappa) w_max^2 + beta integral(dx^T t B dx)
+
+    - kappa: ``stiffness``; c, beta: constants of ``ReflectionAccount``.
+    - w_max: Maximum displayed wrench.
+
+    A passive operator and arm therefore remain passive, and the follower is moved by a leader with
+    bounded energy. The damping B, scaled by the contact strength, damps oscillations. The price of
+    passivity is that a delayed contact appears as a fading push, which lasts as long as the
+    operator has pressed against it.
+
+    If the stream stops, phi decreases to 0 over ``fade_time`` after ``patience``, with one notice.
+    At the activation, the wrench is zero, and phi rises with the first received wrench. The
+    feature is intended for hand-guided controllets, in particular ``gravity_compensation``. A
+    controllet with springs would oppose it.
 
     Sources: Hannaford and Ryu, IEEE Trans. Robotics and Automation 2002; Ryu, Artigas and
-    Preusche, Mechatronics 2010 (time-varying delay: what is observed at each port alone).
+    Preusche, Mechatronics 2010 (time-varying delay with separate observation of each port).
 
     Attributes:
         arms: Wrench, damping and passivity observer of each arm.
@@ -98,30 +110,29 @@ class FeltWrench(Feature[FeltWrenchParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Hand them to every arm."""
         for arm in self.arms:
             arm.set(self.params, self.context.period)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Feel nothing."""
+        """Start without a wrench."""
         for arm in self.arms:
             arm.reset()
 
     def on_target(self, channel: str, place: int, target: Target) -> None:
-        """Note that an arm's stream is alive."""
+        """Restart the watchdog of an arm's stream."""
         if channel == "felt_wrench":
             self.arms[place].silence = 0.0
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add what every arm is to feel."""
+        """Add the displayed wrench of all arms."""
         for arm, state, wrench, torque in zip(self.arms, states, target.data["felt_wrench"], tau):
             arm.add(state, wrench, torque, period)
 
 
 class _Felt:
-    """What one arm feels.
+    """Displayed wrench of one arm.
 
     Attributes:
         account: Passivity observer and controller of the port.
@@ -140,20 +151,18 @@ class _Felt:
         self.reset()
 
     def set(self, params: FeltWrenchParams, period: float) -> None:
-        """Take new parameters."""
         p = self._params = params
         self._share = -math.expm1(-period / p.time_constant) if p.time_constant > 0.0 else 1.0
         self.damping[:3], self.damping[3:] = p.damping, p.turn_damping
         self.account.set_stiffness(p.stiffness, p.turn_stiffness)
 
     def reset(self) -> None:
-        """Forget everything."""
         self._filtered[:] = 0.0
         self.account.reset()
         self.silence, self.fresh = math.inf, 0.0
 
     def add(self, state: ArmState, asked: Vector, tau: Vector, period: float) -> None:
-        """Add one cycle's torques."""
+        """Add the torques of one cycle."""
         wrench = self._filter(asked, period)
         if wrench is None:
             return
@@ -169,15 +178,13 @@ class _Felt:
         _add(tau, _dot(wrench, state.jacobian, self._torque), tau)
 
     def _filter(self, asked: Vector, period: float) -> Vector | None:
-        """Return the wrench to be felt, (6,), in an array of its own; None for none at all."""
+        """Return the wrench to be displayed, (6,) [N, Nm]; None without a stream."""
         p, filtered, wrench = self._params, self._filtered, self.wrench
         was_fresh = self.silence <= p.patience
         self.silence += period
         is_fresh = self.silence <= p.patience
         if was_fresh and not is_fresh and length(filtered[:3]) + length(filtered[3:]) > FELT:
-            self._notify(
-                f"{self._name}: no wrench to be felt for {p.patience:g} s; what is felt fades out"
-            )
+            self._notify(f"{self._name}: no feedback wrench for {p.patience:g} s, so it fades out")
         step = period / p.fade_time
         self.fresh = min(1.0, self.fresh + step) if is_fresh else max(0.0, self.fresh - step)
         if self.fresh == 0.0:

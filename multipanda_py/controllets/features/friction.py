@@ -22,36 +22,32 @@ _minimum, _maximum = np.minimum, np.maximum
 
 @dataclass(frozen=True, eq=False)
 class FrictionParams:
-    """Model of :class:`Friction`."""
+    """Friction model and compensated fraction of ``Friction``."""
 
     model: str = choice(
-        "identified",
-        options=("identified", "custom"),
-        doc="the values of the robot's data, or phi_1 to phi_3 below",
-    )
+        "identified", options=("identified", "custom"),
+        doc="identified: values of the robot's data; custom: phi_1 to phi_3",
+    )  # fmt: skip
     share: float = number(
         0.9, low=0, high=0.95,
-        doc="of the friction that is compensated; what is asked grows by up to 1 / (1 - share)",
+        doc="compensated fraction of the friction; torques grow by up to 1 / (1 - share)",
     )  # fmt: skip
     phi_1: JointVector = joint_vector(
-        FIGURES[0], unit="Nm", low=0, high=20, doc="height of the step"
+        FIGURES[0], unit="Nm", low=0, high=20, doc="height of the friction step"
     )
     phi_2: JointVector = joint_vector(
-        FIGURES[1], unit="s/rad", low=0, high=100, doc="steepness of the step"
+        FIGURES[1], unit="s/rad", low=0, high=100, doc="steepness of the friction step"
     )
     phi_3: JointVector = joint_vector(
-        FIGURES[2], unit="rad/s", low=-1, high=1, doc="offset of the step"
+        FIGURES[2], unit="rad/s", low=-1, high=1, doc="velocity offset of the friction step"
     )
     viscous: JointVector = joint_vector(
-        0.0,
-        unit="Nm s/rad",
-        low=0,
-        high=20,
-        doc="viscous friction, beyond that of an identified model",
-    )
+        0.0, unit="Nm s/rad", low=0, high=20,
+        doc="viscous friction in addition to that of an identified model",
+    )  # fmt: skip
     dead_zone: JointVector = joint_vector(
         0.5, unit="Nm", low=0, high=20,
-        doc="external torque that is no push: offset and noise of its estimate",
+        doc="external torque below which it counts as offset and noise of the estimate",
     )  # fmt: skip
 
 
@@ -63,7 +59,7 @@ class _Compensation:
         self._drive, self._push, self._way = (np.zeros(joints) for _ in range(3))
 
     def set(self, share: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector) -> None:
-        """Prepare the sigmoid's constants, with the share in them."""
+        """Set the constants of the sigmoid, scaled by ``share``."""
         phi_1, phi_2, phi_3 = phi
         self._height = share * phi_1
         self._steepness = -phi_2
@@ -74,7 +70,7 @@ class _Compensation:
         self._zone, self._zone_low = dead_zone, -dead_zone
 
     def add(self, state: ArmState, torque: Vector) -> None:
-        """Add the expected friction, as far as something drives the joints."""
+        """Add the expected friction, bounded by the torque that drives the joints."""
         part, viscous, way = self._tau, self._viscous, self._way
         _add(_multiply(state.dq, self._steepness, part), self._shift, part)
         _divide(self._height, _add(_exp(part, part), 1.0, part), part)
@@ -86,47 +82,51 @@ class _Compensation:
         _add(torque, _multiply(part, way, part), torque)
 
     def _bound(self, state: ArmState, torque: Vector, way: Vector) -> Vector:
-        """Return the most that may be added along the motion, (n,) [Nm]."""
+        """Return the maximum torque that may be added along the motion, (n,) [Nm]."""
         drive, push = self._drive, self._push
         _minimum(state.tau_ext, self._zone, out=push)
         _maximum(push, self._zone_low, out=push)
         _subtract(state.tau_ext, push, push)
         _multiply(_add(torque, push, drive), way, drive)
-        # Whether Coriolis torques are in the torque is not known: the lesser of both readings.
+        # The torque may or may not contain Coriolis torques, so the lower of both bounds applies.
         _minimum(drive, _subtract(drive, _multiply(state.coriolis, way, push), push), out=drive)
         _maximum(drive, 0.0, out=drive)
         return _multiply(drive, self._gain, drive)
 
 
 class Friction(Feature[FrictionParams]):
-    r"""Add the torque that joint friction is expected to take away from what drives a joint.
+    """Compensation of the expected joint friction, in proportion to the driving torque.
 
-    .. math::
-        \hat\tau_f = \alpha \left( \frac{\varphi_1}{1 + e^{-\varphi_2 (\dot q + \varphi_3)}}
-        - \frac{\varphi_1}{1 + e^{-\varphi_2 \varphi_3}} + \varphi_v \dot q \right), \qquad
-        \tau = \mathrm{sgn}(\dot q) \min\!\left( |\hat\tau_f|,
-        \frac{\alpha}{1 - \alpha} \max(\mathrm{sgn}(\dot q)\, \tau_a, 0) \right)
+    Equations, per joint::
 
-    A sigmoid of the measured velocity stands for Coulomb friction, without a step at rest; it
-    is zero there. :math:`\tau_a` is what drives the joint: the torque of the law and of the
-    features before this one, and the external torque beyond its dead zone. In steady motion
-    :math:`\tau_a + \tau = \tau_f`: with the right model the bound is :math:`\tau` itself, and
-    with one that promises too much it is that share of the real friction. So compensation
-    helps who moves the arm, a law or a hand, and never moves it alone: nothing is added where
-    nothing drives, nor where the law brakes, and its power is at most
-    :math:`\alpha / (1 - \alpha)` times the power asked for. An arm that is let go of comes to
-    rest by its own friction, however much is promised. A swinging spring without damping
-    gains energy only if more than twice the friction is promised, as it is helped half of the
-    way.
+        tau_f = alpha (phi_1 / (1 + exp(-phi_2 (dq + phi_3)))
+                       - phi_1 / (1 + exp(-phi_2 phi_3)) + phi_v dq)
+        tau   = sign(dq) min(|tau_f|, alpha / (1 - alpha) max(sign(dq) tau_a, 0))
 
-    Limits: a hand that pushes less than the dead zone gets no help, braking none either, and
-    an offset of the external torque beyond the dead zone (an unknown load) is taken for a push.
-    Coriolis torques, compensated or not, are not taken for a drive. A posture that nothing damps
-    swings where more than twice the friction is promised: laws with a nullspace are refused
-    without the feature of that name.
+    - tau: Compensation torque [Nm]; tau_f: expected friction times alpha [Nm].
+    - alpha: Compensated fraction ``share``.
+    - phi_1, phi_2, phi_3: Height [Nm], steepness [s/rad] and offset [rad/s] of the Coulomb step.
+    - phi_v: Viscous friction [Nm s/rad].
+    - dq: Measured joint velocity [rad/s].
+    - tau_a: Driving torque of the controllet, of features before this one, and of external torque
+      above its dead zone [Nm].
 
-    Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca, IEEE RA-L 2019 (model, and
-    values of a Panda, which Franka arms begin with; an FR3 needs its own for a high share).
+    A sigmoid of the velocity represents Coulomb friction. It is zero at rest and has no step. In
+    steady motion, tau_a + tau equals the real friction. With a correct model, the bound equals
+    tau. With an overestimated model, tau is the fraction alpha of the real friction. The
+    compensation therefore assists a controllet or an operator but never moves the arm alone. It
+    adds no torque without a drive or during braking, and its power is limited to alpha / (1 -
+    alpha) times the driving power. A released arm stops by its friction, however large the model
+    is. An undamped spring gains energy only if the model exceeds twice the friction, because the
+    compensation acts in half of each cycle.
+
+    Limits: A push below the dead zone has no effect, even without braking. An external torque
+    above the dead zone, for example of an unmodelled payload, counts as a push. Coriolis torques
+    do not count as a drive. An undamped nullspace would oscillate if the model exceeds twice the
+    friction, so controllets with a nullspace require the feature ``nullspace``.
+
+    Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca, IEEE RA-L 2019 (model, and values
+    of a Panda, the defaults of Franka arms). An FR3 needs identified values for a high fraction.
     """
 
     Params = FrictionParams
@@ -136,7 +136,7 @@ class Friction(Feature[FrictionParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Hand the models over."""
+        """Set the models of all arms."""
         p, per_arm = self.params, self.context.per_arm
         promised = zip(per_arm(p.phi_1), per_arm(p.phi_2), per_arm(p.phi_3))
         losses = list(per_arm(p.viscous))
@@ -151,6 +151,6 @@ class Friction(Feature[FrictionParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the expected friction of every arm, as far as something drives its joints."""
+        """Add the friction compensation of all arms."""
         for own, state, torque in zip(self._arms, states, tau):
             own.add(state, torque)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let targets move no faster than torques can follow."""
+"""Reference governor: feasible motion of the reference to the targets of a controllet."""
 
 from __future__ import annotations
 
@@ -21,59 +21,60 @@ from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import JointTarget
 
 CHECK_CYCLES = 32
-"""Cycles between two looks at what the posture allows, while a reference moves."""
+"""Number of cycles between updates of the feasible bounds while a reference moves."""
 
 
 class Governor(Feature[GovernorParams]):
-    r"""Shape the targets of a law by what its arms can follow.
+    """Reference governor, which limits the motion of targets to what the arms can follow.
 
-    The law sees a reference that moves towards what was asked for with bounded velocity,
-    acceleration and jerk, does not pass it, and ends on it exactly
-    (:class:`.Tracker`). An arm that follows it takes the torque
-    :math:`\tau = M \ddot q_r`, so while it moves its acceleration bounds are scaled by the
-    largest :math:`s \le 1` with
+    The controllet receives a reference that moves to the target with bounded velocity,
+    acceleration and jerk, without overshoot (``Tracker``). An arm that follows it needs the torque
+    M ddq_r. Its acceleration bounds are therefore scaled by the largest s <= 1 with::
 
-    .. math::
-        s\, |\tau_i| \le \sigma\, \tau_{max,i}, \qquad
-        2 s\, |\tau_i| / T_s \le \sigma\, \dot\tau_{max,i}
+        s |tau_i| <= sigma tau_max,i
+        2 s |tau_i| / T_s <= sigma dtau_max,i
 
-    for the torques at the bounds, :math:`J^T \Lambda a` for a pose and the rows of
-    :math:`M\, diag(a)` for joints, the smoothing time :math:`T_s` and the share :math:`\sigma`;
-    the speed of a pose likewise by the joint speeds :math:`M^{-1} J^T \Lambda v`. Torques then
-    change because the reference does, and not by what the rate limit lets through, which turns
-    a stiff spring into a limit cycle.
+    - tau: Torques at the bounds: J^T Lambda a for a pose, the rows of M diag(a) for joints [Nm].
+    - a: Acceleration bounds; M: inertia matrix; J: Jacobian; Lambda: task-space inertia.
+    - tau_max, dtau_max: Limits of torque [Nm] and torque rate [Nm/s].
+    - T_s: ``smoothing`` [s].
+    - sigma: ``share``, the usable fraction of the limits.
 
-    Where the way leads into an obstacle that another feature knows of, the reference slows down
-    and stops in front of it, as far as those features' ``pace`` asks for. The direction of
-    its motion stays, and a goal elsewhere is headed for at once.
+    The speed of a pose is limited by the joint speeds M^-1 J^T Lambda v in the same manner.
+    Torques then change with the reference and do not reach the rate limit, which would turn a
+    stiff spring into a limit cycle.
 
-    While the tool is in contact, the reference moves at ``contact_speed`` and
-    ``contact_turn_speed`` at most, or 1.1 times as fast as its target moved in the last second. A
-    target that jumps does not throw the tool across a surface, and a stream wipes at its own
-    speed. Contact is estimated from the requested force *and* the external force against it
-    (:class:`.ToolContact`), so an unknown payload or a biased
-    sensor slows nothing. A tool that presses by its spring alone is not bounded. A payload that a
-    requested force carries looks like a contact: set its mass in the robot instead.
+    *Obstacles.* Before an obstacle known to another feature, the reference slows down and stops,
+    as ``pace`` of that feature requires. The direction of its motion does not change, and a new
+    goal is followed immediately.
 
-    A reference that was held back while a stream went on follows again at 1.1 times the speed of
-    that stream at most (:class:`.ReferenceCap`). A
-    reference that is held back for more than 0.3 s is reported as an event with the reason, such
-    as a pair of bodies and their distance. A second event reports that it follows again.
+    *Contact.* While the tool is in contact, the reference is limited to ``contact_speed`` and
+    ``contact_turn_speed``. The limit rises to 1.1 times the speed of its target in the last second
+    if that is higher. A target jump therefore does not throw the tool across a surface, and a
+    stream moves at its own speed. Contact is detected from the desired force *and* the opposing
+    external force (``ToolContact``), so an unmodelled payload or a biased sensor has no effect.
+    Contact by a spring without a desired force is not limited. A payload carried by a desired
+    force looks like a contact. Set its mass in the robot instead.
 
-    It stands in front of every law that takes poses or postures and does not plan its motion
-    itself, whatever features the cell file names. It begins with the measured velocity, so that
-    an arm taken over in motion brakes within the bounds. Laws whose targets have ``motion`` are
-    given the reference's velocity and acceleration in streams.
+    *Held references.* A reference that was held back while a stream continued follows at no more
+    than 1.1 times the speed of that stream (``ReferenceCap``). If a reference is held back for
+    more than 0.3 s, an event reports the reason, such as a pair of bodies and their distance. A
+    second event reports its end.
 
-    With ``response: direct`` a Cartesian impedance also receives those of the path to a target
-    that has jumped. Joints then use 0.35 of their speed limits at most. The tool arrives with the
-    reference instead of after it. On an obstacle it presses with the torques of that motion as
-    well. They fade out as the error grows from 50 % to 100 % of ``error_clip``.
+    *Scope.* The governor precedes every controllet that accepts poses or configurations and does
+    not plan its motion. It starts with the measured velocity, so that an arm taken over in motion
+    brakes within the bounds. Controllets whose targets have ``motion`` receive velocity and
+    acceleration of the reference during streams.
 
-    Source of the idea of reference governors: Garone, Di Cairano and Kolmanovsky, Automatica 2017.
+    With ``response: direct``, a Cartesian impedance also receives them after a jump of the target.
+    Joints then use up to 0.35 of their speed limits. The tool arrives with the reference instead
+    of later. On an obstacle, it also presses with the torques of that motion. They fade out as the
+    error grows from 50 % to 100 % of ``error_clip``.
+
+    Source: Garone, Di Cairano and Kolmanovsky, Automatica 2017 (reference governors).
 
     Attributes:
-        governed: Shaped references by channel and arm.
+        governed: Governed channels by channel name and arm index.
     """
 
     Params = GovernorParams
@@ -81,7 +82,7 @@ class Governor(Feature[GovernorParams]):
     def __init__(self, context: Context, params: GovernorParams) -> None:
         self.governed: dict[tuple[str, int], GovernedChannel] = {}
         self._all: list[GovernedChannel] = []
-        self._waiting: list[GovernedChannel] = []  # for their rest, to take new parameters over
+        self._waiting: list[GovernedChannel] = []  # until they rest and accept new parameters
         self._contacts: list[ToolContact] = []
         self._is_idle = True
         self._turns, self._moves_object = context.rotations_base_in_world, False
@@ -90,30 +91,30 @@ class Governor(Feature[GovernorParams]):
 
     @classmethod
     def stands_before(cls, law: type[Controllet[Any, Any]]) -> bool:
-        """Whether the targets of a law are governed."""
+        """Return True if the targets of a controllet class are governed."""
         governed = {"pose", "joint", "object"}
         return not law.plans_motion and not governed.isdisjoint(law.Target.channels)
 
     def on_parameters(self) -> None:
-        """Hand the bounds over; a motion under way goes on with them."""
+        """Set the bounds, also of a current motion."""
         self._rate_cycles = cycles_of(self.params.rate_timeout, self.context.period)
         for channel in self._all:
             channel.take(self.params, self.context.period)
         self._waiting = [channel for channel in self._all if channel.is_moving]
 
     def _take_waiting(self) -> None:
-        """Let references that have come to rest take over what they could not in motion."""
+        """Apply delayed parameters to references that have come to rest."""
         for channel in self._waiting:
             if not channel.is_moving:
                 channel.take(self.params, self.context.period)
         self._waiting = [channel for channel in self._waiting if channel.is_moving]
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Begin where the law begins, with the measured velocity."""
+        """Start at the target of the controllet, with the measured velocity."""
         self._start(states, target, False)
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
-        """Begin at rest at what the law has seen until now: what was asked for."""
+        """Start at rest at the current target of the controllet."""
         self._start(states, target, True)
 
     def _start(self, states: Sequence[ArmState], target: Any, at_rest: bool) -> None:
@@ -123,11 +124,11 @@ class Governor(Feature[GovernorParams]):
         for contact in self._contacts:
             contact.reset()
         for channel in self._all:
-            channel.forget()  # or a motion under way would bound the next one
+            channel.forget()  # a current motion would limit the next one
             channel.start(self.params, self.context.period, at_rest)
 
     def _find_channels(self, states: Sequence[ArmState], target: Any) -> None:
-        """Bind the records to shape; they stay where they are."""
+        """Bind the target records, whose memory does not move."""
         data, channels = target.data, self.governed
         motions = getattr(target, "motion", None)
         kind = GovernedCommandedPose if getattr(target, "is_commanded", False) else GovernedPose
@@ -148,7 +149,7 @@ class Governor(Feature[GovernorParams]):
             channel.pacers = self.pacers
 
     def _attach(self, target: Any) -> None:
-        """Give every channel a reporter, and the contact estimate of its tool."""
+        """Create the reporter and the contact detection of every channel."""
         context = self.context
         wrenches = target.data.get("wrench", ())
         of_arms = [ToolContact(context.period) for _ in wrenches]
@@ -164,7 +165,7 @@ class Governor(Feature[GovernorParams]):
             channel.attach(context, name, contact)
 
     def _wake(self) -> None:
-        """After idle cycles, account for them in the channels and contact estimates."""
+        """Account for idle cycles in the channels and contact detections."""
         self._is_idle = False
         for channel in self._all:
             channel.skip()
@@ -172,7 +173,7 @@ class Governor(Feature[GovernorParams]):
             contact.pause()
 
     def _estimate(self, states: Sequence[ArmState], wrenches: Sequence[Vector]) -> None:
-        """Update the contact estimates of all arms, and of the object that they move together."""
+        """Update the contact detection of all arms, and of the object that they move together."""
         for state, wrench, contact in zip(states, wrenches, self._contacts):
             requested = wrench[:3].tolist()
             if contact.is_on or any(requested):
@@ -185,7 +186,7 @@ class Governor(Feature[GovernorParams]):
             self._contacts[-1].update(forces.tolist(), reactions.tolist())
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
-        """Note a velocity of the goal, which counts for a while."""
+        """Record a target, and its velocity with a timeout."""
         if self._is_idle:
             self._wake()
         if (given := self.governed.get((channel, place))) is not None:
@@ -197,7 +198,7 @@ class Governor(Feature[GovernorParams]):
             self.governed["pose", place].renew(target.data["twist"][place], self._rate_cycles)
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
-        """Move every reference on towards what the target holds, and write it there."""
+        """Advance every reference towards its target, and write it to the target."""
         self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
         if self._is_idle:
             self._wake()
@@ -232,10 +233,10 @@ class Governor(Feature[GovernorParams]):
 
     @property
     def idle(self) -> bool:
-        """Whether every reference has arrived, and none is tied to the arm."""
+        """True if every reference has arrived and none depends on the measured state."""
         return self._is_idle
 
     @property
     def settled(self) -> bool:
-        """Whether the law sees what was asked for, so that shaping can end without a step."""
+        """True if the controllet receives the targets unchanged, so that governing can end."""
         return not any(channel.busy for channel in self._all)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep the joints off their stops and off their speed limits."""
+"""Barriers at joint position limits, and a brake near joint speed limits."""
 
 from __future__ import annotations
 
@@ -24,29 +24,31 @@ _minimum, _maximum = np.minimum, np.maximum
 
 
 class BarrierStart:
-    r"""Subtract a decaying offset from barrier torques, so that joints leave a barrier slowly.
+    """Decaying offset of barrier torques, which moves joints out of a barrier slowly.
 
-    With the torque :math:`T(q)` of a joint's barrier, and the part :math:`\tau_0` of it that was
-    commanded in the last cycle,
+    Equations, per joint::
 
-    .. math::
-        \tau = T - \mathrm{sgn}(T) \max(0, o - k\, x), \qquad
-        o = |T| - \mathrm{clip}(\mathrm{sgn}(T)\, \tau_0, 0, |T|) \text{ at the start}, \qquad
-        \dot o = -c \sqrt{o}, \qquad 0 \le o \le |T|
+        tau = T - sign(T) max(0, o - k x)
+        o   = |T| - clip(sign(T) tau_0, 0, |T|)   at the start
+        do  = -c sqrt(o),   0 <= o <= |T|
 
-    For :math:`T = \tau_{max} s^2` and :math:`c = 2 v \sqrt{\tau_{max}} / r` the depth at which
-    the barrier begins, :math:`s r`, decreases at the speed v. A free joint moves out at this
-    speed. If a joint moves out faster, the offset decreases with it. The distance x is measured
-    from the smallest depth since the start towards the limit. The stiffness k resists a push in
-    that direction.
+    - tau: Resulting torque [Nm]; T: barrier torque at the position q [Nm].
+    - tau_0: Part of T that was commanded in the last cycle [Nm].
+    - o: Offset [Nm]; c: its decay rate [sqrt(Nm)/s].
+    - x: Distance from the smallest depth since the start towards the limit [rad].
+    - k: Stiffness against motion towards the limit [Nm/rad].
+
+    For ``T = tau_max s^2`` and ``c = 2 v sqrt(tau_max) / r``, the depth s r at which the barrier
+    starts decreases at the speed v. A free joint moves out at this speed. If a joint moves out
+    faster, the offset decreases with it.
 
     Args:
-        joints: Number of joints, n.
+        joints: Number of joints n.
 
     Attributes:
-        holds: Whether there is an offset, or may be one in the next cycle.
-        is_idle: Whether :meth:`end` has no effect.
-        holding: Mask of the joints with an offset, (n,), 1 or 0.
+        holds: True if an offset exists, or may exist in the next cycle.
+        is_idle: True if ``end`` has no effect.
+        holding: 1 for joints with an offset, otherwise 0, (n,).
 
     Thread: control.
     """
@@ -57,22 +59,22 @@ class BarrierStart:
         self.holds = self._is_due = self._runs = self.is_idle = False
 
     def set_speed(self, rate: Vector) -> None:
-        """Set c, (n,) [sqrt(Nm)/s]."""
+        """Set the decay rate c, (n,) [sqrt(Nm)/s]."""
         self._rate = rate
 
     def begin(self, torque: Vector) -> None:
-        r"""Begin in this cycle, with :math:`\tau_0`, (n,) [Nm]."""
+        """Start in this cycle, with the commanded torque tau_0, (n,) [Nm]."""
         self._last[:] = torque
         self.holds = self._is_due = True
         self.is_idle = False
 
     def resume(self) -> None:
-        """Begin in the next cycle, with the torque of the last one, if there was any cycle."""
+        """Start in the next cycle with the torque of the last one, if there was one."""
         self.holds = self._is_due = self._runs
         self.is_idle = False
 
     def end(self) -> None:
-        """Reset, as no joint is inside a barrier."""
+        """Reset while no joint is inside a barrier."""
         self._is_due = self.holds = False
         self._runs = self.is_idle = True
         self._last[:] = 0.0
@@ -111,28 +113,29 @@ _norm = math.hypot
 
 _TINY = 1e-12
 SPRING_RATE, BANDWIDTH = 3600.0, 40.0
-"""Most stiffness over inertia of any motion, and by which it is braked at most, beside what a law
-does [1/s^2, 1/s]."""
+"""Maximum stiffness per unit inertia [1/s^2] and maximum damping rate [1/s] of the barriers, in
+addition to those of a controllet."""
 LEAD_OUT = 0.05
-"""Largest speed at which a barrier leads a joint out that began inside it [rad/s, m/s]."""
+"""Maximum speed at which a joint moves out of a barrier that it started in [rad/s, m/s]."""
 FAST, SPEED_RATE = 0.8, 60.0
-"""Fraction of a speed limit from which a joint is braked, and decay rate of its excess speed
+"""Fraction of a speed limit above which a joint is braked, and decay rate of the excess speed
 [1/s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointLimitsParams:
-    """Barrier of :class:`JointLimits`."""
+    """Barrier of ``JointLimits``."""
 
     range: JointVector = joint_vector(
-        0.1, unit="rad", low=1e-3, high=1.0, doc="from a limit to where it acts"
-    )
+        0.1, unit="rad", low=1e-3, high=1.0,
+        doc="distance from a limit at which the barrier starts",
+    )  # fmt: skip
     max_torque: JointVector = joint_vector(
         "barrier_torque", unit="Nm", low=0, high="torque", doc="barrier torque at the limit"
     )
     damping_ratio: float = number(
         1.0, low=LEAST_RATIO, high=5,
-        doc="of the barrier's local stiffness and the joint's inertia",
+        doc="damping ratio for the local stiffness of the barrier and the inertia of the joint",
     )  # fmt: skip
 
 
@@ -148,7 +151,7 @@ class _Barriers:
         self._start, self._is_new = BarrierStart(n), False
 
     def set(self, width: Vector, max_torque: Vector, damping_ratio: float) -> None:
-        """Begin at a distance (n,) [rad] from the limits, and end with a torque (n,) [Nm]."""
+        """Set barrier widths, (n,) [rad], torques at the limits, (n,) [Nm], and damping ratio."""
         self._lower, self._upper = self._limits.lower + width, self._limits.upper - width
         self._slope, self._max_torque = 1.0 / width, max_torque
         self._stiffness = 2.0 * max_torque / width
@@ -157,7 +160,7 @@ class _Barriers:
         self._start.set_speed(LEAD_OUT * 2.0 * np.sqrt(max_torque) / width)
 
     def start(self) -> None:
-        """Start to lead joints out in the next cycle, from the torque commanded now."""
+        """Start the offsets in the next cycle, from the current commanded torque."""
         self._is_new = True
 
     def change(self) -> None:
@@ -181,7 +184,7 @@ class _Barriers:
         self._add_near(state, tau, period)
 
     def _add_near(self, state: ArmState, tau: Vector, period: float) -> None:
-        """Add both parts, for depths of 0 to 1."""
+        """Add barrier and damper, for depths of 0 to 1."""
         low, high, depth, brake, most = self._low, self._high, self._depth, self._brake, self._most
         max_torque, start = self._max_torque, self._start
         if self._is_new:
@@ -212,40 +215,46 @@ class _Barriers:
 
 
 class JointLimits(Feature[JointLimitsParams]):
-    r"""Add a barrier and a damper near the limit of each joint, and a brake near its speed limit.
+    """Barrier and damper near the position limits, and brake near the speed limits of the joints.
 
-    .. math::
-        s = \min(\max(\tfrac{q - (q_{max} - r)}{r}, \tfrac{(q_{min} + r) - q}{r}, 0), 1),
-        \qquad U = \tfrac{1}{3} \tau_{max} r\, s^3, \\
-        \tau = \mp\, \tau_{max} s^2
-        - \mathrm{clamp}(2 \zeta \sqrt{k(s)\, m_i}\; \dot q, \pm\tau_{max} s), \qquad
-        k(s) = 2 \tau_{max} s / r, \qquad m_i = 1 / (M^{-1})_{ii}
+    Equations, per joint::
 
-    The barrier is the gradient of U, so that it stores energy and gives it back, but no more;
-    the damper only takes energy. m is what a joint weighs while the others are free to give way;
-    all dampers together are scaled down where they would brake any motion by more than 40 1/s,
-    which with a law's own would be too much for an arm that answers late. For its sake, too, the
-    barrier goes on as a line where k is more than 3600 1/s^2 times m, and all of them are scaled
-    down where they act together (:mod:`~multipanda_py.control.impedance.gains`): never with the
-    default gains, unless many joints are at their limits. Torque and its
-    derivative are zero where the range begins. Beyond the limit the barrier stays at
-    :math:`\tau_{max}` or less, and both together never exceed twice that. Positions of the limits:
-    :class:`.ArmLimits`.
+        s    = clip(max((q - (q_max - r)) / r, ((q_min + r) - q) / r), 0, 1)
+        U    = tau_max r s^3 / 3
+        tau  = -/+ tau_max s^2 - clamp(2 zeta sqrt(k(s) m) dq, -tau_max s, tau_max s)
+        k(s) = 2 tau_max s / r
+        m    = 1 / (M^-1)_ii
 
-    A joint that is in its range when the law is activated, when the feature is enabled or when
-    the range grows is not thrown out of it. The torque begins at the part of the last command
-    that the law does not exert, which is zero at rest. It grows so that the joint leaves the
-    range at 0.05 rad/s at most (:class:`.BarrierStart`). It resists motion towards the limit as
-    in any other case.
+    - s: Depth in the barrier, 0 to 1; r: ``range`` [rad].
+    - q, dq: Measured position [rad] and velocity [rad/s]; q_min, q_max: limits.
+    - U: Potential of the barrier [J].
+    - tau: Torque [Nm], negative at the upper limit; tau_max: ``max_torque`` [Nm].
+    - zeta: ``damping_ratio``; k(s): local stiffness [Nm/rad].
+    - m: Inertia of the joint while the others are free [kg m^2]; M: inertia matrix.
 
-    Joints faster than 0.8 of their speed limit are braked in both directions, with 60 1/s of the
-    excess (:class:`.SpeedBrake`), up to the fault at 1.1 of the limit. This slows down a person
-    who pushes or leads the arm. A push beyond the torque limits of the joints ends in that fault.
-    Without this feature nothing else brakes joints that torques outside the model drive.
+    The barrier is the gradient of U, so it returns no more energy than it has stored. The damper
+    is dissipative. All dampers are scaled down together if they would brake any motion by more
+    than 40 1/s, because the damping of a controllet adds to it, and latency limits the sum. For
+    the same reason, the barrier is linear where k exceeds 3600 1/s^2 times m. All barriers are
+    scaled down where they act together (``share_within``), which the default gains require only
+    with many joints at their limits. Torque and its derivative are zero at the start of the range.
+    Outside a limit, the barrier is constant at tau_max or less, and barrier and damper never
+    exceed twice that. The positions of the limits are those of ``ArmLimits``.
 
-    The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
-    without a damper, are not: they store 0.25 J, so joint 1 of a stretched arm (2 kg m^2) goes
-    through at 0.5 rad/s, and a push of 5 Nm holds a joint at its stop.
+    A joint may already be in its range at the activation, when the feature is enabled, or when the
+    range grows. It is then not thrown out. The torque starts at the part of the last command that
+    the controllet does not exert, which is zero at rest. It increases so that the joint leaves the
+    range at up to 0.05 rad/s (``BarrierStart``). Motion towards the limit has the usual
+    resistance.
+
+    Joints faster than 0.8 of their speed limit are braked in both directions with 60 1/s of the
+    excess (``SpeedBrake``). A fault occurs at 1.1 of the limit. The brake slows a person who
+    pushes or guides the arm. A push above the torque limits of the joints ends in that fault.
+    Without this feature, no other term brakes joints that unmodelled torques accelerate.
+
+    The range is that of CRISP, to preserve the workspace. Its torque of 5 Nm, linear and without
+    damper, is not used. It stores 0.25 J, so joint 1 of a stretched arm (2 kg m^2) passes it at
+    0.5 rad/s. A push of 5 Nm would hold a joint at its limit.
     """
 
     Params = JointLimitsParams
@@ -261,21 +270,20 @@ class JointLimits(Feature[JointLimitsParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare where the barriers begin."""
         p, per_arm = self.params, self.context.per_arm
         for own, width, torque in zip(self._barriers, per_arm(p.range), per_arm(p.max_torque)):
             own.set(width, torque, p.damping_ratio)
             own.change()
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Start to lead out the joints that are in their ranges."""
+        """Start the offsets of joints that are in their ranges."""
         for barriers in self._barriers:
             barriers.start()
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add barriers and dampers of every arm with a joint near a limit."""
+        """Add barriers, dampers and brakes of all arms."""
         for arm, (barriers, state, torque) in enumerate(zip(self._barriers, states, tau)):
             barriers.add(state, torque, period)
             speed, slow = self._fast[arm]

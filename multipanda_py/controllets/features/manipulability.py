@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep away from singular postures by a potential of the manipulability."""
+"""Potential that moves the arm away from singular configurations."""
 
 from __future__ import annotations
 
@@ -23,31 +23,39 @@ _SINGULAR = 1e-16
 
 @dataclass(frozen=True, eq=False)
 class ManipulabilityParams:
-    """Potential of :class:`Manipulability`."""
+    """Potential of ``Manipulability``."""
 
-    gain: float = number(10.0, unit="J", low=0, high=10000, doc="k_m of k_m (m - m_0)^2")
+    gain: float = number(
+        10.0, unit="J", low=0, high=10000, doc="gain k_m of the potential k_m (m - m_0)^2"
+    )
     threshold: float = number(
-        0.1, low=0, high=10, doc="m_0, the manipulability above which nothing is added"
+        0.1, low=0, high=10, doc="manipulability m_0 above which the torque is zero"
     )
     in_nullspace: bool = flag(
-        True, doc="project with the dynamically consistent projector, so that the task rests"
+        True, doc="project the torque dynamically consistently, so that the tool does not move"
     )
 
 
 class Manipulability(Feature[ManipulabilityParams]):
-    r"""Push the joints uphill in manipulability where there is little of it.
+    """Torque towards higher manipulability, if the manipulability is low.
 
-    .. math::
-        m = \sqrt{\det(J J^T)}, \qquad
-        V = k_m (m - m_0)^2 \text{ for } m \le m_0 \text{ else } 0, \qquad
-        \tau = -\frac{\partial V}{\partial q}, \qquad
-        \frac{\partial m}{\partial q_k} =
-        m\, \mathrm{tr}\!\left( (J J^T)^{-1} \frac{\partial J}{\partial q_k} J^T \right)
+    Equations::
 
-    The gradient is analytic, from the kinematic Hessian. Metres and radians are mixed in m,
-    as in the source. At an exactly singular posture the potential has an edge and no
-    gradient; nothing is added there. Source: multipanda_ros2, equations 5 to 7, after
-    Dietrich et al., IEEE Trans. Robotics 2012.
+        m   = sqrt(det(J J^T))
+        V   = k_m (m - m_0)^2 if m <= m_0, else 0
+        tau = -dV/dq
+        dm/dq_k = m trace((J J^T)^-1 (dJ/dq_k) J^T)
+
+    - m: Manipulability; m_0: ``threshold``.
+    - J: Jacobian, (6, n); q: joint positions, (n,) [rad].
+    - V: Potential [J]; k_m: ``gain`` [J].
+    - tau: Joint torques before the projection, (n,) [Nm].
+
+    The gradient is analytic, from the kinematic Hessian. m combines metres and radians, as in the
+    source. At an exactly singular configuration, the potential has no gradient, and the torque is
+    zero.
+
+    Source: multipanda_ros2, equations 5 to 7, after Dietrich et al., IEEE Trans. Robotics 2012.
     """
 
     Params = ManipulabilityParams
@@ -63,13 +71,13 @@ class Manipulability(Feature[ManipulabilityParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Say anew which arms have no nullspace."""
+        """Schedule the notices about arms without a nullspace."""
         self._unsaid = list(nothing_left(self.context, "manipulability"))
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of every arm that is below the threshold."""
+        """Add the torques of all arms below the threshold."""
         gradients = self.before_projection(states, target)
         for state, torque, gradient, projector in zip(states, tau, gradients, self._projectors):
             if gradient is not None:
@@ -79,25 +87,27 @@ class Manipulability(Feature[ManipulabilityParams]):
 
     @property
     def is_projected(self) -> bool:
-        """Whether the task is to rest."""
+        """True if the torque is projected into the nullspace of the task."""
         return self.params.in_nullspace
 
     def before_projection(self, states: Sequence[ArmState], target: Target) -> list[Vector | None]:
-        """Return the torques of every arm that is below the threshold."""
+        """Return the torques of all arms below the threshold."""
         if self._unsaid and self.params.in_nullspace:
-            self.context.notify(f"{self._unsaid.pop()}; in_nullspace: false moves the tool")
+            self.context.notify(
+                f"{self._unsaid.pop()}. Set in_nullspace: false to let it move the tool."
+            )
         return [self._gradient(state, *own) for state, own in zip(states, self._arms)]
 
     def _gradient(
         self, state: ArmState, inverse: Matrix, flat: Vector, torque: Vector
     ) -> Vector | None:
-        """Return the torque downhill, (n,) [Nm]; None where there is nothing to be added.
+        """Return the torque of the potential, (n,) [Nm]; None if it is zero.
 
         Args:
-            state: The arm.
-            inverse: Where the weighted pseudo-inverse of the Jacobian goes, (n, 6).
-            flat: The same array as one vector, (6 n,).
-            torque: Where the torque goes, (n,).
+            state: State of the arm.
+            inverse: Buffer of the weighted pseudoinverse of the Jacobian, (n, 6).
+            flat: View of ``inverse`` as one vector, (6 n,).
+            torque: Output torque, (n,) [Nm].
         """
         solver, p = self._solver, self.params
         solver.compute(state.jacobian_gram)
@@ -105,7 +115,8 @@ class Manipulability(Feature[ManipulabilityParams]):
         if not _SINGULAR < squared < p.threshold**2:
             return None
         m = math.sqrt(squared)
-        # The slope of the potential goes in with the unit matrix, where it costs least.
+        # The unit matrix of the solver contains the slope of the potential, which is the cheapest
+        # multiplication.
         self._scale.fill(-2.0 * p.gain * (m - p.threshold) * m)
         state.jacobian.T.dot(solver.solve(self._scaled), inverse)
         return state.hessian().reshape(len(torque), -1).dot(flat, torque)

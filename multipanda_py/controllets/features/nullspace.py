@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preferred posture in the nullspace of the task."""
+"""Desired configuration in the nullspace of the task."""
 
 from __future__ import annotations
 
@@ -20,51 +20,57 @@ from multipanda_py.targets import CartesianTarget
 _add = np.add
 
 SOFT = 0.1
-"""Stiffness of a joint's posture too small to hold with [Nm/rad]."""
+"""Joint stiffness too low to hold a configuration [Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
 class NullspaceParams:
-    """Gains of :class:`Nullspace`."""
+    """Gains and projector of ``Nullspace``."""
 
     stiffness: JointVector = joint_vector(
-        "posture_stiffness", unit="Nm/rad", low=0, high=100, doc="posture stiffness"
-    )
+        "posture_stiffness", unit="Nm/rad", low=0, high=100,
+        doc="stiffness towards the desired configuration",
+    )  # fmt: skip
     damping_ratio: JointVector = joint_vector(
-        1.0,
-        low=LEAST_RATIO,
-        high=5,
-        doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12; 3.4 without a "
-        "projector; less for light rotors",
-    )
+        1.0, low=LEAST_RATIO, high=5,
+        doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12; 3.4 without a projector; less"
+        " for light rotors",
+    )  # fmt: skip
     projector: str = choice(
-        "dynamic",
-        options=PROJECTORS,
-        doc="what keeps the posture torques from the task: accelerations (dynamic), "
-        "static wrenches (kinematic), nothing (none)",
-    )
+        "dynamic", options=PROJECTORS,
+        doc="task quantity without effect of the torques: accelerations (dynamic), static "
+        "wrenches (kinematic), or no projection (none)",
+    )  # fmt: skip
     max_torque: JointVector = joint_vector(
-        "lacking_torque", unit="Nm", low=0, high=100, doc="clamp before the projection"
+        "lacking_torque", unit="Nm", low=0, high=100, doc="torque bound before the projection"
     )
     velocity_timeout: float = number(
         0.1, unit="s", low=0.001, high=10,
-        doc="after which a velocity of the posture not renewed is zero",
+        doc="time without a new target after which its velocity is zero",
     )  # fmt: skip
 
 
 class Nullspace(Feature[NullspaceParams]):
-    r"""Pull the joints towards a posture without moving the tool.
+    """Spring towards a desired configuration that does not move the tool.
 
-    .. math::
-        \tau = N \tau_0, \quad
-        \tau_0 = \mathrm{clamp}(K_n (q_n - q) + 2 Z_n K_n^{1/2} (\dot q_n - \dot q), \pm\tau_{max})
+    Equations::
 
-    (:class:`.PostureSpring`) with :math:`N` one of :class:`.NullspaceProjector`, the dynamically
-    consistent one by default. While the law leaves a direction of the tool free
-    (``Controllet.is_free``), the posture goes along with the free motion
-    (:class:`.GuidedPosture`), so that the projected spring stays passive. A posture may come with
-    its velocity :math:`\dot q_n`, which must be renewed. Sources: Khatib 1987;
-    CRISP section III, equation 7, and its default clamp.
+        tau   = N tau_0
+        tau_0 = clamp(K_n (q_n - q) + 2 Z_n K_n^1/2 (dq_n - dq), -tau_max, tau_max)
+
+    - tau: Joint torques, (n,) [Nm].
+    - N: Projector of ``NullspaceProjector``, by default the dynamically consistent one, (n, n).
+    - K_n: Diagonal stiffness, (n, n) [Nm/rad]; Z_n: damping ratios.
+    - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
+    - q_n, dq_n: Desired configuration and its velocity, (n,).
+    - tau_max: ``max_torque``, (n,) [Nm].
+
+    ``PostureSpring`` computes the torque. While the controllet leaves a direction of the tool free
+    (``Controllet.is_free``), the desired configuration follows the free motion
+    (``GuidedPosture``), so that the projected spring stays passive. A target may contain the
+    velocity dq_n, which must be renewed.
+
+    Sources: Khatib 1987; CRISP section III, equation 7, and its default clamp.
     """
 
     Params = NullspaceParams
@@ -81,17 +87,17 @@ class Nullspace(Feature[NullspaceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Hand the gains over."""
+        """Set the gains of the springs."""
         p, per_arm = self.params, self.context.per_arm
         stiffness = per_arm(p.stiffness)
-        # What holds nothing would have to be infinitely far away.
+        # A joint without stiffness would need an infinite deflection for any torque.
         self._presses = [np.where(own < SOFT, np.inf, own) for own in stiffness]
         gains = zip(stiffness, per_arm(p.damping_ratio), per_arm(p.max_torque))
         for spring, own in zip(self._springs, gains):
             spring.set_gains(*own, p.projector)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
-        """Forget velocities of an earlier activation; say anew which arms have no nullspace."""
+        """Clear target velocities, and schedule the notices about arms without a nullspace."""
         self._left = [0] * len(states)
         if self.law is not None:
             self._free = self.law.is_free
@@ -105,7 +111,7 @@ class Nullspace(Feature[NullspaceParams]):
         target: CartesianTarget,
         handovers: Sequence[Handover],
     ) -> None:
-        """Put the posture where its springs keep the elbow up that would else sink."""
+        """Set the configuration at which the springs keep the elbow from sinking."""
         for posture, state, handover, presses in zip(
             target.posture, states, handovers, self._presses
         ):
@@ -117,7 +123,7 @@ class Nullspace(Feature[NullspaceParams]):
             posture += step
 
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
-        """Count from when a posture with a velocity came."""
+        """Store the velocity of a target, and restart its timeout."""
         if channel == "joint":
             self._velocities[place] = target.data["joint"][place][target.joints[place] :]
             moves = bool(self._velocities[place].any())
@@ -131,7 +137,7 @@ class Nullspace(Feature[NullspaceParams]):
         tau: Sequence[Vector],
         period: float,
     ) -> None:
-        """Add the projected posture torques of every arm."""
+        """Add the projected torques of all arms."""
         if self._unsaid:
             self._say()
         for arm, state in enumerate(states):
@@ -143,19 +149,19 @@ class Nullspace(Feature[NullspaceParams]):
 
     @property
     def is_projected(self) -> bool:
-        """Whether it is the dynamically consistent projector."""
+        """True for the dynamically consistent projector."""
         return self.params.projector == "dynamic"
 
     def before_projection(
         self, states: Sequence[ArmState], target: CartesianTarget
     ) -> list[Vector | None]:
-        """Return the posture torques of every arm."""
+        """Return the torques of all arms before the projection."""
         if self._unsaid:
             self._say()
         return [self._pull(arm, state, target) for arm, state in enumerate(states)]
 
     def _pull(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
-        """Return the posture torques of an arm before the projection, (n,) [Nm]."""
+        """Return the torques of an arm before the projection, (n,) [Nm]."""
         velocity = self._velocity(arm) if self._left[arm] else None
         posture, spring = target.posture[arm], self._springs[arm]
         if self._free[arm] or self._guided[arm].is_shifted:
@@ -165,18 +171,18 @@ class Nullspace(Feature[NullspaceParams]):
     def _guide(
         self, arm: int, state: ArmState, posture: Vector, velocity: Vector | None
     ) -> tuple[Vector, Vector | None]:
-        """Return the posture that goes along with a free tool, and its velocity."""
+        """Return the configuration that follows a free tool, and its velocity."""
         free, spring = None, self._springs[arm]
         if self.law is not None and self._free[arm] and spring.project is not None:
             free = spring.matched(state, self.law.free_velocity(arm, state))
         return self._guided[arm].step(state, free, posture, velocity)
 
     def _velocity(self, arm: int) -> Vector:
-        """Return the velocity of a posture, which counts for one cycle less from now on."""
+        """Return the target velocity, and count its timeout down."""
         self._left[arm] -= 1
         return self._velocities[arm]
 
     def _say(self) -> None:
-        """Say which arms have no nullspace, one in a cycle."""
+        """Send the notice of one arm without a nullspace."""
         if self.params.projector != "none":
             self.context.notify(self._unsaid.pop())

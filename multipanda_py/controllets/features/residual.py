@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compensation of what was learned of an arm's own torques."""
+"""Compensation of a learned torque residual."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ _minimum, _maximum, _absolute, _sign = np.minimum, np.maximum, np.absolute, np.s
 
 @dataclass(frozen=True, eq=False)
 class ResidualParams:
-    """How much of what was learned :class:`Residual` compensates."""
+    """Scale and bounds of ``Residual``."""
 
     share: float = number(
         0.9, low=0, high=0.95,
-        doc="of what was learned that is compensated; drives grow by up to 1 / (1 - share)",
+        doc="compensated fraction of the residual; torques grow by up to 1 / (1 - share)",
     )  # fmt: skip
     bound: JointVector = joint_vector(
-        "lacking_torque", unit="Nm", low=0, high=50, doc="most that is added to a joint"
+        "lacking_torque", unit="Nm", low=0, high=50, doc="maximum compensation torque of a joint"
     )
     smoothing: float = number(
-        0.03, unit="s", low=0, high=1, doc="time constant of what is added, which comes in steps"
-    )
+        0.03, unit="s", low=0, high=1,
+        doc="time constant that smooths the steps of the network output",
+    )  # fmt: skip
 
 
 class _LearnedTorques:
-    """What is added to the torques of one arm."""
+    """Compensation of one arm."""
 
     def __init__(self, live: LiveResidual, joints: int) -> None:
         self._live, self._residual = live, live.residual[2 * joints :]
         self._model, self._losses, self._way, self._most, self._added = np.zeros((5, joints))
 
     def set(self, share: float, bound: Vector, keep: float) -> None:
-        """Prepare the constants."""
         self._share, self._gain = share, share / (1.0 - share)
         self._bound, self._minus_bound, self._new = bound, -bound, 1.0 - keep
 
     def reset(self) -> None:
-        """Look on anew, and add nothing."""
+        """Restart the residual with zero torque."""
         self._live.reset()
         self._added[:] = 0.0
 
     def add(self, state: ArmState, torque: Vector) -> None:
-        """Add bodies as they are, and losses as far as something drives the joints."""
+        """Add the rigid-body part, and the losses bounded by the driving torque."""
         losses, way, most = self._losses, self._way, self._most
         model = _subtract(state.tau_J, self._residual, self._model)
         self._live.step(state.q, state.dq, model)
@@ -75,29 +75,35 @@ class _LearnedTorques:
 
 
 class Residual(Feature[ResidualParams]):
-    r"""Add the torques that a trained residual says that the arm takes beside its model.
+    """Compensation of the torque residual of a trained model.
 
-    .. math::
-        \tau = \alpha\, \tau_b + \mathrm{sgn}(\tau_a) \min\!\left(\alpha
-        \max(\mathrm{sgn}(\tau_a)\, r_l, 0), \frac{\alpha}{1 - \alpha} |\tau_a|\right), \qquad
-        r = \tau_b + r_l
+    Equations, per joint::
 
-    with the residual r of :class:`.LiveResidual`, which is zero in its first half second, fades
-    out where it was not trained, and is never more than in its training; of it :math:`\tau_b` is
-    of bodies (weights that were trained with ``--bodies``), and the rest, :math:`r_l`, mostly
-    friction. What drives the joint, :math:`\tau_a`, is the torque of the law and of the features
-    before this one. Bodies are carried as they are, like a load that was told. Losses are made
-    up for only as far as something drives the joint, and that way, so they never move an arm
-    alone, however much was learned wrongly: see :class:`.Friction`, beside which this compensates
-    friction twice. All of it is bounded, and smoothed, as the network runs at a rate of its own.
+        tau = alpha tau_b
+              + sign(tau_a) min(alpha max(sign(tau_a) r_l, 0), alpha / (1 - alpha) |tau_a|)
+        r   = tau_b + r_l
 
-    Limits: as of :class:`.Friction`; a posture that nothing damps is driven by friction that the
-    arm does not have, so laws with a nullspace are refused without that feature.
+    - tau: Compensation torque [Nm].
+    - alpha: Compensated fraction ``share``.
+    - r: Residual of ``LiveResidual`` [Nm].
+    - tau_b: Rigid-body part, of weights trained with ``--bodies`` [Nm].
+    - r_l: Remaining losses, mainly friction [Nm].
+    - tau_a: Driving torque of the controllet and of features before this one [Nm].
 
-    Source: Realeasy (the residual); bound as for :class:`.Friction`.
+    The residual is zero in its first half second, fades out outside its training range, and never
+    exceeds its training values. The rigid-body part is compensated like a known payload. Losses
+    are compensated only in proportion to the driving torque and in its direction. A wrong model
+    therefore never moves an arm alone, see ``Friction``. In combination with ``Friction``,
+    friction would be compensated twice. The sum is bounded, and smoothed because the network runs
+    at a lower rate.
+
+    Limits: as of ``Friction``. A model with more friction than the arm would drive an undamped
+    nullspace, so controllets with a nullspace require the feature ``nullspace``.
+
+    Source: Realeasy (residual); bound as in ``Friction``.
 
     Raises:
-        ConfigurationError: If there is no such file, or it is of another robot or rate.
+        ConfigurationError: If the file is missing, or is for another robot or rate.
 
     Thread: control.
     """
@@ -107,8 +113,8 @@ class Residual(Feature[ResidualParams]):
     def __init__(self, context: Context, params: ResidualParams) -> None:
         if missing := [arm.name for arm in context.arms if not arm.learned]:
             raise ConfigurationError(
-                f"residual: got no file for {', '.join(missing)}, allowed one per arm: "
-                f"arms.{missing[0]}.residual.torque"
+                f"residual: no residual file for {', '.join(missing)}. Set "
+                f"arms.{missing[0]}.residual.torque."
             )
         names = sorted(arm.name for arm in (*context.arms, *context.other_arms))
         self._arms = [
@@ -121,20 +127,19 @@ class Residual(Feature[ResidualParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Hand share, bounds and smoothing over."""
         p, period = self.params, self.context.period
         keep = p.smoothing / (p.smoothing + period)
         for own, bound in zip(self._arms, self.context.per_arm(p.bound)):
             own.set(p.share, bound, keep)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Add nothing, and look on."""
+        """Restart all residuals with zero torque."""
         for own in self._arms:
             own.reset()
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add what was learned of every arm."""
+        """Add the compensation of all arms."""
         for own, state, torque in zip(self._arms, states, tau):
             own.add(state, torque)

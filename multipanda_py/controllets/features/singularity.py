@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damping of the directions that the tool is about to lose."""
+"""Damping of the tool along nearly singular directions."""
 
 from __future__ import annotations
 
@@ -21,40 +21,41 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class SingularityParams:
-    """Damping of :class:`Singularity`."""
+    """Damping of ``Singularity``."""
 
     threshold: float = number(
-        0.02,
-        unit="1/kg",
-        low=1e-6,
-        high=10,
+        0.02, unit="1/kg", low=1e-6, high=10,
         doc="eigenvalue of the inverse inertia below which a direction is damped",
-    )
+    )  # fmt: skip
     rate: float = number(
-        20.0,
-        unit="1/s",
-        low=0,
-        high=100,
-        doc="rate at which motion along a direction that is lost decays",
-    )
+        20.0, unit="1/s", low=0, high=100,
+        doc="rate at which motion along a singular direction decays",
+    )  # fmt: skip
 
 
 class Singularity(Feature[SingularityParams]):
-    r"""Slow the tool down along directions in which it becomes very heavy.
+    """Damping along directions with a high apparent mass of the tool.
 
-    .. math::
-        \tau = -J^T D J \dot q, \qquad
-        D = V \,\mathrm{diag}\!\left( \frac{\rho(w_i)}{w_i} \right) V^T, \qquad
-        J M^{-1} J^T = V \mathrm{diag}(w) V^T, \\
-        \rho(w) = \rho_0 \left( 1 - w / \epsilon \right)^2 \text{ for } w < \epsilon,
-        \text{ else } 0
+    Equations::
 
-    Near a singularity an eigenvalue w goes to zero: its direction seems to weigh
-    :math:`1 / w`. Damping in proportion to that mass makes motion along it decay at the
-    rate :math:`\rho`, whatever the posture: :math:`J M^{-1} \tau = -\rho \dot x` there. The
-    torque stays bounded, as :math:`J^T v_i` shrinks with :math:`\sqrt{w_i}`; it is zero above
-    the threshold and sets in with its derivative. It only takes energy. Source: the damping of
-    Albu-Schäffer et al., ICRA 2003, for the inertia of Khatib 1987.
+        tau = -J^T D J dq
+        D   = V diag(rho(w_i) / w_i) V^T
+        J M^-1 J^T = V diag(w) V^T
+        rho(w) = rho_0 (1 - w / eps)^2 if w < eps, else 0
+
+    - tau: Joint torques, (n,) [Nm].
+    - J: Jacobian, (6, n); M: inertia matrix, (n, n); dq: joint velocities, (n,) [rad/s].
+    - D: Damping, (6, 6).
+    - w, V: Eigenvalues [1/kg] and eigenvectors of the inverse task-space inertia.
+    - rho_0: ``rate`` [1/s]; eps: ``threshold`` [1/kg].
+
+    Near a singularity, an eigenvalue w approaches zero, and its direction has the apparent mass 1
+    / w. Damping in proportion to this mass lets the motion decay at the rate rho in any
+    configuration. For the twist dx in this direction, J M^-1 tau = -rho dx. The torque is bounded,
+    because J^T v_i decreases with sqrt(w_i). It is zero above the threshold and continuously
+    differentiable. The damping is dissipative.
+
+    Source: the damping of Albu-Schäffer et al., ICRA 2003, for the inertia of Khatib 1987.
     """
 
     Params = SingularityParams
@@ -67,7 +68,7 @@ class Singularity(Feature[SingularityParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the damping of every arm that is near a singularity."""
+        """Add the damping of all arms near a singularity."""
         threshold = self.params.threshold
         for arm, state in enumerate(states):
             space = state.operational_space()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Smooth targets that come in steps or with noise."""
+"""Low-pass filter for targets with steps or noise."""
 
 from __future__ import annotations
 
@@ -18,28 +18,37 @@ from multipanda_py.state import ArmState, Vector
 
 _dot, _exp3, _log3 = np.dot, pin.exp3, pin.log3
 _ARRIVED = 1e-9
-"""Gap that is closed at once [m, rad]."""
+"""Gap below which the filter output equals the target [m, rad]."""
 
 
 @dataclass(frozen=True, eq=False)
 class TargetFilterParams:
-    """Filter of :class:`TargetFilter`."""
+    """Filter of ``TargetFilter``."""
 
     time_constant: float = number(
-        0.1, unit="s", low=0, high=10, doc="of the low pass on targets; 0 is off"
-    )
+        0.1, unit="s", low=0, high=10,
+        doc="time constant of the low-pass filter on targets; 0 disables it",
+    )  # fmt: skip
 
 
 class TargetFilter(Feature[TargetFilterParams]):
-    r"""Let poses, object poses and joint targets follow what was asked for with a time constant.
+    """Low-pass filter of poses, object poses and joint targets.
 
-    .. math::
-        x {+}= s\, (x_d - x), \qquad
-        R \leftarrow \exp\left( s \log(R_d R^T) \right) R, \qquad s = 1 - e^{-T / T_f}
+    Equations::
 
-    which is a spherical interpolation for rotations, and exact for targets that stay as they are
-    during a cycle. It ends on the target. Velocities of joint targets are filtered alike; twists
-    are not. A ramp is followed with a lag of :math:`T_f`. Source: CRISP, section III-G.
+        x = x + s (x_d - x)
+        R = exp(s log(R_d R^T)) R
+        s = 1 - exp(-T / T_f)
+
+    - x: Filtered position, joint positions or joint velocities; x_d: target.
+    - R, R_d: Filtered and target rotation.
+    - s: Filter gain per cycle; T: cycle time [s]; T_f: ``time_constant`` [s].
+
+    The filter is a spherical interpolation for rotations, and exact for targets that are constant
+    during a cycle. It ends at the target. Twists are not filtered. A ramp is followed with a lag
+    of T_f.
+
+    Source: CRISP, section III-G.
     """
 
     Params = TargetFilterParams
@@ -51,12 +60,11 @@ class TargetFilter(Feature[TargetFilterParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare the share s."""
         time = self.params.time_constant
         self._share = -math.expm1(-self.context.period / time) if time > 0.0 else 1.0
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Begin where the law begins."""
+        """Start at the initial target of the controllet."""
         if not self._bound:
             self._parts = [
                 (name != "joint", record, np.zeros(len(record)))
@@ -68,7 +76,7 @@ class TargetFilter(Feature[TargetFilterParams]):
             filtered[:] = record
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
-        """Move the filters on, and write what they give to the target."""
+        """Advance the filters, and write their outputs to the target."""
         for is_pose, record, filtered in self._parts:
             if record.tobytes() == filtered.tobytes():
                 continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds on where a target may be and on how fast it may move."""
+"""Bounds on position and speed of a target."""
 
 from __future__ import annotations
 
@@ -22,37 +22,43 @@ from multipanda_py.targets import CartesianTarget
 _dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
 _log3, _exp3 = pin.log3, pin.exp3
 OUTSIDE = 0.01
-"""Distance of a target from the box from which it is reported [m]."""
+"""Distance of a target from the box above which it is reported [m]."""
 
 
 @dataclass(frozen=True, eq=False)
 class WorkspaceParams:
-    """Bounds of :class:`Workspace`."""
+    """Bounds of ``Workspace``."""
 
     lower: Vector = vector(
-        -0.9, -0.9, -0.3, unit="m", low=-2, high=2, doc="smallest target position in the base"
+        -0.9, -0.9, -0.3, unit="m", low=-2, high=2, doc="minimum target position in the base"
     )
     upper: Vector = vector(
-        0.9, 0.9, 1.2, unit="m", low=-2, high=2, doc="largest target position in the base"
+        0.9, 0.9, 1.2, unit="m", low=-2, high=2, doc="maximum target position in the base"
     )
-    speed: float = number(0.5, unit="m/s", low=0.001, high=3, doc="fastest that it may move")
+    speed: float = number(0.5, unit="m/s", low=0.001, high=3, doc="maximum speed of the reference")
     turn_rate: float = number(
-        1.5, unit="rad/s", low=0.001, high=10, doc="fastest that it may turn"
+        1.5, unit="rad/s", low=0.001, high=10, doc="maximum angular speed of the reference"
     )
 
 
 class Workspace(Feature[WorkspaceParams]):
-    r"""Let the law see a target that stays in a box and moves no faster than allowed.
+    """Limit of the target to a box and to maximum speeds.
 
-    .. math::
-        p_k = p_{k-1} + \Delta \min\!\left( 1, \frac{v T}{\lVert \Delta \rVert} \right), \qquad
-        \Delta = \mathrm{clamp}(p_d, l, u) - p_{k-1}
+    Equations::
 
-    and alike for the rotation, along the shortest turn. What the user asked for is kept apart,
-    so that the target follows without drift and arrives exactly. A target twist is shortened
-    to the same speeds. The box lies along the axes of each arm's base; where its bounds cross,
-    the lower one counts. At activation the target is the measured pose, even outside the box,
-    so that taking over moves nothing; the first target that arrives brings it in.
+        p_k = p_(k-1) + delta min(1, v T / |delta|)
+        delta = clamp(p_d, l, u) - p_(k-1)
+
+    - p_k: Reference position in cycle k, (3,) [m].
+    - p_d: Target position, (3,) [m].
+    - l, u: ``lower`` and ``upper`` corners of the box, (3,) [m].
+    - v: ``speed`` [m/s]; T: cycle time [s].
+
+    The rotation is limited in the same manner, along the shortest path. The target of the client
+    is stored separately, so the reference follows without drift and arrives exactly. A target
+    twist is scaled to the same speeds. The box is along the axes of each arm's base. If its bounds
+    cross, the lower one applies. At the activation, the reference is the measured pose, even
+    outside the box, so that a switch causes no motion. The first target moves it into the box.
     """
 
     Params = WorkspaceParams
@@ -73,7 +79,7 @@ class Workspace(Feature[WorkspaceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Bring the targets that users have asked for into the new box."""
+        """Clamp the stored targets to the new box."""
         for arm in range(self.context.n_arms):
             if self._is_asked[arm]:
                 self._clamp(arm)
@@ -85,7 +91,7 @@ class Workspace(Feature[WorkspaceParams]):
         self._moving[arm] = True
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Begin where the law begins."""
+        """Start at the initial target of the controllet."""
         for arm in range(len(states)):
             self._position[arm][:] = target.position_ee_in_base[arm]
             self._rotation[arm][:] = target.rotation_ee_in_base[arm]
@@ -94,7 +100,7 @@ class Workspace(Feature[WorkspaceParams]):
             self._held[arm].reset()
 
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
-        """Keep what was asked for."""
+        """Store a target pose, or scale a target twist."""
         if channel == "pose":
             self._asked[place][:] = target.position_ee_in_base[place]
             self._goal_rotation[place][:] = target.rotation_ee_in_base[place]
@@ -109,7 +115,7 @@ class Workspace(Feature[WorkspaceParams]):
                 part *= bound / max(math.sqrt(_dot(part, part)), bound)
 
     def prepare(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
-        """Move every arm's target on towards what was asked for."""
+        """Advance every reference towards its target."""
         self._cycle += 1
         for arm in range(len(states)):
             if self._moving[arm]:
@@ -124,10 +130,10 @@ class Workspace(Feature[WorkspaceParams]):
                 held.update(is_held, self._cycle, partial(self._why, arm))
 
     def _why(self, arm: int) -> str:
-        """Return how far a target is outside the box."""
+        """Return the distance of a target from the box as text."""
         axis = int(np.abs(self._goal[arm] - self._asked[arm]).argmax())
         asked, bound = self._asked[arm][axis], self._goal[arm][axis]
-        return f"workspace ends at {'xyz'[axis]} = {bound:.3f} m; the target is at {asked:.3f} m"
+        return f"workspace ends at {'xyz'[axis]} = {bound:.3f} m. The target is at {asked:.3f} m"
 
     def _move(self, arm: int, most: float) -> None:
         position, goal = self._position[arm], self._goal[arm]

@@ -19,31 +19,39 @@ from multipanda_py.targets import Target
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 PUSHES, ENDS = 0.5, 0.8
-"""Shares of a joint's speed limit between which a wrench fades out."""
+"""Fractions of a joint's speed limit between which a wrench fades out."""
 
 
 @dataclass(frozen=True, eq=False)
 class WrenchParams:
-    """Filter of :class:`Wrench`."""
+    """Filter of ``Wrench``."""
 
     time_constant: float = number(
-        0.05, unit="s", low=0, high=10, doc="low pass on the target wrench; 0 is off"
-    )
+        0.05, unit="s", low=0, high=10,
+        doc="time constant of the low-pass filter on the target wrench; 0 disables it",
+    )  # fmt: skip
 
 
 class Wrench(Feature[WrenchParams]):
-    r"""Add the joint torques that make the tool exert a target wrench.
+    """Joint torques that make the tool exert a target wrench.
 
-    .. math::
-        \tau = s\, J^T w_f, \qquad T_f\, \dot w_f = w_d - w_f, \qquad
-        s = \mathrm{clip}\left(\frac{0.8 - u}{0.8 - 0.5}, 0, 1\right)
+    Equations::
 
-    With u the largest share that a joint has of its speed limit: a tool that nothing stops would
-    otherwise be pushed up to that limit by a law without stiffness, and its arm stop with a fault.
-    The filter is exact for a target that stays as it is during a period:
-    :math:`w_f \leftarrow w_f + (1 - e^{-T / T_f}) (w_d - w_f)`. Force [N] and torque [Nm] are
-    along the axes of the arm's base, at the tool's point. Both the target and the filter are
-    zero at activation. Source: Khatib 1987 (force in operational space).
+        tau = s J^T w_f
+        T_f dw_f = w_d - w_f
+        s = clip((0.8 - u) / (0.8 - 0.5), 0, 1)
+
+    - tau: Joint torques, (n,) [Nm]; J: Jacobian, (6, n).
+    - w_d, w_f: Target wrench and its filtered value at the end effector, along the base axes, (6,)
+      [N, Nm].
+    - T_f: ``time_constant`` [s].
+    - u: Maximum fraction of a joint speed limit in use.
+
+    Without the scale s, a controllet without stiffness would accelerate a free tool up to a speed
+    fault. The filter is exact for a constant target: ``w_f = w_f + (1 - exp(-T / T_f)) (w_d -
+    w_f)`` per cycle time T. Target and filter are zero at the activation.
+
+    Source: Khatib 1987 (force in operational space).
     """
 
     Params = WrenchParams
@@ -57,19 +65,19 @@ class Wrench(Feature[WrenchParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Start from no wrench."""
+        """Start without a wrench."""
         for wrench in self._wrench:
             wrench[:] = 0.0
         self._asked = False
 
     def on_target(self, channel: str, place: int, target: Target) -> None:
-        """Begin to work with the first wrench that is asked for."""
+        """Enable the feature with the first target wrench."""
         self._asked = self._asked or channel == "wrench"
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of every arm's filtered wrench."""
+        """Add the torques of the filtered wrenches of all arms."""
         if not self._asked:
             return
         constant = self.params.time_constant

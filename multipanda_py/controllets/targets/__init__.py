@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Built-in channels: one declaration with its check a file."""
+"""Built-in target channels with their checks."""

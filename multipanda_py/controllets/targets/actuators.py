@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be asked of springs and motors while a controllet commands these: one channel each."""
+"""Target channels for commands to springs and motors, one per command."""
 
 from __future__ import annotations
 
@@ -22,39 +22,38 @@ from multipanda_py.state import Vector
 from multipanda_py.targets import AskedOfArm, Channel, finite_numbers
 
 CONFIGURED = "configured"
-"""In place of the name of an operation mode: the mode that the cell file has of each joint."""
+"""Value that selects the operation mode of each joint in the cell file instead of a mode name."""
 EXTERNAL_TORQUE = "external_torque"
 _MEANING = {
     "torque_command": ("Nm", "torque on each link"),
-    "link_command": ("rad", "where PID controllers are to bring each link"),
-    "reference_1": ("rad", "where first motors are to stand"),
-    "reference_2": ("rad, m", "where second motors are to stand"),
-    "equilibrium_position": ("rad", "where springs are to be at rest"),
-    "stiffness_preset": ("rad, m", "presets of the springs' stiffness"),
-    "motor_1_command": ("Nm", "torques of first motors"),
-    "motor_2_command": ("Nm", "torques of second motors"),
-    EXTERNAL_TORQUE: ("Nm", "torques that push each link from outside, in every mode"),
+    "link_command": ("rad", "target position of each link for its PID controller"),
+    "reference_1": ("rad", "target positions of the first motors"),
+    "reference_2": ("rad, m", "target positions of the second motors"),
+    "equilibrium_position": ("rad", "equilibrium positions of the springs"),
+    "stiffness_preset": ("rad, m", "presets of the spring stiffness"),
+    "motor_1_command": ("Nm", "torques of the first motors"),
+    "motor_2_command": ("Nm", "torques of the second motors"),
+    EXTERNAL_TORQUE: ("Nm", "external torques on the links, in every mode"),
 }
 
 
 def modes_of(joints: ActuatedJoints, mode: str) -> tuple[OperationMode, ...]:
-    """Return the operation modes of joints, (m,).
+    """Return the operation modes of m joints.
 
     Args:
-        joints: Of an arm.
-        mode: Of all of them by name, or :data:`CONFIGURED`.
+        joints: Actuated joints of an arm.
+        mode: Name of the mode of all joints, or ``CONFIGURED``.
     """
     names = joints.modes if mode == CONFIGURED else (mode,) * len(joints.names)
     return tuple(map(OperationMode.of, names))
 
 
 def _check(name: str, values: object, asked: AskedOfArm) -> Vector:
-    """Return the record: a number for every joint of the arm, and then which of them count."""
+    """Return the record of a command: a value per joint, followed by flags of valid values."""
     where, joints = f"{asked.who}: {name}", asked.actuated
     if joints is None:
         raise TargetRejected(
-            f"{where}: got a command, allowed for joints with compliant actuators: the arm has "
-            "none"
+            f"{where}: the command needs compliant actuators, which the arm does not have"
         )
     at, numbers = _parts(where, values, joints)
     modes = modes_of(joints, asked.parameters().get("mode", CONFIGURED))
@@ -67,10 +66,10 @@ def _check(name: str, values: object, asked: AskedOfArm) -> Vector:
 
 
 def _parts(where: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.intp], Vector]:
-    """Return which joints are meant, and their numbers.
+    """Return the indices of the commanded joints, and their values.
 
     Raises:
-        TargetRejected: If these are not finite, or not of such joints.
+        TargetRejected: If a value is not finite, or a joint is unknown.
     """
     names = joints.names
     if isinstance(values, Mapping):
@@ -88,9 +87,10 @@ def _parts(where: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.
 def _refuse(
     where: str, name: str, number: float, place: int, mode: OperationMode, asked: AskedOfArm
 ) -> None:
-    """Refuse a command that a joint does not take in its mode, or that is out of range.
+    """Reject a command that is unsupported in the mode of a joint, or out of range.
 
-    What is for a second motor has no effect where there is none: arrays are for all joints alike.
+    A command for a second motor has no effect on joints without one, because arrays contain all
+    joints.
     """
     joints, low, high = asked.actuated, -LARGEST_COMMAND, LARGEST_COMMAND
     unit = _MEANING[name][0].split(",")[0]
@@ -118,9 +118,9 @@ def _refuse(
 def _refuse_jump(
     where: str, number: float, place: int, joints: ActuatedJoints, asked: AskedOfArm
 ) -> None:
-    """Refuse an equilibrium that is neither near the joint, nor near that of now or the last one.
+    """Reject an equilibrium far from the joint and from its present and last equilibrium.
 
-    Springs that carry a link are at rest away from it.
+    A spring that carries a link has an equilibrium away from the link.
     """
     gate, n, joint = asked.gate.joint, asked.limits.n_joints, int(joints.places[place])
     near = [float(asked.state.q[joint]), float(asked.at_rest()[place])]
@@ -130,8 +130,8 @@ def _refuse_jump(
     step = min(abs(number - one) for one in near)
     if not step <= gate:
         raise TargetRejected(
-            f"{where}: got {number:g}, {step:.3g} {asked.limits.unit(joint)} from the joint and "
-            f"its springs' equilibrium, allowed {gate:g} (gate.joint)"
+            f"{where}: {number:g} is {step:.3g} {asked.limits.unit(joint)} from the joint and "
+            f"from its equilibrium, allowed {gate:g} (gate.joint)"
         )
 
 
@@ -145,6 +145,6 @@ def _channel(name: str) -> Channel:
 
 
 COMMAND_CHANNELS = tuple(_channel(name) for name in COMMANDS)
-"""Of the commands of all operation modes."""
+"""Channels of the commands of all operation modes."""
 PUSH_CHANNEL = _channel(EXTERNAL_TORQUE)
-"""Of torques from outside, which are no command of a mode."""
+"""Channel of external torques, which are not a command of a mode."""

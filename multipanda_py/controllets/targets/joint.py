@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A path in time: within limits at and between its points."""
+"""Target channels of joint positions and joint trajectories."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def check_joint(
     far: bool = False,
     stream: Stream | None = None,
 ) -> Vector:
-    """Return the record of channel ``joint`` for a target within limits and the gate.
+    """Return the record of channel ``joint`` for a target within limits and gate.
 
     Args:
-        q: Positions, (n,) [rad]; joints that turn without end go the shortest way.
-        dq: Velocities, (n,) [rad/s]; None is zero.
-        state: Of the arm.
-        limits: Of its joints.
-        gate: How far a target may be.
-        far: Whether it may be anywhere within the limits.
-        stream: One that it may go on with; positions are clipped to the gate then.
+        q: Target positions, (n,) [rad]. Joints without limits take the shortest path.
+        dq: Target velocities, (n,) [rad/s]; None means zero.
+        state: State of the arm.
+        limits: Joint limits of the arm.
+        gate: Maximum distance of a target from the measured state.
+        far: True if a target may be anywhere within the limits.
+        stream: Stream that the target may continue. Positions are then clipped to the gate.
 
     Raises:
-        TargetRejected: If a number is not finite, out of limits or too far away.
+        TargetRejected: If a value is not finite, out of limits or outside the gate.
     """
     n = limits.n_joints
     target = limits.nearest(finite_numbers(f"{state.name}: q", q, n), state.q)
@@ -70,7 +70,7 @@ def check_joint(
 
 
 def _joint_record(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) -> Vector:
-    """Take positions and velocities, either of which may be left out."""
+    """Return the record of a target with positions, velocities, or both."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2):
         raise TargetRejected(f"{asked.state.name}: joint: got {value!r:.60}, allowed (q, dq)")
     q, dq = value
@@ -78,10 +78,12 @@ def _joint_record(value: tuple[ArrayLike | None, ArrayLike | None], asked: Asked
     where = f"{state.name}: joint: got"
     if q is not None and "q" not in parts:
         raise TargetRejected(
-            f"{where} positions, allowed velocities alone: the active law would not go there"
+            f"{where} positions, but the active controllet accepts only velocities"
         )
     if q is None and "dq" not in parts:
-        raise TargetRejected(f"{where} velocities alone, allowed positions for the active law")
+        raise TargetRejected(
+            f"{where} only velocities, but the active controllet accepts only positions"
+        )
     if q is None:
         here = np.clip(state.q, limits.lower, limits.upper)
         return check_joint(here, dq, state, limits, asked.gate)
@@ -90,8 +92,8 @@ def _joint_record(value: tuple[ArrayLike | None, ArrayLike | None], asked: Asked
     rates = record[limits.n_joints :]
     if "dq" not in parts and rates.any():
         raise TargetRejected(
-            f"{where} velocities {rates.tolist()} beside positions, allowed none or zeros: the "
-            "active law plans its own"
+            f"{where} velocities {rates.tolist()} with positions, but the active controllet "
+            "plans its velocity. Send zeros or none."
         )
     return record
 
@@ -99,42 +101,41 @@ def _joint_record(value: tuple[ArrayLike | None, ArrayLike | None], asked: Asked
 JOINT = Channel(
     "joint",
     0,
-    "joint positions and velocities; the preferred posture of a Cartesian law",
+    "joint positions and velocities; the nullspace configuration of a Cartesian controllet",
     check=_joint_record,
     reshaped=True,
     message="sensor_msgs/msg/JointState",
     method="set_target(arm, q=..., dq=...)",
     per_joint=2,
 )
-"""Positions (n) [rad] and velocities (n) [rad/s]."""
+"""Record: positions (n) [rad] and velocities (n) [rad/s]."""
 
 
 REST = 1e-3
-"""Fastest that a joint may be at the end of a trajectory [rad/s]."""
+"""Maximum joint speed at the end of a trajectory [rad/s]."""
 MAX_TOLERANCE = 7.0
-"""Largest tolerance [rad]; no joint can be further off, and a negative one means none."""
+"""Maximum tolerance [rad], above any possible error. A negative tolerance disables the check."""
 MAX_DELAY = 10.0
-"""How long after its arrival a motion may begin [s]: enough to start arms together; an arm that
-moves an hour later because two clocks differ is a danger."""
+"""Maximum delay of a start [s]. It is sufficient to synchronise arms, and prevents a motion much
+later due to unsynchronised clocks."""
 MAX_DURATION = 3600.0
-"""Longest trajectory [s]; a longer one is a mistake in its times, such as nanoseconds for
-seconds, and would have the arm for ever."""
+"""Maximum duration of a trajectory [s]. A longer one has wrong time units, such as nanoseconds."""
 STILL = 0.02
-"""Fastest joint of an arm that begins to move later: it has to rest until then [rad/s]."""
+"""Maximum joint speed of an arm at rest, required for a delayed start [rad/s]."""
 MAX_GOAL_TIME = 3600.0
-"""Longest wait for the goal [s]."""
+"""Maximum waiting time for the goal tolerance [s]."""
 
 
 class Trajectory(NamedTuple):
-    """A trajectory as it is asked for; see :meth:`.TargetWriter.follow`.
+    """Requested trajectory; see ``TargetWriter.follow``.
 
     Attributes:
-        points: (p, 1 + 3 n): time from now [s], positions, velocities, accelerations.
-        path_tolerance: [rad], None for the law's own.
-        goal_tolerance: [rad], likewise.
-        goal_time: [s], likewise.
-        start: Time of the controlled world at which it begins [s]; None for at once.
-        together: How many arms of the law begin with it.
+        points: Times from now [s], positions, velocities and accelerations, (p, 1 + 3 n).
+        path_tolerance: Path tolerance [rad]; None for that of the controllet.
+        goal_tolerance: Goal tolerance [rad]; None for that of the controllet.
+        goal_time: Time to reach the goal tolerance [s]; None for that of the controllet.
+        start: Start time in world time [s]; None for an immediate start.
+        together: Number of arms of the controllet that start together.
     """
 
     points: ArrayLike
@@ -148,15 +149,13 @@ class Trajectory(NamedTuple):
 def check_trajectory(
     points: ArrayLike, state: ArmSnapshot, limits: ArmLimits, gate: GateLimits
 ) -> Vector:
-    """Return the record of channel ``trajectory``; no points at all ask for a stop.
+    """Return the record of channel ``trajectory``. An empty list of points requests a stop.
 
-    Joints that turn without end go the shortest way to the first point, and from there on as
-    many turns as the points say.
+    Joints without limits take the shortest path to the first point, and then follow the points.
 
     Raises:
-        TargetRejected: If times do not increase, or take too long, the path leaves the limits at
-            or between the points, it does not end at rest, or a first point that comes at once
-            is far.
+        TargetRejected: If times do not increase or are too long. If the path leaves the limits or
+            does not end at rest. If the first point of an immediate start is far away.
     """
     n = limits.n_joints
     row_size = 1 + 3 * n
@@ -214,10 +213,10 @@ def check_trajectory(
 
 
 def check_start(start: float | None, state: ArmSnapshot) -> float:
-    """Return when a trajectory begins, 0 for at once [s].
+    """Return the start time of a trajectory [s]; 0 for an immediate start.
 
     Raises:
-        TargetRejected: If that is too far away, or the arm moves until then.
+        TargetRejected: If it is too late, or if the arm moves before a delayed start.
     """
     if start is None:
         return 0.0
@@ -232,9 +231,8 @@ def check_start(start: float | None, state: ArmSnapshot) -> float:
         )
     if ahead > 0.0 and np.abs(state.dq).max() > STILL:
         raise TargetRejected(
-            f"{state.name}: start: got one in {in_decimals(ahead, 3)} s, and the arm moves; "
-            f"allowed at rest, "
-            "or a start at once"
+            f"{state.name}: start: a start in {in_decimals(ahead, 3)} s needs an arm at rest, but "
+            "the arm moves. Stop it, or start now."
         )
     return float(start)
 
@@ -246,18 +244,18 @@ def check_tolerances(
     name: str,
     n_joints: int,
 ) -> Vector:
-    """Return the end of the record of channel ``trajectory``, (2 n + 1,).
+    """Return the tolerances of a record of channel ``trajectory``, (2 n + 1,).
 
     Args:
-        path: Largest error on the way, (n,) or one number [rad]; 0 as the law has it, negative
-            for none.
-        goal: Largest error at the end, likewise.
-        goal_time: Time after the end to come within that [s], likewise.
-        name: Of the arm.
-        n_joints: Number of its joints, n.
+        path: Path tolerance, (n,) or one number [rad]; 0 for that of the controllet, negative to
+            disable it.
+        goal: Goal tolerance, (n,) or one number [rad]; special values as above.
+        goal_time: Time to reach the goal tolerance [s]; special values as above.
+        name: Name of the arm.
+        n_joints: Number of joints n.
 
     Raises:
-        TargetRejected: If a number is not finite, or their count is not right.
+        TargetRejected: If a value is not finite or too large, or if the number of values is wrong.
     """
     record = np.zeros(2 * n_joints + 1)
     for part, what, value in (
@@ -272,10 +270,10 @@ def check_tolerances(
                 f"{name}: {what}: got {value!r:.60}, allowed {len(part)} numbers"
             ) from None
     most = np.array([MAX_TOLERANCE] * 2 * n_joints + [MAX_GOAL_TIME])
-    if not (record <= most).all() or np.isinf(record).any():  # NaN is not less than anything
+    if not (record <= most).all() or np.isinf(record).any():  # also False for NaN
         raise TargetRejected(
             f"{name}: tolerances: got {record.tolist()}, allowed finite numbers up to "
-            f"{MAX_TOLERANCE:g} rad, or m, and {MAX_GOAL_TIME:g} s; negative for none"
+            f"{MAX_TOLERANCE:g} rad, or m, and {MAX_GOAL_TIME:g} s; negative disables it"
         )
     return record
 
@@ -300,6 +298,6 @@ TRAJECTORY = Channel(
     per_joint=3 * TRAJECTORY_POINTS + 2,
     later=True,
 )
-"""Number of points, 0 to stop; when it begins, 0 for at once, and how many arms with it; t, q,
-dq, ddq of each point; then tolerances of the path (n) and of the
-goal (n) [rad], and time to come within the latter [s]: 0 as the law's, negative none."""
+"""Record: number of points (0 to stop), start time (0 for now), number of arms that start
+together; t, q, dq and ddq of each point; path (n) and goal tolerances (n) [rad], and goal time
+[s]. Tolerances of 0 are those of the controllet, and negative ones are disabled."""

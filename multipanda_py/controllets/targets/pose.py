@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How stiff the tool is to be."""
+"""Target channels of tool pose, object pose, internal force and stiffness."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def check_pose(
     """Return the record of channel ``pose`` for a target near the measured pose.
 
     Args:
-        pose_ee_in_base: The target.
-        state: Of the arm.
-        gate: How far it may be from the measured pose.
-        stream: One that it may go on with; it is clipped to the gate then.
+        pose_ee_in_base: Target pose.
+        state: State of the arm.
+        gate: Maximum distance of a target from the measured pose.
+        stream: Stream that the target may continue. It is then clipped to the gate.
 
     Raises:
-        TargetRejected: If the step from the measured pose is larger than the gate, in a jump.
+        TargetRejected: If the target is outside the gate and continues no stream.
     """
     distance, angle = pose_ee_in_base.distance_from(
         state.position_ee_in_base, state.rotation_ee_in_base
@@ -46,7 +46,7 @@ def check_pose(
         )
     if angle > gate.rotation:
         raise TargetRejected(
-            f"{state.name}: target is turned {angle:.3f} rad from the measured pose, allowed "
+            f"{state.name}: target is rotated {angle:.3f} rad from the measured pose, allowed "
             f"{gate.rotation:g} rad (gate.rotation)"
         )
     if stream:
@@ -69,33 +69,33 @@ def _pose_record(pose: Pose, asked: AskedOfArm) -> Vector:
 POSE = Channel(
     "pose",
     12,
-    "pose of the tool, in the arm's base unless a frame is named",
+    "pose of the tool in the arm's base, or in the given frame",
     check=_pose_record,
     reshaped=True,
     message="geometry_msgs/msg/PoseStamped",
     method="set_target(arm, pose, frame=...)",
 )
-"""Position (3) [m] and rotation matrix row by row (9) of the tool in the arm's base."""
+"""Record: position (3) [m] and row-major rotation matrix (9) of the tool in the arm's base."""
 
 
 OBJECT_POSITION = tuple(
     Report(f"object_{axis}", "m", f"{axis} of the object in the world") for axis in "xyz"
 )
-"""What a law that takes this channel has to report: where the object is."""
+"""Required reports of a controllet with this channel: position of the object."""
 
 
 def check_object(pose_in_world: Pose, asked: Asked) -> Vector:
-    """Return the record of channel ``object`` for a target near where its law says it is.
+    """Return the record of channel ``object`` for a target near the reported object position.
 
     Raises:
-        TargetRejected: If it is far from there, or the law does not say.
+        TargetRejected: If the target is outside the gate, or the position is not reported.
     """
     try:
         reports = asked.reports()
         here = np.array([reports.value(report) for report in OBJECT_POSITION])
     except ReportMissing as error:
         raise TargetRejected(
-            f"{asked.who}: cannot tell how far the target is from the object: {error}"
+            f"{asked.who}: the distance of the target from the object is unknown: {error}"
         ) from error
     distance = float(np.linalg.norm(here - pose_in_world.position))
     if distance > asked.gate.position:
@@ -113,7 +113,7 @@ def _object_record(pose: Pose, asked: Asked) -> Vector:
 OBJECT = Channel(
     "object",
     12,
-    "pose of the object that several arms hold, in the world unless a frame is named",
+    "pose of the object that several arms hold, in the world or in the given frame",
     shared=True,
     check=_object_record,
     reshaped=True,
@@ -121,11 +121,11 @@ OBJECT = Channel(
     topic="target_pose",
     method="set_object_target(name, pose)",
 )
-"""As ``pose``: of the object that several arms hold, in the world."""
+"""Record as of ``pose``, for the object that several arms hold, in the world."""
 
 
 def check_squeeze(force: float, name: str, gate: GateLimits) -> Vector:
-    """Return the record of channel ``squeeze``.
+    """Return the record of channel ``squeeze``, the internal force.
 
     Raises:
         TargetRejected: If it is negative, not finite or too large.
@@ -142,14 +142,14 @@ def _squeeze_record(force: float, asked: Asked) -> Vector:
 SQUEEZE = Channel(
     "squeeze",
     1,
-    "force with which the arms press the object between them",
+    "internal force between the arms that hold an object",
     unit="N",
     shared=True,
     check=_squeeze_record,
     message="std_msgs/msg/Float64",
     method="set_object_target(name, squeeze=...)",
 )
-"""Force with which the arms press the object between them [N]."""
+"""Record: internal force between the arms that hold an object [N]."""
 
 
 def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
@@ -180,7 +180,8 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
             f"{where}: got smallest eigenvalue {moments[0]:.4g}, allowed 0 or more "
             "(positive semidefinite)"
         )
-    # With both blocks bounded and the whole positive semidefinite, what couples them is too.
+    # If both blocks are bounded and the matrix is positive semidefinite, the coupling block is
+    # bounded too.
     for what, bound, unit in (("translational", 0, "N/m"), ("rotational", 3, "Nm/rad")):
         block = matrix[bound : bound + 3, bound : bound + 3]
         stiffest, most = float(np.linalg.eigvalsh(block)[-1]), MAX_STIFFNESS[bound]
@@ -203,4 +204,4 @@ STIFFNESS = Channel(
     check=_stiffness_record,
     method="set_target(arm, stiffness=...)",
 )
-"""6 x 6 row by row [N/m, Nm/rad], along the axes of the gains."""
+"""Record: row-major 6 x 6 stiffness along the axes of the gains [N/m, Nm/rad]."""

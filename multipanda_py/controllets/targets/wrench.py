@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an arm elsewhere touches, for the hand that leads this one."""
+"""Target channels of tool twist, tool wrench and feedback wrench."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from multipanda_py.state import MAX_TORQUE_FRACTION, ArmLimits, Matrix, Vector
 from multipanda_py.targets import AskedOfArm, Channel, Check, finite_numbers
 
 ROUNDING = 1.0 + 1e-9
-"""Factor on a bound, as the rotation of a vector changes its length by rounding."""
+"""Factor on a bound that compensates rounding errors of a rotated vector."""
 
 
 def two_vectors(what: str, first: str, second: str) -> Check:
-    """Return a check that takes six numbers as two vectors, and turns both into the base.
+    """Return a check of six numbers as two vectors, which rotates both into the base.
 
     Args:
         what: Name of the channel.
-        first: Key of the section ``gate`` that bounds the norm of the first three.
-        second: Likewise of the others.
+        first: Key of the section ``gate`` that bounds the norm of the first vector.
+        second: Key of the section ``gate`` that bounds the norm of the second vector.
 
     Returns:
-        Raises TargetRejected if they are not finite or too large.
+        Check that raises TargetRejected if the numbers are not finite or too large.
     """
 
     def check(values: ArrayLike, asked: AskedOfArm) -> Vector:
@@ -46,12 +46,12 @@ def two_vectors(what: str, first: str, second: str) -> Check:
 TWIST = Channel(
     "twist",
     6,
-    "velocity of the tool, along the axes of the arm's base unless a frame is named",
+    "velocity of the tool along the axes of the arm's base, or of the given frame",
     check=two_vectors("twist", "speed", "turn"),
     message="geometry_msgs/msg/TwistStamped",
     method="set_target(arm, twist=...)",
 )
-"""Linear (3) [m/s] and angular (3) [rad/s] velocity of the tool, along the base."""
+"""Record: linear (3) [m/s] and angular velocity (3) [rad/s] of the tool along the base axes."""
 
 
 _within_gate = two_vectors("wrench", "force", "torque")
@@ -60,27 +60,28 @@ _within_gate = two_vectors("wrench", "force", "torque")
 def check_exertable(
     wrench_in_base: Vector, jacobian: Matrix, limits: ArmLimits, name: str
 ) -> None:
-    r"""Refuse a wrench whose :math:`J^T w` is more than joints have: it would come out as another.
+    """Reject a wrench w whose joint torques J^T w exceed the torque limits.
 
-    Clipped joint by joint, the rest of it has another direction and pushes the tool aside.
-    Gravity is no part of it, nor of the commanded torque that the limits are for.
+    Joint torques clipped separately would exert a wrench in another direction, which would push
+    the tool aside. Gravity torques are not included, as they are not part of the commanded
+    torques.
 
     Args:
-        wrench_in_base: Force and torque at the tool, w, (6,) [N, Nm].
-        jacobian: J of the present posture, along the axes of the base, (6, n).
-        limits: Of the joints.
-        name: Of the arm.
+        wrench_in_base: Force and torque w at the tool, (6,) [N, Nm].
+        jacobian: Jacobian J in the current configuration, along the base axes, (6, n).
+        limits: Joint limits of the arm.
+        name: Name of the arm.
 
     Raises:
-        TargetRejected: If it takes more than 0.9 of a joint's torque limit.
+        TargetRejected: If it needs more than 0.9 of a joint's torque limit.
     """
     torque = np.abs(wrench_in_base @ jacobian)
     joint = int((torque / limits.torque).argmax())
     allowed = MAX_TORQUE_FRACTION * limits.torque[joint]
     if torque[joint] > allowed:
         raise TargetRejected(
-            f"joint {joint + 1} of {name}: wrench takes {in_decimals(torque[joint], 2)} Nm in "
-            f"this posture, "
+            f"joint {joint + 1} of {name}: wrench needs {in_decimals(torque[joint], 2)} Nm in "
+            f"this configuration, "
             f"allowed {in_decimals(allowed, 2)} Nm ({MAX_TORQUE_FRACTION:g} of its limit); got "
             f"{np.round(wrench_in_base, 2).tolist()} N, Nm in the base"
         )
@@ -95,23 +96,23 @@ def _wrench_record(values: ArrayLike, asked: AskedOfArm) -> Vector:
 WRENCH = Channel(
     "wrench",
     6,
-    "force and torque that the tool is to exert, along the same axes",
+    "force and torque exerted by the tool, along the same axes",
     check=_wrench_record,
     message="geometry_msgs/msg/WrenchStamped",
     method="set_target(arm, wrench=...)",
 )
-"""Force (3) [N] and torque (3) [Nm] that the tool is to exert, along the base."""
+"""Record: force (3) [N] and torque (3) [Nm] exerted by the tool, along the base axes."""
 
 
 FELT_WRENCH = replace(
     WRENCH,
     name="felt_wrench",
-    doc="force and torque that a follower feels, for the hand that leads; it fades if it stops",
+    doc="external wrench of a follower, displayed on a hand-guided leader; fades without stream",
     topic="",
     method="",
 )
-"""Force (3) [N] and torque (3) [Nm], along the base.
+"""Record: force (3) [N] and torque (3) [Nm] along the base axes.
 
-Apart from ``wrench``, which stays until another one comes and keeps no account of its work: what
-comes late over a network must not get there by mistake.
+The channel is separate from ``wrench``. A target of ``wrench`` remains until the next one, and its
+work is not limited. A delayed wrench from a network must not be applied like this.
 """
